@@ -1,0 +1,133 @@
+package bert
+
+import (
+	"fmt"
+	"math"
+)
+
+// Batch is a number of sequences of equal length, with what the task wants to be said of them. All slices are row-major.
+type Batch struct {
+	Size   int // sequences, B
+	Length int // tokens a sequence, S
+	Sample int // index of the first sequence within the global batch: keys the dropout streams
+
+	InputIDs      []int32 // [B, S]
+	TokenTypeIDs  []int32 // [B, S]
+	AttentionMask []int32 // [B, S]: 1 for tokens, 0 for padding
+
+	// Pretraining
+	Predictions        int       // masked positions a sequence, P, padding included
+	MaskedLMPositions  []int32   // [B, P]
+	MaskedLMIDs        []int32   // [B, P]
+	MaskedLMWeights    []float32 // [B, P]: 1 for predictions, 0 for padding
+	NextSentenceLabels []int32   // [B]: 0 the next sentence, 1 a random one
+
+	// QuestionAnswering
+	StartPositions, EndPositions []int32 // [B]
+
+	// Classification: Labels with two or more labels, Targets for a regression
+	Labels  []int32   // [B]
+	Targets []float32 // [B]
+}
+
+// MaskedWeight is the sum of MaskedLMWeights: the number of predictions.
+func (b *Batch) MaskedWeight() float64 {
+	var sum float64
+	for _, w := range b.MaskedLMWeights {
+		sum += float64(w)
+	}
+	return sum
+}
+
+// Validate reports the first thing in the batch that a model with config c and head h could not take. Labels are not wanted when
+// labels is false (prediction).
+func (b *Batch) Validate(c Config, h Head, labels bool) error {
+	if b.Size < 1 || b.Length < 1 || b.Length > c.MaxPositionEmbeddings {
+		return fmt.Errorf("bert: batch of %d sequences of %d tokens, want at least 1 and 1 to %d (max_position_embeddings)", b.Size, b.Length, c.MaxPositionEmbeddings)
+	}
+	if b.Sample < 0 || b.Sample > math.MaxUint32-b.Size {
+		return fmt.Errorf("bert: sample index %d is out of range", b.Sample)
+	}
+	tokens := b.Size * b.Length
+	fields := []field{
+		{"input_ids", b.InputIDs, tokens, c.VocabSize},
+		{"token_type_ids", b.TokenTypeIDs, tokens, c.TypeVocabSize},
+		{"attention_mask", b.AttentionMask, tokens, 2},
+	}
+	switch {
+	case h.Task == Pretraining:
+		// The positions say which hidden states go through the decoder: they are input, not only label.
+		n := b.Size * b.Predictions
+		if b.Predictions < 1 || b.Predictions > b.Length {
+			return fmt.Errorf("bert: %d predictions a sequence of %d tokens, want 1 to %d", b.Predictions, b.Length, b.Length)
+		}
+		fields = append(fields, field{"masked_lm_positions", b.MaskedLMPositions, n, b.Length})
+		if labels {
+			fields = append(fields, field{"masked_lm_ids", b.MaskedLMIDs, n, c.VocabSize}, field{"next_sentence_labels", b.NextSentenceLabels, b.Size, 2})
+			if len(b.MaskedLMWeights) != n {
+				return fmt.Errorf("bert: masked_lm_weights has %d values, want %d", len(b.MaskedLMWeights), n)
+			}
+			for i, w := range b.MaskedLMWeights {
+				if !(w >= 0 && w <= math.MaxFloat32) {
+					return fmt.Errorf("bert: masked_lm_weights[%d] is %g, want a finite number of at least 0", i, w)
+				}
+			}
+		}
+	case h.Task == QuestionAnswering && labels:
+		fields = append(fields, field{"start_positions", b.StartPositions, b.Size, b.Length}, field{"end_positions", b.EndPositions, b.Size, b.Length})
+	case h.Task == Classification && labels && h.Labels > 1:
+		fields = append(fields, field{"labels", b.Labels, b.Size, h.Labels})
+	case h.Task == Classification && labels && len(b.Targets) != b.Size:
+		return fmt.Errorf("bert: targets has %d values, want %d", len(b.Targets), b.Size)
+	}
+	for _, f := range fields {
+		if err := f.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// field is a slice of indices with the length and the exclusive upper bound that it must have.
+type field struct {
+	name   string
+	values []int32
+	length int
+	limit  int
+}
+
+func (f field) check() error {
+	if len(f.values) != f.length {
+		return fmt.Errorf("bert: %s has %d values, want %d", f.name, len(f.values), f.length)
+	}
+	for i, v := range f.values {
+		if v < 0 || int(v) >= f.limit {
+			return fmt.Errorf("bert: %s[%d] is %d, want 0 to %d", f.name, i, v, f.limit-1)
+		}
+	}
+	return nil
+}
+
+// Slice returns sequences i0 to i1 as a batch of their own that shares memory with b.
+func (b *Batch) Slice(i0, i1 int) *Batch {
+	s := &Batch{Size: i1 - i0, Length: b.Length, Sample: b.Sample + i0, Predictions: b.Predictions}
+	s.InputIDs = rows(b.InputIDs, i0, i1, b.Length)
+	s.TokenTypeIDs = rows(b.TokenTypeIDs, i0, i1, b.Length)
+	s.AttentionMask = rows(b.AttentionMask, i0, i1, b.Length)
+	s.MaskedLMPositions = rows(b.MaskedLMPositions, i0, i1, b.Predictions)
+	s.MaskedLMIDs = rows(b.MaskedLMIDs, i0, i1, b.Predictions)
+	s.MaskedLMWeights = rows(b.MaskedLMWeights, i0, i1, b.Predictions)
+	s.NextSentenceLabels = rows(b.NextSentenceLabels, i0, i1, 1)
+	s.StartPositions = rows(b.StartPositions, i0, i1, 1)
+	s.EndPositions = rows(b.EndPositions, i0, i1, 1)
+	s.Labels = rows(b.Labels, i0, i1, 1)
+	s.Targets = rows(b.Targets, i0, i1, 1)
+	return s
+}
+
+func rows[T any](values []T, i0, i1, width int) []T {
+	if len(values) == 0 {
+		return nil
+	}
+	return values[i0*width : i1*width]
+}

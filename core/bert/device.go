@@ -1,0 +1,223 @@
+package bert
+
+// Device does the arithmetic of the model. The model says what is computed, from which buffers into which; a Device says how: in which number
+// formats, in which order, where. Forward and backward of each operator are a pair; the backward pass gets the same description that the
+// forward pass had, so that a Device may recompute what it did not keep.
+//
+// All buffers are row-major float32. A Device for a narrower format keeps only values of that format in them. Calls for different micro-batches
+// may come concurrently; a Device holds no state of a pass.
+type Device interface {
+	// Embed: Y = dropout(norm(Word[id] + Position[position] + Type[type])).
+	Embed(p *Pass, op *Embed)
+	// EmbedBackward adds to op.DWord (which may hold the gradient of a tied decoder) and sets the other gradients. dy is scratch afterwards.
+	EmbedBackward(p *Pass, op *Embed, dy []float32)
+
+	// Linear: Y = act(X·Wᵀ + B), or Y = Residual + dropout(X·Wᵀ + B).
+	Linear(p *Pass, op *Linear)
+	// LinearBackward sets op.DW and op.DB, and dx (when it is not nil) to the gradient of X, or adds it when accumulate is true. The
+	// gradient of Residual is dy itself, which is left as it was when op.Residual is set and is scratch afterwards otherwise.
+	LinearBackward(p *Pass, op *Linear, dy, dx []float32, accumulate bool)
+
+	// Norm: Y = layer normalisation of X.
+	Norm(p *Pass, op *Norm)
+	// NormBackward sets op.DGamma, op.DBeta and dx; dx may be dy.
+	NormBackward(p *Pass, op *Norm, dy, dx []float32)
+
+	// Attention: Context = dropout(softmax(Q·Kᵀ/sqrt(d) + mask))·V for each sequence and head.
+	Attention(p *Pass, op *Attention)
+	// AttentionBackward sets dq, dk and dv.
+	AttentionBackward(p *Pass, op *Attention, dcontext, dq, dk, dv []float32)
+
+	// Gather: Y[i] = X[Rows[i]].
+	Gather(p *Pass, op *Gather)
+	// GatherBackward adds dy[i] to dx[Rows[i]].
+	GatherBackward(p *Pass, op *Gather, dy, dx []float32)
+
+	// CrossEntropy returns the weighted loss of softmax(Logits). When p.Train is set, it replaces Logits by the gradient of Coefficient·loss.
+	CrossEntropy(p *Pass, op *CrossEntropy) Loss
+	// SquaredError returns the sum of (Y - Target)², and replaces Y by the gradient as CrossEntropy does.
+	SquaredError(p *Pass, op *SquaredError) Loss
+}
+
+// Pass is what all operators of one forward and backward pass over a micro-batch have in common.
+type Pass struct {
+	Seed    uint64 // of the run; random streams are keyed by (Seed, Step, sample, Site, element)
+	Step    uint32
+	Sample  int // index in the global batch of the micro-batch's first sequence
+	Rows    int // rows of [B·S, ...] buffers that belong to one sequence, S
+	Replica int
+	Train   bool // dropout is on and gradients are wanted
+}
+
+// Op names an operator of the model. The numbers key random streams: append, never renumber.
+type Op uint8
+
+// The operators, with their published names where they have one.
+const (
+	OpEmbeddings Op = iota + 1
+	OpQuery
+	OpKey
+	OpValue
+	OpAttention
+	OpAttentionOutput
+	OpAttentionNorm
+	OpIntermediate
+	OpOutput
+	OpOutputNorm
+	OpPooler
+	OpTransform     // masked LM head: dense + activation
+	OpTransformNorm // masked LM head: layer norm
+	OpDecoder       // masked LM head: tied projection to the vocabulary
+	OpNextSentence
+	OpSpan       // question answering: qa_outputs
+	OpClassifier //
+	OpLoss
+	OpGather
+)
+
+// Site is a place in the model.
+type Site struct {
+	Layer int // 0, 1, ... in the encoder; -1 outside of it
+	Op    Op
+}
+
+// Stream is the site's number in random.Stream.Site. Kinds of draws at one site (forward, backward, weight gradient ...) take the low
+// four bits.
+func (s Site) Stream(draw uint32) uint32 {
+	return uint32(s.Layer+1)<<12 | uint32(s.Op)<<4 | draw&15
+}
+
+// Embed is the sum of the embeddings with its layer norm and dropout. T = B·S rows.
+type Embed struct {
+	Site                    Site
+	IDs, Types              []int32   // [T]
+	Word, Position, Type    []float32 // [V, H], [P, H], [types, H]
+	Norm                    Norm      // of Sum; Norm.X is the sum of the three, Norm.Y the normalised sum
+	Dropout                 float64
+	Y                       []float32 // [T, H]: Norm.Y after dropout
+	DWord, DPosition, DType []float32
+}
+
+// NoActivation is an identity; Tanh is the pooler's. Hidden activations are GELU and GELUNew.
+const (
+	NoActivation Activation = ""
+	Tanh         Activation = "tanh"
+)
+
+// Linear is a dense layer with what follows it.
+type Linear struct {
+	Site          Site
+	Rows, In, Out int
+	X             []float32 // [Rows, In]
+	W             []float32 // [Out, In]
+	B             []float32 // [Out]
+	Y             []float32 // [Rows, Out]
+	DW, DB        []float32 // gradients of W and B; overwritten by the backward pass
+
+	Activation Activation
+	Pre        []float32 // [Rows, Out]: X·Wᵀ + B, kept for the backward pass; nil without an activation
+
+	Residual []float32 // [Rows, Out]; nil: none. Not together with Activation.
+	Dropout  float64   // of X·Wᵀ + B before Residual is added
+}
+
+// Norm is a layer normalisation over the last axis: Y = (X - μ)/sqrt(σ² + Eps)·Gamma + Beta.
+type Norm struct {
+	Site          Site
+	Rows, Width   int
+	Eps           float64
+	X, Y          []float32 // [Rows, Width]
+	Gamma, Beta   []float32 // [Width]
+	Mean, RStd    []float32 // [Rows]: kept for the backward pass
+	DGamma, DBeta []float32
+}
+
+// Attention is the scaled dot product of all heads. Head h is the columns h·d to (h+1)·d of Q, K, V and Context; d = Width/Heads.
+type Attention struct {
+	Site         Site
+	Size, Length int       // B, S
+	Heads, Width int       // A, H
+	Q, K, V      []float32 // [B·S, H]
+	Mask         []int32   // [B, S]: 0 for keys that nobody may see
+	MaskValue    float64   // added to their scores
+	Dropout      float64   // of the probabilities
+	Context      []float32 // [B·S, H]
+}
+
+// Gather picks rows.
+type Gather struct {
+	Site  Site
+	Width int
+	Rows  []int32   // rows of X
+	X, Y  []float32 // [.., Width], [len(Rows), Width]
+}
+
+// CrossEntropy is the loss of a softmax over Classes.
+type CrossEntropy struct {
+	Site          Site
+	Rows, Classes int
+	Logits        []float32 // [Rows, Classes]
+	Labels        []int32   // [Rows]
+	Weights       []float32 // [Rows]; nil: all 1
+	Coefficient   float64   // the gradient is of Coefficient·Σ weight·loss: loss scale over the weight of the global batch
+}
+
+// SquaredError is the loss of a regression.
+type SquaredError struct {
+	Site        Site
+	Y           []float32 // [Rows]
+	Targets     []float32 // [Rows]
+	Coefficient float64
+}
+
+// Loss is a sum over rows, so that the losses of micro-batches and replicas add up.
+type Loss struct {
+	Sum     float64 // Σ weight·loss
+	Weight  float64 // Σ weight
+	Correct float64 // Σ weight where the greatest logit is the label's
+}
+
+// Add adds another sum.
+func (l *Loss) Add(m Loss) {
+	l.Sum += m.Sum
+	l.Weight += m.Weight
+	l.Correct += m.Correct
+}
+
+// Mean is the mean loss, 0 over nothing.
+func (l Loss) Mean() float64 {
+	if l.Weight == 0 {
+		return 0
+	}
+	return l.Sum / l.Weight
+}
+
+// Accuracy is the share of weight that was predicted right, 0 over nothing.
+func (l Loss) Accuracy() float64 {
+	if l.Weight == 0 {
+		return 0
+	}
+	return l.Correct / l.Weight
+}
+
+// Losses are the parts of the loss of a task. The mean loss that is trained is MaskedLM + NextSentence for Pretraining, the mean of
+// Start and End for QuestionAnswering, and Labels for Classification.
+type Losses struct {
+	MaskedLM, NextSentence Loss
+	Start, End             Loss
+	Labels                 Loss
+}
+
+// Add adds the sums of another micro-batch.
+func (l *Losses) Add(m Losses) {
+	l.MaskedLM.Add(m.MaskedLM)
+	l.NextSentence.Add(m.NextSentence)
+	l.Start.Add(m.Start)
+	l.End.Add(m.End)
+	l.Labels.Add(m.Labels)
+}
+
+// Total is the mean loss that is trained.
+func (l Losses) Total() float64 {
+	return l.MaskedLM.Mean() + l.NextSentence.Mean() + (l.Start.Mean()+l.End.Mean())/2 + l.Labels.Mean()
+}

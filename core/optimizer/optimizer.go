@@ -1,0 +1,64 @@
+// Package optimizer is the contract between harness and an update rule.
+//
+// An Optimizer describes itself, says which state it needs for a set of options, and opens sessions over memory that the host owns: parameters,
+// gradients and the state's slots, all float32 with the same layout. Because the host owns all of it, a checkpoint is complete without the
+// plugin's help, and a plugin that died is started again where it was.
+//
+// core/optimizer/optimizertest holds any implementation against what is said here.
+package optimizer
+
+import (
+	"context"
+
+	"harness.invalid/core/backend"
+	"harness.invalid/core/tensor"
+)
+
+// Optimizer is an update rule.
+type Optimizer interface {
+	// Describe tells what the rule is and takes. It is cheap and may be called at any time.
+	Describe(ctx context.Context) (Info, error)
+	// Slots names the state that the rule keeps for each parameter under these options, such as m and v. Bad options are an error.
+	Slots(ctx context.Context, options map[string]string) ([]string, error)
+	// Open prepares updates of the host's memory.
+	Open(ctx context.Context, options map[string]string, m Memory) (Session, error)
+}
+
+// Session updates one set of parameters. Its calls come one at a time.
+type Session interface {
+	// Step updates Memory.Params and Memory.Slots in place from Memory.Grads, which may be left changed. Its result is a pure function of
+	// its memory and s: no state survives between calls.
+	Step(ctx context.Context, s Step) (StepResult, error)
+	// Close frees what the session holds. Memory stays the host's.
+	Close() error
+}
+
+// Info describes an optimizer.
+type Info struct {
+	Name    string
+	Version string
+	Doc     string // one line, with the paper
+	Options []Option
+}
+
+// Option is a setting, given as text.
+type Option = backend.Option
+
+// Memory is the host's: a session reads and writes it during its calls only.
+type Memory struct {
+	Layout *tensor.Layout
+	Params []float32   // [Layout.Len()]
+	Grads  []float32   // [Layout.Len()]
+	Slots  [][]float32 // each [Layout.Len()], in the order of Optimizer.Slots; zero at the start of a run
+}
+
+// Step is one update.
+type Step struct {
+	Step int     // 1, 2, ...: number of this update, skipped steps not counted (the t of bias correction)
+	LR   float64 // learning rate of this step, from the recipe's schedule
+}
+
+// StepResult is what an update was like.
+type StepResult struct {
+	GradientNorm float64 // global L2 norm of the gradients before clipping
+}
