@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"harness.invalid/core/bert"
+	"harness.invalid/core/option"
 	"harness.invalid/core/tensor"
 )
 
@@ -54,7 +55,7 @@ type Info struct {
 	Version    string
 	Doc        string // one line
 	Precisions []Precision
-	Options    []Option
+	Options    []option.Option
 }
 
 // Precision is a set of number formats under one name, such as fp32 or fp16.16.
@@ -65,13 +66,6 @@ type Precision struct {
 	// float64 results on a small model without dropout; Reason says where it comes from.
 	OutputTolerance, GradientTolerance float64
 	Reason                             string
-}
-
-// Option is a setting of a backend or an optimizer, given as text.
-type Option struct {
-	Name    string
-	Default string
-	Doc     string
 }
 
 // Program is what a backend is asked to run: the model, the cut of the global batch, and the number format.

@@ -10,7 +10,7 @@ package optimizer
 import (
 	"context"
 
-	"harness.invalid/core/backend"
+	"harness.invalid/core/option"
 	"harness.invalid/core/tensor"
 )
 
@@ -38,11 +38,8 @@ type Info struct {
 	Name    string
 	Version string
 	Doc     string // one line, with the paper
-	Options []Option
+	Options []option.Option
 }
-
-// Option is a setting, given as text.
-type Option = backend.Option
 
 // Memory is the host's: a session reads and writes it during its calls only.
 type Memory struct {
