@@ -1,0 +1,78 @@
+// Package durable writes files that are either there in full or not there at all: whoever reads a path sees what was before or what is
+// new, never a part, whether the process is killed or the machine loses power.
+package durable
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// WriteFile replaces the file at path by what write puts out: under a temporary name beside it, flushed to the disk, then renamed. The old
+// file stays as it was when anything fails.
+func WriteFile(path string, write func(w io.Writer) error) (err error) {
+	f, err := createBeside(path)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, ignoreClosed(f.Close()), os.Remove(f.Name()))
+		}
+	}()
+	w := bufio.NewWriterSize(f, 1<<20)
+	if err := write(w); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// createBeside opens a new file with a name of its own in path's folder. Unlike os.CreateTemp it leaves the permissions to the umask, because
+// the file is there to stay.
+func createBeside(path string) (*os.File, error) {
+	dir, name := filepath.Split(path)
+	for range 100 {
+		f, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf(".%s.%08x.tmp", name, rand.Uint32())), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
+	return nil, fmt.Errorf("write %s: no temporary name is free in %s", path, dir)
+}
+
+// SyncDir flushes a folder's list of names, without which a rename may be undone by a power cut.
+func SyncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // folders can't be opened for flushing there; NTFS journals renames
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, fs.ErrClosed) {
+		return nil
+	}
+	return err
+}
