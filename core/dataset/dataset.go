@@ -1,0 +1,25 @@
+// Package dataset is what the makers of training data have in common: a Source deals global batches, and a Position says where it is.
+//
+// The makers are packages of their own: pretraining turns text into masked LM and next sentence prediction, squad turns questions about
+// passages into spans, world writes a generated corpus in the file formats of both. Files come in, bert.Batch comes out; which batch
+// comes at which step is a function of the files, the settings and the seed alone.
+package dataset
+
+import "harness.invalid/core/bert"
+
+// Source deals batches without end. It is not for use by several goroutines at once.
+type Source interface {
+	// Next returns the next global batch: always the same number of sequences, Sample 0. The batch belongs to the caller.
+	Next() (*bert.Batch, error)
+	// Position says where Next goes on.
+	Position() Position
+	// Seek makes Next go on at a position of this source or of another one with the same files, settings and seed.
+	Seek(Position) error
+}
+
+// Position is a place in the endless row of a Source's sequences. The zero Position is its beginning.
+type Position struct {
+	Epoch int `json:"epoch"` // passes over the data that are complete
+	Block int `json:"block"` // blocks of the epoch that are complete; 0 in sources without blocks
+	Index int `json:"index"` // sequences of the block that are dealt
+}

@@ -1,0 +1,203 @@
+package pretraining
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"harness.invalid/core/dataset/mt19937"
+	"harness.invalid/core/wordpiece"
+	"harness.invalid/core/wordpiece/pystring"
+)
+
+// ErrInvalid is wrapped by every error about the content of a text.
+var ErrInvalid = errors.New("invalid text")
+
+// Generation is a run of the published generator: the settings and what came of them. As JSON it is one object, {"settings", "instances"}.
+type Generation struct {
+	Settings  GenerationSettings `json:"settings"`
+	Instances []Instance         `json:"instances"`
+}
+
+// GenerationSettings are the flags of create_pretraining_data.py, with its names and, for text and vocabulary, the files' names.
+type GenerationSettings struct {
+	Text           string  `json:"text"`
+	Vocab          string  `json:"vocab"`
+	RandomSeed     int64   `json:"random_seed"`
+	DupeFactor     int     `json:"dupe_factor"`
+	MaxSeqLength   int     `json:"max_seq_length"`
+	MaxPredictions int     `json:"max_predictions_per_seq"`
+	ShortSeqProb   float64 `json:"short_seq_prob"`
+	MaskedLMProb   float64 `json:"masked_lm_prob"`
+	WholeWord      bool    `json:"do_whole_word_mask"`
+	Instances      int     `json:"instances"` // number of instances: set by Generate
+}
+
+// Generate makes the instances that create_pretraining_data.py makes of the same text, settings and seed, in the same order. The text is
+// read whole; name says in errors what is read. For equality the tokenizer must have the options wordpiece.Google(true).
+func Generate(text io.Reader, name string, t *wordpiece.Tokenizer, g GenerationSettings) (*Generation, error) {
+	if g.DupeFactor < 1 {
+		return nil, fmt.Errorf("pretraining: dupe_factor is %d, want at least 1", g.DupeFactor)
+	}
+	m, err := newMaker(t.Vocab(), Settings{
+		MaxLength: g.MaxSeqLength, MaxPredictions: g.MaxPredictions,
+		ShortProb: g.ShortSeqProb, MaskedProb: g.MaskedLMProb, WholeWord: g.WholeWord,
+	})
+	if err != nil {
+		return nil, err
+	}
+	docs, err := readDocuments(text, name, t)
+	if err != nil {
+		return nil, err
+	}
+	r := mt19937.New(g.RandomSeed)
+	r.Shuffle(len(docs), func(i, j int) { docs[i], docs[j] = docs[j], docs[i] })
+	instances := []Instance{}
+	for range g.DupeFactor {
+		for d := range docs {
+			m.document(docs, d, r, func(i Instance) { instances = append(instances, i) })
+		}
+	}
+	r.Shuffle(len(instances), func(i, j int) { instances[i], instances[j] = instances[j], instances[i] })
+	g.Instances = len(instances)
+	return &Generation{Settings: g, Instances: instances}, nil
+}
+
+// GenerateFile is Generate from a file.
+func GenerateFile(path string, t *wordpiece.Tokenizer, g GenerationSettings) (*Generation, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("pretraining: %w", err)
+	}
+	defer f.Close()
+	return Generate(f, path, t, g)
+}
+
+// WriteTo writes the generation as JSON, instance by instance.
+func (g *Generation) WriteTo(w io.Writer) (int64, error) {
+	counted := &counter{w: w}
+	b := bufio.NewWriter(counted)
+	settings, err := json.Marshal(g.Settings)
+	if err != nil {
+		return 0, err
+	}
+	b.WriteString(`{"settings":`)
+	b.Write(settings)
+	b.WriteString(`,"instances":[`)
+	for i, instance := range g.Instances {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		data, err := json.Marshal(instance)
+		if err != nil {
+			return counted.n, err
+		}
+		b.Write(data)
+	}
+	b.WriteString("]}\n")
+	err = b.Flush()
+	return counted.n, err
+}
+
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// readDocuments reads documents that have at least one token.
+func readDocuments(text io.Reader, name string, t *wordpiece.Tokenizer) ([]document, error) {
+	var docs []document
+	var doc document
+	end := func() {
+		if len(doc.ends) > 0 {
+			docs = append(docs, doc)
+		}
+		doc = document{}
+	}
+	err := eachLine(text, name, func(line []byte) {
+		sentence := trim(line)
+		if sentence == "" {
+			end()
+			return
+		}
+		doc.add(t, sentence)
+	})
+	if err != nil {
+		return nil, err
+	}
+	end()
+	if len(docs) == 0 {
+		return nil, fmt.Errorf("text %s: no sentence: %w", name, ErrInvalid)
+	}
+	return docs, nil
+}
+
+// add appends a sentence; one of which the tokenizer leaves nothing does not count.
+func (d *document) add(t *wordpiece.Tokenizer, sentence string) {
+	n := len(d.ids)
+	d.ids = t.AppendIDs(d.ids, sentence)
+	if len(d.ids) > n {
+		d.ends = append(d.ends, len(d.ids))
+	}
+}
+
+// trim is Python's str.strip.
+func trim(line []byte) string { return strings.TrimFunc(string(line), pystring.IsSpace) }
+
+// eachLine calls yield for each line, without its line break. The line is valid during the call. Text that is not UTF-8 is an error; the published
+// program drops the offending bytes in silence.
+func eachLine(r io.Reader, name string, yield func(line []byte)) error {
+	b := bufio.NewReaderSize(r, 1<<20)
+	var long []byte // start of a line that exceeds the buffer
+	for number := 1; ; {
+		line, err := b.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			long = append(long, line...)
+			continue
+		}
+		if err != nil && err != io.EOF {
+			return fmt.Errorf("text %s:%d: %w", name, number, err)
+		}
+		if len(long) > 0 {
+			long = append(long, line...)
+			line = long
+		}
+		if n := len(line); n > 0 && line[n-1] == '\n' {
+			line = line[:n-1]
+		} else if n == 0 && err == io.EOF {
+			return nil
+		}
+		if !utf8.Valid(line) {
+			return fmt.Errorf("text %s:%d:%d: byte %#02x is not UTF-8: %w", name, number, invalidAt(line)+1, line[invalidAt(line)], ErrInvalid)
+		}
+		yield(line)
+		if err == io.EOF {
+			return nil
+		}
+		long = long[:0]
+		number++
+	}
+}
+
+// invalidAt returns the index of the first byte that does not belong to a character.
+func invalidAt(line []byte) int {
+	for i := 0; i < len(line); {
+		r, size := utf8.DecodeRune(line[i:])
+		if r == utf8.RuneError && size == 1 {
+			return i
+		}
+		i += size
+	}
+	return len(line)
+}
