@@ -3,20 +3,13 @@ package pretraining
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
-	"unicode/utf8"
 
 	"harness.invalid/core/dataset/mt19937"
 	"harness.invalid/core/wordpiece"
-	"harness.invalid/core/wordpiece/pystring"
 )
-
-// ErrInvalid is wrapped by every error about the content of a text.
-var ErrInvalid = errors.New("invalid text")
 
 // Generation is a run of the published generator: the settings and what came of them. As JSON it is one object, {"settings", "instances"}.
 type Generation struct {
@@ -125,8 +118,8 @@ func readDocuments(text io.Reader, name string, t *wordpiece.Tokenizer) ([]docum
 		}
 		doc = document{}
 	}
-	err := eachLine(text, name, func(line []byte) {
-		sentence := trim(line)
+	err := eachLine(text, name, func(line []byte, _ int64) {
+		sentence := trim(string(line))
 		if sentence == "" {
 			end()
 			return
@@ -141,63 +134,4 @@ func readDocuments(text io.Reader, name string, t *wordpiece.Tokenizer) ([]docum
 		return nil, fmt.Errorf("text %s: no sentence: %w", name, ErrInvalid)
 	}
 	return docs, nil
-}
-
-// add appends a sentence; one of which the tokenizer leaves nothing does not count.
-func (d *document) add(t *wordpiece.Tokenizer, sentence string) {
-	n := len(d.ids)
-	d.ids = t.AppendIDs(d.ids, sentence)
-	if len(d.ids) > n {
-		d.ends = append(d.ends, len(d.ids))
-	}
-}
-
-// trim is Python's str.strip.
-func trim(line []byte) string { return strings.TrimFunc(string(line), pystring.IsSpace) }
-
-// eachLine calls yield for each line, without its line break. The line is valid during the call. Text that is not UTF-8 is an error; the published
-// program drops the offending bytes in silence.
-func eachLine(r io.Reader, name string, yield func(line []byte)) error {
-	b := bufio.NewReaderSize(r, 1<<20)
-	var long []byte // start of a line that exceeds the buffer
-	for number := 1; ; {
-		line, err := b.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			long = append(long, line...)
-			continue
-		}
-		if err != nil && err != io.EOF {
-			return fmt.Errorf("text %s:%d: %w", name, number, err)
-		}
-		if len(long) > 0 {
-			long = append(long, line...)
-			line = long
-		}
-		if n := len(line); n > 0 && line[n-1] == '\n' {
-			line = line[:n-1]
-		} else if n == 0 && err == io.EOF {
-			return nil
-		}
-		if !utf8.Valid(line) {
-			return fmt.Errorf("text %s:%d:%d: byte %#02x is not UTF-8: %w", name, number, invalidAt(line)+1, line[invalidAt(line)], ErrInvalid)
-		}
-		yield(line)
-		if err == io.EOF {
-			return nil
-		}
-		long = long[:0]
-		number++
-	}
-}
-
-// invalidAt returns the index of the first byte that does not belong to a character.
-func invalidAt(line []byte) int {
-	for i := 0; i < len(line); {
-		r, size := utf8.DecodeRune(line[i:])
-		if r == utf8.RuneError && size == 1 {
-			return i
-		}
-		i += size
-	}
-	return len(line)
 }

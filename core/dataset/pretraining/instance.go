@@ -72,21 +72,6 @@ func (i Instance) MarshalJSON() ([]byte, error) {
 	}{i.InputIDs, segments, i.MaskedLMPositions, i.MaskedLMIDs, label})
 }
 
-// document is a text in tokens. Its sentences follow each other in one slice, so that a run of sentences is a slice too.
-type document struct {
-	ids  []int32
-	ends []int // sentence i is ids[ends[i-1]:ends[i]]
-}
-
-// sentences returns sentences i to j-1.
-func (d *document) sentences(i, j int) []int32 {
-	start := 0
-	if i > 0 {
-		start = d.ends[i-1]
-	}
-	return d.ids[start:d.ends[j-1]]
-}
-
 // choices are the random numbers that the procedure asks for, in Python's words random, randint and shuffle.
 type choices interface {
 	Float64() float64

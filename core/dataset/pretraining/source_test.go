@@ -1,0 +1,412 @@
+package pretraining_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"harness.invalid/core/bert"
+	"harness.invalid/core/dataset"
+	"harness.invalid/core/dataset/pretraining"
+	"harness.invalid/core/internal/reference"
+	"pgregory.net/rapid"
+)
+
+// write writes a text file and returns its path.
+func write(t testing.TB, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func open(t testing.TB, paths ...string) *pretraining.Corpus {
+	t.Helper()
+	c, err := pretraining.Open(paths, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// small is a text of n documents of two sentences each, which all have the same number of words; document i says i%20 i/20%20.
+func small(n int) string {
+	var b strings.Builder
+	for i := range n {
+		name := fmt.Sprintf("w%02d w%02d ", i%20, i/20%20)
+		fmt.Fprintf(&b, "%s%s\n%s%s\n\n", name, name, name, name)
+	}
+	return b.String()
+}
+
+func options() pretraining.Options {
+	return pretraining.Options{
+		Settings: pretraining.Settings{MaxLength: 16, MaxPredictions: 3, ShortProb: 0.1, MaskedProb: 0.15},
+		Batch:    4, Seed: 1, DupeFactor: 2, BlockDocuments: 7,
+	}
+}
+
+func source(t testing.TB, c *pretraining.Corpus, o pretraining.Options) *pretraining.Source {
+	t.Helper()
+	s, err := pretraining.NewSource(c, words(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func next(t testing.TB, s dataset.Source) *bert.Batch {
+	t.Helper()
+	b, err := s.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestOpen(t *testing.T) {
+	one, two := "w01\nw02\r\n\n \nw03", "\n\nw04\n\n"
+	a, b := write(t, "a", one), write(t, "b", two)
+	var done, total int64
+	c, err := pretraining.Open([]string{a, b}, func(d, n int64) { done, total = d, n })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if c.Documents() != 3 || c.Sentences() != 4 || c.Bytes() != int64(len(one+two)) {
+		t.Errorf("corpus has %d documents, %d sentences, %d bytes, want 3, 4, %d", c.Documents(), c.Sentences(), c.Bytes(), len(one+two))
+	}
+	if done != c.Bytes() || total != c.Bytes() {
+		t.Errorf("progress ends at %d of %d, want %d", done, total, c.Bytes())
+	}
+	sum1, sum2 := sha256.Sum256([]byte(one)), sha256.Sum256([]byte(two))
+	want := sha256.Sum256(append(sum1[:], sum2[:]...))
+	if c.Digest() != hex.EncodeToString(want[:]) {
+		t.Errorf("digest is %s, want %x", c.Digest(), want)
+	}
+	other := open(t, b, a)
+	if other.Digest() == c.Digest() {
+		t.Error("digest is the same whatever the order of the files")
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	good := write(t, "good", "w01\n")
+	for _, c := range []struct{ name, text, want string }{
+		{"empty", "", "no sentence: invalid text"},
+		{"blank", "\n\t\n", "no sentence: invalid text"},
+		{"not UTF-8", "w01\n\nw02\nw \xc3(\n", ":4:3: byte 0xc3 is not UTF-8: invalid text"},
+		{"cut character", "w01 \xe2\x82", ":1:5: byte 0xe2 is not UTF-8"},
+	} {
+		path := write(t, "bad", c.text)
+		_, err := pretraining.Open([]string{good, path}, nil)
+		if err == nil || !strings.Contains(err.Error(), path+c.want) && !strings.Contains(err.Error(), path+": "+c.want) {
+			t.Errorf("%s: error is %v, want %s and %q", c.name, err, path, c.want)
+		}
+	}
+	if _, err := pretraining.Open(nil, nil); err == nil {
+		t.Error("no file is no error")
+	}
+	if _, err := pretraining.Open([]string{filepath.Join(t.TempDir(), "absent")}, nil); err == nil {
+		t.Error("an absent file is no error")
+	}
+	if _, err := pretraining.Open([]string{t.TempDir()}, nil); err == nil {
+		t.Error("a folder is no error")
+	}
+}
+
+func TestSourceErrors(t *testing.T) {
+	c := open(t, write(t, "text", small(30)))
+	lone := open(t, write(t, "text", "w01\nw02\n"))
+	void := open(t, write(t, "text", "\x01\n\n\x02\n\n\x03\n"))
+	set := func(change func(*pretraining.Options)) pretraining.Options {
+		o := options()
+		change(&o)
+		return o
+	}
+	for _, e := range []struct {
+		corpus  *pretraining.Corpus
+		options pretraining.Options
+		want    string
+	}{
+		{c, set(func(o *pretraining.Options) { o.Batch = 0 }), "a batch of 0 sequences"},
+		{c, set(func(o *pretraining.Options) { o.DupeFactor = -1 }), "dupe_factor is -1"},
+		{c, set(func(o *pretraining.Options) { o.HeldOut = 1 }), "1 of the documents are held out"},
+		{c, set(func(o *pretraining.Options) { o.HeldOut = 0.97 }), "30 documents, 29 of them held out"},
+		{c, set(func(o *pretraining.Options) { o.BlockDocuments = 1 }), "blocks of 1 documents"},
+		{c, set(func(o *pretraining.Options) { o.MaxLength = 3 }), "max_seq_length is 3"},
+		{lone, options(), "corpus: 1 documents, 0 of them held out"},
+	} {
+		if _, err := pretraining.NewSource(e.corpus, words(t), e.options); err == nil || !strings.Contains(err.Error(), e.want) {
+			t.Errorf("error is %v, want %q", err, e.want)
+		}
+	}
+	if _, err := pretraining.NewSource(c, words(t, "[MASK]"), options()); err == nil || !strings.Contains(err.Error(), "[MASK]") {
+		t.Errorf("without [MASK] the error is %v", err)
+	}
+	if _, err := source(t, void, options()).Next(); err == nil || !strings.Contains(err.Error(), "leaves no token of 3 documents") {
+		t.Errorf("text of control characters: error is %v", err)
+	}
+	s := source(t, c, options())
+	if _, err := s.Evaluation(10, 4); err == nil || !strings.Contains(err.Error(), "no document is held out") {
+		t.Errorf("evaluation without held-out documents: error is %v", err)
+	}
+	for _, p := range []dataset.Position{{Epoch: -1}, {Block: 5}, {Block: 1, Index: 1 << 20}} {
+		if err := s.Seek(p); err == nil {
+			t.Errorf("seek to %+v is no error", p)
+		}
+	}
+}
+
+// TestChangedFile: a file that has shrunk since it was opened is an error, not other text.
+func TestChangedFile(t *testing.T) {
+	path := write(t, "text", small(30))
+	s := source(t, open(t, path), options())
+	if err := os.Truncate(path, 40); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Next(); err == nil || !strings.Contains(err.Error(), "shorter than when it was opened") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// TestSeek: from any position on, a new source deals what the first one dealt.
+func TestSeek(t *testing.T) {
+	c := open(t, write(t, "text", small(45)))
+	rapid.Check(t, func(r *rapid.T) {
+		o := options()
+		o.Seed = rapid.Uint64().Draw(r, "seed")
+		o.DupeFactor = rapid.IntRange(0, 3).Draw(r, "dupe")
+		o.BlockDocuments = rapid.IntRange(2, 60).Draw(r, "block")
+		o.BlockBytes = int64(rapid.IntRange(0, 500).Draw(r, "bytes"))
+		o.Batch = rapid.IntRange(1, 30).Draw(r, "batch")
+		o.WholeWord = rapid.Bool().Draw(r, "whole")
+		first := source(t, c, o)
+		for range rapid.IntRange(0, 20).Draw(r, "skipped") {
+			next(t, first)
+		}
+		second := source(t, c, o)
+		if err := second.Seek(first.Position()); err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			if a, b := next(t, first), next(t, second); !reflect.DeepEqual(a, b) {
+				t.Fatalf("batches differ from position on: %+v and %+v", a, b)
+			}
+			if first.Position() != second.Position() {
+				t.Fatalf("positions are %+v and %+v", first.Position(), second.Position())
+			}
+		}
+	})
+}
+
+// TestBatches: batches are what the model takes, and an epoch deals every document of the training part once and none of the others.
+func TestBatches(t *testing.T) {
+	const n = 200
+	c := open(t, write(t, "text", small(n/2)), write(t, "more", strings.ReplaceAll(small(n), small(n/2), "")))
+	o := options()
+	o.HeldOut, o.ShortProb, o.Batch = 0.1, 0, 1
+	s := source(t, c, o)
+	if training, held := s.Documents(); training != n-n/10 || held != n/10 {
+		t.Fatalf("%d documents for training and %d for evaluation, want %d and %d", training, held, n-n/10, n/10)
+	}
+	vocab := words(t).Vocab()
+	config := bert.Defaults()
+	config.VocabSize, config.MaxPositionEmbeddings = vocab.Len(), 16
+
+	// A document has 8 tokens in two sentences and target length 13: one instance whose A is its first sentence, unless B was random and the second
+	// sentence is used again.
+	document := func(b *bert.Batch) string {
+		original := slices.Clone(b.InputIDs)
+		for j, p := range b.MaskedLMPositions {
+			if b.MaskedLMWeights[j] == 1 {
+				original[p] = b.MaskedLMIDs[j]
+			}
+		}
+		return vocab.Token(original[1]) + vocab.Token(original[2])
+	}
+	seen := map[string]int{}
+	for s.Position().Epoch == 0 {
+		b := next(t, s)
+		if err := b.Validate(config, bert.Head{Task: bert.Pretraining}, true); err != nil {
+			t.Fatal(err)
+		}
+		if s.Position().Epoch == 0 {
+			seen[document(b)]++
+		}
+	}
+	if len(seen) != n-n/10 {
+		t.Errorf("an epoch has %d documents, want %d", len(seen), n-n/10)
+	}
+	for d, times := range seen {
+		if times > 2 {
+			t.Errorf("document %s comes %d times", d, times)
+		}
+	}
+	evaluation, err := s.Evaluation(1<<20, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for _, b := range evaluation {
+		if err := b.Validate(config, bert.Head{Task: bert.Pretraining}, true); err != nil {
+			t.Fatal(err)
+		}
+		if b.Sample != total {
+			t.Errorf("batch starts at sample %d, want %d", b.Sample, total)
+		}
+		for i := range b.Size {
+			if d := document(b.Slice(i, i+1)); seen[d] > 0 {
+				t.Errorf("document %s is for evaluation and for training", d)
+			}
+			total++
+		}
+	}
+	if total < n/10 {
+		t.Errorf("%d sequences for evaluation, want at least one for each of %d documents", total, n/10)
+	}
+	again, err := s.Evaluation(5, 3)
+	if err != nil || len(again) != 2 || again[1].Size != 2 || !reflect.DeepEqual(again[0], evaluation[0]) {
+		t.Errorf("five sequences in batches of three are not the first five: %v, %v", again, err)
+	}
+}
+
+// TestMasking: static instances come again after DupeFactor epochs, in another order; dynamic ones do not.
+func TestMasking(t *testing.T) {
+	c := open(t, write(t, "text", small(60)))
+	epochs := func(dupe int) [][]string {
+		o := options()
+		o.DupeFactor, o.Batch = dupe, 1
+		s := source(t, c, o)
+		list := make([][]string, 6)
+		for {
+			b := next(t, s)
+			e := s.Position().Epoch
+			if e == len(list) {
+				return list
+			}
+			list[e] = append(list[e], fmt.Sprint(b.InputIDs, b.MaskedLMPositions, b.NextSentenceLabels))
+		}
+	}
+	same := func(a, b []string) bool {
+		a, b = slices.Clone(a), slices.Clone(b)
+		slices.Sort(a)
+		slices.Sort(b)
+		return slices.Equal(a, b)
+	}
+	static := epochs(2)
+	for e := range 4 {
+		if !same(static[e], static[e+2]) {
+			t.Errorf("dupe factor 2: epochs %d and %d have different instances", e, e+2)
+		}
+		if slices.Equal(static[e], static[e+2]) {
+			t.Errorf("dupe factor 2: epochs %d and %d have the same order", e, e+2)
+		}
+		if same(static[e], static[e+1]) {
+			t.Errorf("dupe factor 2: epochs %d and %d have the same instances", e, e+1)
+		}
+	}
+	dynamic := epochs(0)
+	for e := range dynamic {
+		for f := range e {
+			if same(dynamic[e], dynamic[f]) {
+				t.Errorf("dynamic: epochs %d and %d have the same instances", f, e)
+			}
+		}
+	}
+	if !slices.Equal(dynamic[0], epochs(0)[0]) {
+		t.Error("the same seed gives other batches")
+	}
+}
+
+// TestRealText counts the documents of a real corpus and deals some of it.
+func TestRealText(t *testing.T) {
+	c := open(t, reference.Path(t, "data", "corpus", "wiki_en.txt"))
+	if c.Documents() != 22904 || c.Sentences() != 415695 {
+		t.Errorf("%d documents and %d sentences, want 22904 and 415695", c.Documents(), c.Sentences())
+	}
+	tok := googleTokenizer(t, reference.Path(t, "data", "vocab", "bert-base-uncased-vocab.txt"))
+	s, err := pretraining.NewSource(c, tok, pretraining.Options{
+		Settings: pretraining.Settings{MaxLength: 128, MaxPredictions: 20, ShortProb: 0.1, MaskedProb: 0.15}, Batch: 32, HeldOut: 0.01,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := bert.Defaults()
+	for range 10 {
+		if err := next(t, s).Validate(config, bert.Head{Task: bert.Pretraining}, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// FuzzCorpus: any file either fails with an error or deals valid batches.
+func FuzzCorpus(f *testing.F) {
+	f.Add([]byte(small(5)))
+	f.Add([]byte("w01\r\n\r\nw02\r\n"))
+	f.Add([]byte("w01 \xff\n"))
+	f.Add([]byte("\xef\xbb\xbfw01\n\n\u2028\n\nw02 w03\u00a0\n\n\x00\n\nw00\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := pretraining.Open([]string{write(t, "text", string(text))}, nil)
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		tok := words(t)
+		config := bert.Defaults()
+		config.VocabSize = tok.Vocab().Len()
+		s, err := pretraining.NewSource(c, tok, options())
+		if err != nil {
+			return
+		}
+		for range 3 {
+			b, err := s.Next()
+			if err != nil {
+				return
+			}
+			if err := b.Validate(config, bert.Head{Task: bert.Pretraining}, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkOpen(b *testing.B) {
+	path := reference.Path(b, "data", "corpus", "wiki_en.txt")
+	for b.Loop() {
+		c, err := pretraining.Open([]string{path}, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.SetBytes(c.Bytes())
+		c.Close()
+	}
+}
+
+func BenchmarkNext(b *testing.B) {
+	c := open(b, reference.Path(b, "data", "corpus", "wiki_en.txt"))
+	tok := googleTokenizer(b, reference.Path(b, "data", "vocab", "bert-base-uncased-vocab.txt"))
+	s, err := pretraining.NewSource(c, tok, pretraining.Options{
+		Settings: pretraining.Settings{MaxLength: 128, MaxPredictions: 20, ShortProb: 0.1, MaskedProb: 0.15}, Batch: 32,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	tokens := 0
+	for b.Loop() {
+		batch := next(b, s)
+		for _, m := range batch.AttentionMask {
+			tokens += int(m)
+		}
+	}
+	b.ReportMetric(float64(tokens)/b.Elapsed().Seconds()/1e6, "Mtokens/s")
+}
