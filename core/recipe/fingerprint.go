@@ -1,0 +1,134 @@
+package recipe
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Fingerprint is a SHA-256 over everything that must be the same for two runs to be compared, in hexadecimal. Left out is what belongs to a
+// backend alone (backends), what only explains (name, doc, source), what judges results when they are there (verdict), where files lie
+// (data.files: their contents have a digest of their own), and what changes no number (checkpoint_every).
+func (r *Recipe) Fingerprint() string {
+	h := sha256.New()
+	io.WriteString(h, "harness recipe 1\n")
+	h.Write(r.identity().canonical())
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// identity is the part of a recipe that the fingerprint is about.
+func (r *Recipe) identity() *Recipe {
+	id := *r
+	id.Name, id.Doc, id.Source, id.Backends, id.Verdict = "", "", "", nil, Verdict{}
+	id.Phases = slices.Clone(r.Phases)
+	for i := range id.Phases {
+		id.Phases[i].CheckpointEvery = 0
+	}
+	return &id
+}
+
+// canonical is JSON with keys in one order and the shortest numbers that read back equal.
+func (r *Recipe) canonical() []byte {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(r); err != nil {
+		panic("recipe: a recipe can't be written as JSON") // Load takes no infinities, and there are no other reasons
+	}
+	return out.Bytes()
+}
+
+// Write writes the recipe with all its values. Read again, it is the same recipe.
+func (r *Recipe) Write(w io.Writer) error {
+	return yaml.NewEncoder(w, yaml.UseLiteralStyleIfMultiline(true)).Encode(r)
+}
+
+// Difference is a field in which two recipes differ.
+type Difference struct {
+	Path string `json:"path"` // phases.squad.steps
+	A    string `json:"a"`    // value in the first recipe as JSON; empty: it has none
+	B    string `json:"b"`
+	// Identity tells that the field is part of the fingerprint.
+	Identity bool `json:"identity"`
+}
+
+func (d Difference) String() string {
+	show := func(v string) string {
+		if v == "" {
+			return "not there"
+		}
+		return v
+	}
+	return fmt.Sprintf("%s: %s, %s", d.Path, show(d.A), show(d.B))
+}
+
+// Diff lists the fields in which two recipes differ, sorted by path. Phases are matched by name, and Path has the name.
+func Diff(a, b *Recipe) []Difference {
+	all := compare(flatten(a), flatten(b))
+	identity := compare(flatten(a.identity()), flatten(b.identity()))
+	for i := range all {
+		all[i].Identity = slices.ContainsFunc(identity, func(d Difference) bool { return d.Path == all[i].Path })
+	}
+	// The order of phases is part of what they do, and shows in no field of theirs.
+	if x, y := a.phaseNames(), b.phaseNames(); !slices.Equal(x, y) {
+		all = append(all, Difference{"phases", fmt.Sprint(x), fmt.Sprint(y), true})
+		slices.SortStableFunc(all, func(d, e Difference) int { return bytes.Compare([]byte(d.Path), []byte(e.Path)) })
+	}
+	return all
+}
+
+func compare(a, b map[string]string) []Difference {
+	paths := maps.Clone(a)
+	maps.Copy(paths, b)
+	var out []Difference
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		if a[path] != b[path] {
+			out = append(out, Difference{Path: path, A: a[path], B: b[path]})
+		}
+	}
+	return out
+}
+
+// flatten gives every single value of a recipe under its path.
+func flatten(r *Recipe) map[string]string {
+	var tree map[string]any
+	dec := json.NewDecoder(bytes.NewReader(r.canonical()))
+	dec.UseNumber()
+	if err := dec.Decode(&tree); err != nil {
+		panic("recipe: canonical JSON can't be read back")
+	}
+	out := make(map[string]string)
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for key, value := range v {
+				walk(path+"."+key, value)
+			}
+		case []any:
+			for i, value := range v {
+				at := strconv.Itoa(i)
+				if m, ok := value.(map[string]any); ok && m["name"] != nil {
+					at = fmt.Sprint(m["name"])
+				}
+				walk(path+"."+at, value)
+			}
+		default:
+			text, err := json.Marshal(v)
+			if err != nil {
+				panic("recipe: a JSON value can't be written")
+			}
+			out[path[1:]] = string(text)
+		}
+	}
+	walk("", tree)
+	return out
+}

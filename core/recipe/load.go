@@ -1,0 +1,199 @@
+package recipe
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"harness.invalid/core/recipe/builtin"
+	"harness.invalid/core/spelling"
+)
+
+// Load reads a recipe and applies overrides. ref is the name of a built-in recipe, or a path: it has a separator or ends in .yaml or .yml. An
+// override is PATH=VALUE, such as phases.phase1.steps=10 (see the --set flag).
+func Load(ref string, overrides ...string) (*Recipe, error) {
+	root, err := resolve(ref, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	return finish(root, nameOf(ref), overrides)
+}
+
+// Parse reads a recipe from text; name stands for it in errors. What it extends, when it is a path, is relative to the working folder.
+func Parse(name string, text []byte, overrides ...string) (*Recipe, error) {
+	root, err := parseRecipe(name, text)
+	if err != nil {
+		return nil, err
+	}
+	if root, err = extend(root, "", []string{name}); err != nil {
+		return nil, err
+	}
+	return finish(root, nameOf(name), overrides)
+}
+
+// Names are the built-in recipes, sorted.
+func Names() []string { return builtin.Names() }
+
+func nameOf(ref string) string {
+	base := filepath.Base(ref)
+	return strings.TrimSuffix(strings.TrimSuffix(base, ".yaml"), ".yml")
+}
+
+func isPath(ref string) bool {
+	return strings.ContainsRune(ref, '/') || strings.ContainsRune(ref, filepath.Separator) || strings.HasSuffix(ref, ".yaml") || strings.HasSuffix(ref, ".yml")
+}
+
+// resolve reads the recipe that ref means, seen from a folder, and what it extends. above are the recipes that lead here.
+func resolve(ref, dir string, above []string) (*node, error) {
+	if !isPath(ref) {
+		text, ok := builtin.Read(ref)
+		if !ok {
+			return nil, fmt.Errorf("no recipe is named %q%s (built in: %s; a file is given as a path, such as ./%s.yaml)", ref, spelling.Hint(ref, builtin.Names()), strings.Join(builtin.Names(), ", "), ref)
+		}
+		root, err := parseRecipe(ref+" (built in)", text)
+		if err != nil {
+			return nil, err
+		}
+		return extend(root, "", append(above, ref))
+	}
+	path := ref
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("recipe %s: there is no such file", path)
+		}
+		return nil, fmt.Errorf("recipe: %w", err)
+	}
+	root, err := parseRecipe(path, text)
+	if err != nil {
+		return nil, err
+	}
+	return extend(root, filepath.Dir(path), append(above, path))
+}
+
+// parseRecipe reads one file and refuses keys that no recipe has, before other files are laid over it.
+func parseRecipe(name string, text []byte) (*node, error) {
+	root, err := parse(name, text)
+	if err != nil {
+		return nil, err
+	}
+	if root.kind != object {
+		return nil, root.pos.errorf("the recipe is %v, want an object", root.kind)
+	}
+	var d decoder
+	d.decode(root, reflect.ValueOf(&document{}).Elem(), "")
+	return root, d.err()
+}
+
+// document is a recipe file: a Recipe and what goes into making one.
+type document struct {
+	// Extends is the recipe that this one changes: a built-in name, or a path relative to this file.
+	Extends string `yaml:"extends"`
+	// Defaults are what phases have where they say nothing else.
+	Defaults Phase `yaml:"defaults"`
+	Recipe   `yaml:",inline"`
+}
+
+// maxExtends is the longest chain of recipes that extend each other.
+const maxExtends = 16
+
+func extend(root *node, dir string, above []string) (*node, error) {
+	parent := root.get("extends")
+	if parent == nil || parent.kind == null {
+		return root, nil
+	}
+	if len(above) > maxExtends {
+		return nil, parent.pos.errorf("more than %d recipes extend each other", maxExtends)
+	}
+	ref := parent.text
+	seen := ref
+	if isPath(ref) && !filepath.IsAbs(ref) {
+		seen = filepath.Join(dir, ref)
+	}
+	if slices.Contains(above, seen) {
+		return nil, parent.pos.errorf("recipe extends itself: %s", strings.Join(append(above, seen), " -> "))
+	}
+	base, err := resolve(ref, dir, above)
+	if err != nil {
+		var inside *Error
+		if errors.As(err, &inside) {
+			return nil, err // has its own place
+		}
+		return nil, parent.pos.errorf("extends: %v", err)
+	}
+	return merge(base.without("extends", "name"), root.without("extends")), nil
+}
+
+// without returns an object without some keys.
+func (n *node) without(keys ...string) *node {
+	out := *n
+	out.fields = slices.DeleteFunc(slices.Clone(n.fields), func(f field) bool { return slices.Contains(keys, f.key) })
+	return &out
+}
+
+// finish applies overrides, gives phases their defaults, and checks everything.
+func finish(root *node, name string, overrides []string) (*Recipe, error) {
+	root = root.clone()
+	for _, o := range overrides {
+		if err := set(root, o); err != nil {
+			return nil, err
+		}
+	}
+	if phases, defaults := root.get("phases"), root.get("defaults"); phases != nil && phases.kind == list && defaults != nil {
+		for i, p := range phases.items {
+			phases.items[i] = mergeAt(defaults, p, false)
+		}
+	}
+	var d decoder
+	r := &Recipe{}
+	r.setDefaults()
+	// extends went away when files were laid over each other; defaults are checked and then no more needed.
+	var defaults document
+	if n := root.get("defaults"); n != nil {
+		d.decode(n, reflect.ValueOf(&defaults.Defaults).Elem(), "defaults")
+	}
+	d.decode(root.without("defaults"), reflect.ValueOf(r).Elem(), "")
+	if err := d.err(); err != nil {
+		return nil, err
+	}
+	if r.Name == "" {
+		r.Name = name
+	}
+	if err := r.settle(); err != nil {
+		var f *fieldError
+		if errors.As(err, &f) {
+			return nil, root.nearest(f.path).errorf("%v", f)
+		}
+		return nil, err
+	}
+	return r, nil
+}
+
+// nearest is the place of the value at a path, or of what is nearest above it.
+func (n *node) nearest(path []string) position {
+	if len(path) == 0 {
+		return n.pos
+	}
+	switch n.kind {
+	case object:
+		if i := n.find(path[0]); i >= 0 {
+			if len(path) == 1 && n.fields[i].value.kind != object && n.fields[i].value.kind != list {
+				return n.fields[i].value.pos
+			}
+			return n.fields[i].value.nearest(path[1:])
+		}
+	case list:
+		if items, err := n.pick(path[0]); err == nil && len(items) == 1 {
+			return n.items[items[0]].nearest(path[1:])
+		}
+	}
+	return n.pos
+}

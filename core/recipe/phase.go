@@ -1,0 +1,194 @@
+package recipe
+
+import (
+	"fmt"
+
+	"harness.invalid/core/bert"
+)
+
+// Phase is a stretch of training with one task, length and schedule. It starts from the parameters that the phase before it left; a head
+// that was not there before is initialised.
+type Phase struct {
+	Name string `yaml:"name" json:"name"`
+	// Task is pretraining, question_answering or classification.
+	Task bert.Task `yaml:"task" json:"task"`
+	// NumLabels of a classification; 1 is a regression.
+	NumLabels int `yaml:"num_labels,omitempty" json:"num_labels,omitempty"`
+	// Length is the number of tokens of a sequence, padding included.
+	Length int `yaml:"length" json:"length"`
+	// MaxPredictions is the number of masked positions of a sequence, padding included.
+	MaxPredictions int `yaml:"max_predictions,omitempty" json:"max_predictions,omitempty"`
+
+	// GlobalBatch is the number of sequences of one step: MicroBatch, the sequences that a device takes at once, times Accumulation, the micro-batches
+	// that it adds up, times Replicas, the devices. What is not given follows from the others; replicas are 1 if not given.
+	GlobalBatch  int `yaml:"global_batch" json:"global_batch"`
+	MicroBatch   int `yaml:"micro_batch" json:"micro_batch"`
+	Accumulation int `yaml:"accumulation" json:"accumulation"`
+	Replicas     int `yaml:"replicas" json:"replicas"`
+
+	// Steps, or Epochs over the data of the phase: one of the two.
+	Steps  int     `yaml:"steps,omitempty" json:"steps,omitempty"`
+	Epochs float64 `yaml:"epochs,omitempty" json:"epochs,omitempty"`
+
+	Schedule  Schedule  `yaml:"schedule" json:"schedule"`
+	Optimizer Optimizer `yaml:"optimizer" json:"optimizer"`
+	// Alternatives are the settings of other optimizers, by name, for when the command line asks for them (--optimizers).
+	Alternatives map[string]Optimizer `yaml:"alternatives,omitempty" json:"alternatives,omitempty"`
+
+	Masking           *Masking           `yaml:"masking,omitempty" json:"masking,omitempty"`
+	QuestionAnswering *QuestionAnswering `yaml:"question_answering,omitempty" json:"question_answering,omitempty"`
+
+	Evaluation Evaluation `yaml:"evaluation" json:"evaluation"`
+	// Target is what the phase is to reach; steps and time to it are reported.
+	Target *Target `yaml:"target,omitempty" json:"target,omitempty"`
+	// CheckpointEvery so many steps, besides the end of the phase; 0: only there. It is not part of the fingerprint.
+	CheckpointEvery int `yaml:"checkpoint_every,omitempty" json:"checkpoint_every,omitempty"`
+
+	// The model's dropout in this phase, where it differs.
+	HiddenDropoutProb         *float64 `yaml:"hidden_dropout_prob,omitempty" json:"hidden_dropout_prob,omitempty"`
+	AttentionProbsDropoutProb *float64 `yaml:"attention_probs_dropout_prob,omitempty" json:"attention_probs_dropout_prob,omitempty"`
+}
+
+// Optimizer is an update rule and its settings.
+type Optimizer struct {
+	// Name of a plugin, such as adamw or lamb.
+	Name string `yaml:"name" json:"name"`
+	// LearningRate goes before the schedule's: rules differ in what they need.
+	LearningRate float64 `yaml:"learning_rate,omitempty" json:"learning_rate,omitempty"`
+	// Options are the plugin's own.
+	Options Options `yaml:"options,omitempty" json:"options,omitempty"`
+}
+
+// Masking is how words are hidden from the masked LM. The values that are not given are those of google-research/bert,
+// create_pretraining_data.py, which masks 80% of the chosen tokens, replaces 10% and leaves 10%.
+type Masking struct {
+	// Kind is static (masks are drawn DupeFactor times and then come again, as published) or dynamic (they are drawn anew every time).
+	Kind string `yaml:"kind" json:"kind"`
+	// DupeFactor is the number of passes over the text with different masks when they are static.
+	DupeFactor int `yaml:"dupe_factor" json:"dupe_factor"`
+	// WholeWord hides all pieces of a word together.
+	WholeWord bool `yaml:"whole_word" json:"whole_word"`
+	// MaskedLMProb is the share of tokens that is predicted.
+	MaskedLMProb float64 `yaml:"masked_lm_prob" json:"masked_lm_prob"`
+	// ShortSeqProb is the share of sequences that are shorter than Length, so that the model sees those as well.
+	ShortSeqProb float64 `yaml:"short_seq_prob" json:"short_seq_prob"`
+}
+
+// The kinds of masking.
+const (
+	StaticMasking  = "static"
+	DynamicMasking = "dynamic"
+)
+
+// QuestionAnswering is how contexts longer than a sequence are cut and how answers are read off. The values that are not given are those of
+// google-research/bert, run_squad.py.
+type QuestionAnswering struct {
+	// DocStride is the distance in tokens between the beginnings of two windows on the same context.
+	DocStride int `yaml:"doc_stride" json:"doc_stride"`
+	// MaxQueryLength is the number of tokens of the question that are kept.
+	MaxQueryLength int `yaml:"max_query_length" json:"max_query_length"`
+	// NBest is the number of best starts, and of best ends, whose combinations are looked at.
+	NBest int `yaml:"n_best" json:"n_best"`
+	// MaxAnswerLength in tokens.
+	MaxAnswerLength int `yaml:"max_answer_length" json:"max_answer_length"`
+}
+
+// Evaluation is when and on how much the model is evaluated. It always is at the end of a phase.
+type Evaluation struct {
+	// Every so many steps; 0: only at the end.
+	Every int `yaml:"every" json:"every"`
+	// Batch is the number of sequences that are evaluated at once.
+	Batch int `yaml:"batch" json:"batch"`
+	// Sequences to evaluate on at most; 0: all that are held out. For question answering it is a number of questions.
+	Sequences int `yaml:"sequences" json:"sequences"`
+}
+
+// Target is a value of a metric that a run is to reach.
+type Target struct {
+	// Metric that the phase evaluates, such as masked_lm_loss or f1.
+	Metric string `yaml:"metric" json:"metric"`
+	// Value to reach: to fall to for a loss, to rise to for a score.
+	Value float64 `yaml:"value" json:"value"`
+}
+
+func (p *Phase) setDefaults() {
+	p.Task = bert.Pretraining
+	p.Schedule = Schedule{Kind: Linear, Power: 1}
+	p.Evaluation = Evaluation{Batch: 32}
+}
+
+func (m *Masking) setDefaults() {
+	*m = Masking{Kind: StaticMasking, DupeFactor: 10, MaskedLMProb: 0.15, ShortSeqProb: 0.1}
+}
+
+func (q *QuestionAnswering) setDefaults() {
+	*q = QuestionAnswering{DocStride: 128, MaxQueryLength: 64, NBest: 20, MaxAnswerLength: 30}
+}
+
+// OptimizerNamed returns the settings of an optimizer in the phase: its own for its own or for "", those under alternatives, or else the
+// optimizer's defaults. The learning rate is filled in.
+func (p *Phase) OptimizerNamed(name string) Optimizer {
+	o := p.Optimizer
+	if name != "" && name != o.Name {
+		o = p.Alternatives[name]
+		o.Name = name
+	}
+	if o.LearningRate == 0 {
+		o.LearningRate = p.Schedule.LearningRate
+	}
+	return o
+}
+
+// TotalSteps is the number of steps of the phase over data of so many sequences: Steps, or as many whole steps as fit into the epochs, at
+// least one (google-research/bert, run_squad.py: int(sequences / batch * epochs)).
+func (p *Phase) TotalSteps(sequences int) int {
+	if p.Steps > 0 {
+		return p.Steps
+	}
+	return max(1, int(float64(sequences)/float64(p.GlobalBatch)*p.Epochs))
+}
+
+// Cut is how a global batch is spread over time and devices.
+type Cut struct{ MicroBatch, Accumulation, Replicas int }
+
+// Cut returns how a backend with these settings cuts the global batch.
+func (p *Phase) Cut(b Backend) (Cut, error) {
+	if !b.cuts() {
+		return Cut{p.MicroBatch, p.Accumulation, p.Replicas}, nil
+	}
+	_, c, err := cut(p.GlobalBatch, b.MicroBatch, b.Accumulation, b.Replicas)
+	if err != nil {
+		return c, fmt.Errorf("phase %s: the backend's cut: %w", p.Name, err)
+	}
+	return c, nil
+}
+
+// cut fills in what is 0 of a global batch and its cut, and checks the product.
+func cut(global, micro, accumulation, replicas int) (int, Cut, error) {
+	given := fmt.Sprintf("global_batch %d, micro_batch %d, accumulation %d, replicas %d", global, micro, accumulation, replicas)
+	if global < 0 || micro < 0 || accumulation < 0 || replicas < 0 || global > 1<<30 || micro > 1<<16 || accumulation > 1<<20 || replicas > 1<<12 {
+		return 0, Cut{}, fmt.Errorf("%s: want micro_batch up to %d, accumulation up to %d, replicas up to %d", given, 1<<16, 1<<20, 1<<12)
+	}
+	if replicas == 0 {
+		replicas = 1
+		if global > 0 && micro > 0 && accumulation > 0 {
+			replicas = global / (micro * accumulation)
+		}
+	}
+	switch {
+	case global == 0 && micro == 0:
+		return 0, Cut{}, fmt.Errorf("neither global_batch nor micro_batch is given")
+	case global == 0:
+		accumulation = max(1, accumulation)
+		global = micro * accumulation * replicas
+	case micro == 0:
+		accumulation = max(1, accumulation)
+		micro = global / (accumulation * replicas)
+	case accumulation == 0:
+		accumulation = global / (micro * replicas)
+	}
+	if n := micro * accumulation * replicas; n != global || n == 0 {
+		return 0, Cut{}, fmt.Errorf("%s: global_batch %d is not micro_batch %d x accumulation %d x replicas %d", given, global, micro, accumulation, replicas)
+	}
+	return global, Cut{micro, accumulation, replicas}, nil
+}

@@ -1,0 +1,203 @@
+// Package recipe is what a run is: model, data, and phases of training with their lengths, batches, steps, schedules and optimizers, in one file.
+//
+// A recipe is YAML. Load reads it strictly (a key that is not known is an error with its place and the nearest known one), lays it over the
+// recipe that it extends, applies overrides from the command line and checks every field. The result is plain data, complete with all
+// defaults: the training loop reads nothing else, and a run stores it as it was resolved.
+//
+// Two runs may be compared when their recipes have the same Fingerprint: all that could change a number, without what belongs to a backend
+// alone.
+package recipe
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"harness.invalid/core/bert"
+)
+
+// Recipe is one experiment.
+type Recipe struct {
+	// Name is what commands and tables call the recipe: the file's name without .yaml unless given.
+	Name string `yaml:"name" json:"name"`
+	// Doc says in a line or two what the recipe is for.
+	Doc string `yaml:"doc,omitempty" json:"doc,omitempty"`
+	// Source says where its values come from: a paper, or a file of a published system.
+	Source string `yaml:"source,omitempty" json:"source,omitempty"`
+
+	Model  Model   `yaml:"model" json:"model"`
+	Vocab  Vocab   `yaml:"vocab" json:"vocab"`
+	Data   Data    `yaml:"data" json:"data"`
+	Phases []Phase `yaml:"phases" json:"phases"`
+
+	// Backends are settings of single backends, by name (ipu) or by name and precision (gpu-ref:fp16). They are not part of the fingerprint.
+	Backends map[string]Backend `yaml:"backends,omitempty" json:"backends,omitempty"`
+	// Verdict says what makes two backends equivalent. It is not part of the fingerprint.
+	Verdict Verdict `yaml:"verdict" json:"verdict"`
+}
+
+// Model is the shape of the network: a published size, or any of Hugging Face's keys, which go before the size's.
+type Model struct {
+	// Size is tiny, mini, small, medium, base or large; empty: base, changed by the keys that are given.
+	Size        string `yaml:"size,omitempty" json:"size,omitempty"`
+	bert.Config `yaml:",inline"`
+}
+
+// Vocab is the vocabulary and how text is cut into its pieces.
+type Vocab struct {
+	// Size is the number of entries to learn from the text when no vocabulary file is given.
+	Size int `yaml:"size" json:"size"`
+	// Lowercase folds case and strips accents, as the uncased models do.
+	Lowercase bool `yaml:"lowercase" json:"lowercase"`
+	// PadToMultipleOf rounds the model's vocab_size up, as NVIDIA does to 8 (30528): the entries added are never seen.
+	PadToMultipleOf int `yaml:"pad_to_multiple_of" json:"pad_to_multiple_of"`
+}
+
+// Data says where text and questions come from.
+type Data struct {
+	// Kind is generated (a world made up from a seed, the same everywhere) or files.
+	Kind string `yaml:"kind" json:"kind"`
+	// Generated sets the size of the made-up world.
+	Generated Generated `yaml:"generated,omitempty" json:"generated"`
+	// Files are paths, mostly given on the command line (--data squad.train=FILE). They are not part of the fingerprint: runs store a digest of
+	// what the files hold.
+	Files Files `yaml:"files,omitempty" json:"-"`
+	// HeldOut is the share of documents that is kept from training to evaluate pre-training on.
+	HeldOut float64 `yaml:"held_out" json:"held_out"`
+}
+
+// The kinds of data.
+const (
+	GeneratedData = "generated"
+	FilesData     = "files"
+)
+
+// Generated is the size of the made-up world.
+type Generated struct {
+	// Seed makes one world; the seed of a run does not change it.
+	Seed int `yaml:"seed" json:"seed"`
+	// People, each with a document of facts and with questions about them.
+	People int `yaml:"people" json:"people"`
+	// Questions to train on.
+	Questions int `yaml:"questions" json:"questions"`
+	// DevQuestions, about people that no training question mentions.
+	DevQuestions int `yaml:"dev_questions" json:"dev_questions"`
+}
+
+// Files are the data sets by name.
+type Files struct {
+	// Text files for pre-training: one sentence a line, a blank line between documents.
+	Text []string `yaml:"text,omitempty"`
+	// Vocab is a vocabulary with one entry a line; none: one is learned from the text.
+	Vocab string `yaml:"vocab,omitempty"`
+	// SQuAD v1.1 in its own JSON format.
+	SQuAD struct {
+		Train string `yaml:"train,omitempty"`
+		Dev   string `yaml:"dev,omitempty"`
+	} `yaml:"squad,omitempty"`
+}
+
+// Backend is how one backend runs the recipe.
+type Backend struct {
+	// Precision is one of the backend's number formats; empty: its default. A precision on the command line (gpu-ref:fp16) goes before.
+	Precision string `yaml:"precision,omitempty" json:"precision,omitempty"`
+	// Options are the backend's own.
+	Options Options `yaml:"options,omitempty" json:"options,omitempty"`
+	// MicroBatch, Accumulation and Replicas cut the global batch another way than the phase does; when one is given, the phase's are not used.
+	MicroBatch   int `yaml:"micro_batch,omitempty" json:"micro_batch,omitempty"`
+	Accumulation int `yaml:"accumulation,omitempty" json:"accumulation,omitempty"`
+	Replicas     int `yaml:"replicas,omitempty" json:"replicas,omitempty"`
+	// Phases change the settings in single phases, by name.
+	Phases map[string]Backend `yaml:"phases,omitempty" json:"phases,omitempty"`
+}
+
+// Options are settings of a plugin as text; the plugin says which it knows.
+type Options map[string]string
+
+// Verdict is the rule of the comparison.
+type Verdict struct {
+	// Primary is the metric that the comparison is about; the others are told beside it.
+	Primary string `yaml:"primary" json:"primary"`
+	// Margins are, by metric, the greatest differences that do not matter. Two backends are equivalent in a metric when the confidence interval of
+	// their difference lies within its margin.
+	Margins map[string]float64 `yaml:"margins" json:"margins"`
+	// Alpha is the probability of calling two backends equivalent, or different, that are not.
+	Alpha float64 `yaml:"alpha" json:"alpha"`
+}
+
+func (r *Recipe) setDefaults() {
+	r.Model.Config = bert.Defaults()
+	r.Model.VocabSize = 0
+	r.Vocab = Vocab{Size: 30522, Lowercase: true, PadToMultipleOf: 1}
+	r.Data = Data{Kind: FilesData, HeldOut: 0.01}
+	r.Verdict = Verdict{Alpha: 0.05}
+}
+
+// ModelConfig is the shape of the network over a vocabulary of so many entries. A vocab_size in the recipe must not be less.
+func (r *Recipe) ModelConfig(vocabulary int) (bert.Config, error) {
+	c := r.Model.Config
+	if c.VocabSize == 0 {
+		c.VocabSize = vocabulary
+	}
+	if c.VocabSize < vocabulary {
+		return c, fmt.Errorf("recipe %s: model.vocab_size is %d, the vocabulary has %d entries", r.Name, c.VocabSize, vocabulary)
+	}
+	m := r.Vocab.PadToMultipleOf
+	c.VocabSize = (c.VocabSize + m - 1) / m * m
+	return c, c.Validate()
+}
+
+// PhaseModel is the model of a phase: config with the phase's dropout.
+func (p *Phase) PhaseModel(config bert.Config) bert.Config {
+	if p.HiddenDropoutProb != nil {
+		config.HiddenDropoutProb = *p.HiddenDropoutProb
+	}
+	if p.AttentionProbsDropoutProb != nil {
+		config.AttentionProbsDropoutProb = *p.AttentionProbsDropoutProb
+	}
+	return config
+}
+
+// Head is what the model of the phase is trained for.
+func (p *Phase) Head() bert.Head { return bert.Head{Task: p.Task, Labels: p.NumLabels} }
+
+// ForBackend returns the settings of a backend, NAME or NAME:PRECISION, in a phase. From the weakest to the strongest: those of NAME, of
+// NAME in the phase, of NAME:PRECISION, of NAME:PRECISION in the phase.
+func (r *Recipe) ForBackend(name, precision, phase string) Backend {
+	s := Backend{Options: Options{}}
+	keys := []string{name}
+	if precision != "" {
+		keys = append(keys, name+":"+precision)
+	}
+	for _, key := range keys {
+		b := r.Backends[key]
+		s.lay(b)
+		s.lay(b.Phases[phase])
+	}
+	if precision != "" {
+		s.Precision = precision
+	}
+	return s
+}
+
+// lay puts what is set in t over s.
+func (s *Backend) lay(t Backend) {
+	if t.Precision != "" {
+		s.Precision = t.Precision
+	}
+	maps.Copy(s.Options, t.Options)
+	if t.cuts() {
+		s.MicroBatch, s.Accumulation, s.Replicas = t.MicroBatch, t.Accumulation, t.Replicas
+	}
+}
+
+func (s Backend) cuts() bool { return s.MicroBatch != 0 || s.Accumulation != 0 || s.Replicas != 0 }
+
+// Phase finds a phase by name.
+func (r *Recipe) Phase(name string) (*Phase, bool) {
+	i := slices.IndexFunc(r.Phases, func(p Phase) bool { return p.Name == name })
+	if i < 0 {
+		return nil, false
+	}
+	return &r.Phases[i], true
+}

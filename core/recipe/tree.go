@@ -1,0 +1,243 @@
+package recipe
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// node is a value of a recipe file that knows where it stands. Files are kept as trees until they have been laid over each other, so that
+// what is wrong in the result is told with the place it came from, and so that an option keeps the text that was written.
+type node struct {
+	kind   kind
+	text   string  // of a scalar, as it was written
+	items  []*node // of a list
+	fields []field // of an object, in order
+	pos    position
+}
+
+type kind uint8
+
+const (
+	null kind = iota
+	scalar
+	list
+	object
+)
+
+func (k kind) String() string { return [...]string{"nothing", "a value", "a list", "an object"}[k] }
+
+type field struct {
+	key   string
+	pos   position // of the key
+	value *node
+}
+
+// get returns the value under a key, nil when there is none.
+func (n *node) get(key string) *node {
+	if i := n.find(key); i >= 0 {
+		return n.fields[i].value
+	}
+	return nil
+}
+
+func (n *node) find(key string) int {
+	return slices.IndexFunc(n.fields, func(f field) bool { return f.key == key })
+}
+
+// name is the text under the key name, by which items of a list are told apart.
+func (n *node) name() string {
+	if v := n.get("name"); v != nil && v.kind == scalar {
+		return v.text
+	}
+	return ""
+}
+
+func (n *node) clone() *node {
+	c := *n
+	c.items = make([]*node, len(n.items))
+	for i, item := range n.items {
+		c.items[i] = item.clone()
+	}
+	c.fields = make([]field, len(n.fields))
+	for i, f := range n.fields {
+		c.fields[i] = field{f.key, f.pos, f.value.clone()}
+	}
+	return &c
+}
+
+// source is a text that nodes come from.
+type source struct {
+	name  string // a file, or an override's text
+	lines []string
+}
+
+// position is a place in a source. Line and column count from 1; 0 is the source as a whole.
+type position struct {
+	source       *source
+	line, column int
+}
+
+// errorf makes an error that names the place and shows it.
+func (p position) errorf(format string, args ...any) error {
+	return &Error{Position: p.String(), Message: fmt.Sprintf(format, args...), Excerpt: p.excerpt()}
+}
+
+func (p position) String() string {
+	switch {
+	case p.source == nil:
+		return "recipe"
+	case p.line == 0:
+		return p.source.name
+	}
+	return fmt.Sprintf("%s:%d:%d", p.source.name, p.line, p.column)
+}
+
+// excerpt is the line of the place, the one before it, and a mark under the column.
+func (p position) excerpt() string {
+	if p.source == nil || p.line < 1 || p.line > len(p.source.lines) {
+		return ""
+	}
+	var b strings.Builder
+	for i := max(1, p.line-1); i <= p.line; i++ {
+		fmt.Fprintf(&b, "%5d | %s\n", i, p.source.lines[i-1])
+	}
+	line := []rune(p.source.lines[p.line-1])
+	mark := slices.Clone(line[:min(p.column-1, len(line))])
+	for i, r := range mark {
+		if r != '\t' {
+			mark[i] = ' '
+		}
+	}
+	return b.String() + "      | " + string(mark) + "^"
+}
+
+// Error is a mistake in a recipe. Its text has the place, what is wrong and the lines around it.
+type Error struct {
+	Position string // file:line:column
+	Message  string
+	Excerpt  string // of the file, with a mark under the place
+}
+
+func (e *Error) Error() string {
+	if e.Excerpt == "" {
+		return e.Position + ": " + e.Message
+	}
+	return e.Position + ": " + e.Message + "\n" + e.Excerpt
+}
+
+// parse reads one YAML document.
+func parse(name string, text []byte) (*node, error) {
+	src := &source{name, strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")}
+	file, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		return nil, syntaxError(src, err)
+	}
+	var docs []ast.Node
+	for _, d := range file.Docs {
+		if d.Body != nil && d.Body.Type() != ast.CommentType {
+			docs = append(docs, d.Body)
+		}
+	}
+	if len(docs) == 0 {
+		return nil, position{source: src}.errorf("the file is empty, want a recipe")
+	}
+	root, err := convert(src, docs[0], 0)
+	if err == nil && len(docs) > 1 {
+		return nil, position{src, place(src, docs[1].GetToken()).line, 1}.errorf("a second document begins here, want one")
+	}
+	return root, err
+}
+
+func syntaxError(src *source, err error) error {
+	var y yaml.Error
+	if !errors.As(err, &y) {
+		return position{source: src}.errorf("%v", err)
+	}
+	return place(src, y.GetToken()).errorf("%s", y.GetMessage())
+}
+
+func place(src *source, t *token.Token) position {
+	if t == nil || t.Position == nil {
+		return position{source: src}
+	}
+	return position{src, t.Position.Line, t.Position.Column}
+}
+
+// maxDepth is far above what a recipe needs.
+const maxDepth = 32
+
+func convert(src *source, n ast.Node, depth int) (*node, error) {
+	out := &node{pos: place(src, n.GetToken())}
+	if depth > maxDepth {
+		return nil, out.pos.errorf("more than %d levels", maxDepth)
+	}
+	switch n := n.(type) {
+	case *ast.NullNode:
+		return out, nil
+	case *ast.StringNode:
+		out.kind, out.text = scalar, n.Value
+		return out, nil
+	case *ast.LiteralNode:
+		out.kind, out.text = scalar, n.Value.Value
+		return out, nil
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		out.kind, out.text = scalar, n.GetToken().Value
+		return out, nil
+	case *ast.SequenceNode:
+		out.kind = list
+		for _, v := range n.Values {
+			item, err := convert(src, v, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			out.items = append(out.items, item)
+		}
+		return out, nil
+	case *ast.MappingNode:
+		out.kind = object
+		if len(n.Values) > 0 && !n.IsFlowStyle {
+			out.pos = place(src, n.Values[0].Key.GetToken())
+		}
+		for _, v := range n.Values {
+			if err := convertField(src, out, v, depth); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case *ast.MappingValueNode:
+		out.kind, out.pos = object, place(src, n.Key.GetToken())
+		return out, convertField(src, out, n, depth)
+	case *ast.AnchorNode, *ast.AliasNode, *ast.MergeKeyNode:
+		return nil, out.pos.errorf("anchors and aliases are not taken: what phases have in common goes under defaults, what recipes have in common into one that they extend")
+	case *ast.TagNode:
+		return nil, out.pos.errorf("tags are not taken")
+	}
+	return nil, out.pos.errorf("%s is not taken", n.Type())
+}
+
+func convertField(src *source, out *node, v *ast.MappingValueNode, depth int) error {
+	key, err := convert(src, v.Key, depth)
+	if err != nil {
+		return err
+	}
+	if key.kind != scalar {
+		return key.pos.errorf("a key is %v, want text", key.kind)
+	}
+	if i := out.find(key.text); i >= 0 {
+		return key.pos.errorf("key %s occurs twice, first in line %d", strconv.Quote(key.text), out.fields[i].pos.line)
+	}
+	value, err := convert(src, v.Value, depth+1)
+	if err != nil {
+		return err
+	}
+	out.fields = append(out.fields, field{key.text, key.pos, value})
+	return nil
+}

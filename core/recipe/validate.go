@@ -1,0 +1,323 @@
+package recipe
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"harness.invalid/core/bert"
+	"harness.invalid/core/spelling"
+)
+
+// fieldError is what is wrong with the field at a path.
+type fieldError struct {
+	path []string
+	err  error
+}
+
+func (e *fieldError) Error() string { return strings.Join(e.path, ".") + ": " + e.err.Error() }
+func (e *fieldError) Unwrap() error { return e.err }
+
+func wrong(err error, path ...string) error { return &fieldError{path, err} }
+
+// oneOf is an error when text is none of the choices.
+func oneOf[T ~string](text T, choices []string) error {
+	if slices.Contains(choices, string(text)) {
+		return nil
+	}
+	return fmt.Errorf("is %q, want one of %s%s", text, strings.Join(choices, ", "), spelling.Hint(string(text), choices))
+}
+
+// settle fills in what follows from other fields, takes away what a task has no use for, and reports the first field that makes no sense.
+func (r *Recipe) settle() error {
+	config := r.Model.Config
+	if config.VocabSize == 0 {
+		config.VocabSize = max(r.Vocab.Size, 1) // known when the vocabulary is
+	}
+	if err := config.Validate(); err != nil {
+		return wrong(err, "model")
+	}
+	if r.Vocab.Size < 32 || r.Vocab.Size > 1<<24 {
+		return wrong(fmt.Errorf("is %d, want 32 to %d", r.Vocab.Size, 1<<24), "vocab", "size")
+	}
+	if r.Vocab.PadToMultipleOf < 1 || r.Vocab.PadToMultipleOf > 1024 {
+		return wrong(fmt.Errorf("is %d, want 1 to 1024", r.Vocab.PadToMultipleOf), "vocab", "pad_to_multiple_of")
+	}
+	if err := r.Data.validate(); err != nil {
+		return err
+	}
+	if len(r.Phases) == 0 {
+		return wrong(fmt.Errorf("is empty, want at least one phase"), "phases")
+	}
+	seen := make(map[string]bool)
+	for i := range r.Phases {
+		p := &r.Phases[i]
+		if p.Name == "" {
+			return wrong(fmt.Errorf("has no name"), "phases", fmt.Sprint(i))
+		}
+		if seen[p.Name] {
+			return wrong(fmt.Errorf("two phases are named %s", p.Name), "phases", fmt.Sprint(i), "name")
+		}
+		seen[p.Name] = true
+		if err := r.settlePhase(p); err != nil {
+			return err
+		}
+	}
+	if err := r.validateBackends(); err != nil {
+		return err
+	}
+	return r.validateVerdict()
+}
+
+func (d *Data) validate() error {
+	if err := oneOf(d.Kind, []string{GeneratedData, FilesData}); err != nil {
+		return wrong(err, "data", "kind")
+	}
+	if !(d.HeldOut > 0 && d.HeldOut < 1) {
+		return wrong(fmt.Errorf("is %g, want more than 0 and less than 1", d.HeldOut), "data", "held_out")
+	}
+	if d.Kind == FilesData {
+		if d.Generated != (Generated{}) {
+			return wrong(fmt.Errorf("is given, but data.kind is %s", d.Kind), "data", "generated")
+		}
+		return nil
+	}
+	g := d.Generated
+	for _, f := range []struct {
+		key   string
+		value int
+		min   int
+	}{{"seed", g.Seed, 0}, {"people", g.People, 10}, {"questions", g.Questions, 1}, {"dev_questions", g.DevQuestions, 1}} {
+		if f.value < f.min || f.value > 1<<24 {
+			return wrong(fmt.Errorf("is %d, want %d to %d", f.value, f.min, 1<<24), "data", "generated", f.key)
+		}
+	}
+	return nil
+}
+
+func (r *Recipe) settlePhase(p *Phase) error {
+	at := func(err error, keys ...string) error {
+		return wrong(err, append([]string{"phases", p.Name}, keys...)...)
+	}
+	if err := oneOf(p.Task, []string{string(bert.Pretraining), string(bert.QuestionAnswering), string(bert.Classification)}); err != nil {
+		return at(err, "task")
+	}
+	if p.Task != bert.Classification {
+		p.NumLabels = 0
+	}
+	if err := p.Head().Validate(); err != nil {
+		return at(err, "num_labels")
+	}
+	if limit := r.Model.MaxPositionEmbeddings; p.Length < 8 || p.Length > limit {
+		return at(fmt.Errorf("is %d, want 8 to %d (model.max_position_embeddings)", p.Length, limit), "length")
+	}
+	if err := p.settleTask(at); err != nil {
+		return err
+	}
+	global, c, err := cut(p.GlobalBatch, p.MicroBatch, p.Accumulation, p.Replicas)
+	if err != nil {
+		return at(err)
+	}
+	p.GlobalBatch, p.MicroBatch, p.Accumulation, p.Replicas = global, c.MicroBatch, c.Accumulation, c.Replicas
+	switch {
+	case p.Steps < 0 || p.Steps > 1<<30:
+		return at(fmt.Errorf("is %d, want 1 to %d", p.Steps, 1<<30), "steps")
+	case !(p.Epochs >= 0 && p.Epochs <= 1<<20):
+		return at(fmt.Errorf("is %g, want more than 0", p.Epochs), "epochs")
+	case (p.Steps > 0) == (p.Epochs > 0):
+		return at(fmt.Errorf("steps is %d and epochs is %g, want one of the two", p.Steps, p.Epochs), "steps")
+	}
+	if err := p.validateTraining(at); err != nil {
+		return err
+	}
+	if err := p.PhaseModel(modelOf(r)).Validate(); err != nil {
+		return at(err)
+	}
+	return nil
+}
+
+func modelOf(r *Recipe) bert.Config {
+	c := r.Model.Config
+	c.VocabSize = max(c.VocabSize, 1)
+	return c
+}
+
+// settleTask checks what only some tasks have; what a phase inherited without having a use for it is dropped.
+func (p *Phase) settleTask(at func(error, ...string) error) error {
+	if p.Task != bert.Pretraining {
+		p.MaxPredictions, p.Masking = 0, nil
+	}
+	if p.Task != bert.QuestionAnswering {
+		p.QuestionAnswering = nil
+	}
+	switch p.Task {
+	case bert.Pretraining:
+		if p.MaxPredictions < 1 || p.MaxPredictions > p.Length {
+			return at(fmt.Errorf("is %d, want 1 to length %d", p.MaxPredictions, p.Length), "max_predictions")
+		}
+		if p.Masking == nil {
+			p.Masking = new(Masking)
+			p.Masking.setDefaults()
+		}
+		m := p.Masking
+		if err := oneOf(m.Kind, []string{StaticMasking, DynamicMasking}); err != nil {
+			return at(err, "masking", "kind")
+		}
+		switch {
+		case m.DupeFactor < 1 || m.DupeFactor > 1<<16:
+			return at(fmt.Errorf("is %d, want 1 to %d", m.DupeFactor, 1<<16), "masking", "dupe_factor")
+		case !(m.MaskedLMProb > 0 && m.MaskedLMProb < 1):
+			return at(fmt.Errorf("is %g, want more than 0 and less than 1", m.MaskedLMProb), "masking", "masked_lm_prob")
+		case !(m.ShortSeqProb >= 0 && m.ShortSeqProb <= 1):
+			return at(fmt.Errorf("is %g, want 0 to 1", m.ShortSeqProb), "masking", "short_seq_prob")
+		}
+	case bert.QuestionAnswering:
+		if p.QuestionAnswering == nil {
+			p.QuestionAnswering = new(QuestionAnswering)
+			p.QuestionAnswering.setDefaults()
+		}
+		q := p.QuestionAnswering
+		for _, f := range []struct {
+			key        string
+			value, max int
+		}{
+			{"doc_stride", q.DocStride, p.Length}, {"n_best", q.NBest, 1 << 10},
+			{"max_answer_length", q.MaxAnswerLength, p.Length}, {"max_query_length", q.MaxQueryLength, p.Length - 4},
+		} {
+			if f.value < 1 || f.value > f.max {
+				return at(fmt.Errorf("is %d, want 1 to %d", f.value, f.max), "question_answering", f.key)
+			}
+		}
+	}
+	return nil
+}
+
+func (p *Phase) validateTraining(at func(error, ...string) error) error {
+	if field, err := p.Schedule.validate(); err != nil {
+		return at(err, "schedule", field)
+	}
+	if p.Steps > 0 && p.Schedule.WarmupSteps > p.Steps {
+		return at(fmt.Errorf("is %d, want at most the %d steps of the phase", p.Schedule.WarmupSteps, p.Steps), "schedule", "warmup_steps")
+	}
+	if p.Optimizer.Name == "" {
+		return at(fmt.Errorf("is not given, want a plugin such as adamw or lamb"), "optimizer", "name")
+	}
+	if !(p.Optimizer.LearningRate >= 0 && p.Optimizer.LearningRate <= 100) {
+		return at(fmt.Errorf("is %g, want 0 to 100", p.Optimizer.LearningRate), "optimizer", "learning_rate")
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Alternatives)) {
+		o := p.Alternatives[name]
+		if o.Name != "" && o.Name != name {
+			return at(fmt.Errorf("is %q, want nothing or %q", o.Name, name), "alternatives", name, "name")
+		}
+		if !(o.LearningRate >= 0 && o.LearningRate <= 100) {
+			return at(fmt.Errorf("is %g, want 0 to 100", o.LearningRate), "alternatives", name, "learning_rate")
+		}
+		o.Name = name
+		p.Alternatives[name] = o
+	}
+	for _, f := range []struct {
+		value, min int
+		keys       []string
+	}{
+		{p.Evaluation.Every, 0, []string{"evaluation", "every"}}, {p.Evaluation.Batch, 1, []string{"evaluation", "batch"}},
+		{p.Evaluation.Sequences, 0, []string{"evaluation", "sequences"}}, {p.CheckpointEvery, 0, []string{"checkpoint_every"}},
+	} {
+		if f.value < f.min || f.value > 1<<30 {
+			return at(fmt.Errorf("is %d, want %d to %d", f.value, f.min, 1<<30), f.keys...)
+		}
+	}
+	if t := p.Target; t != nil {
+		if err := metricOf(t.Metric, p.Task); err != nil {
+			return at(err, "target", "metric")
+		}
+	}
+	return nil
+}
+
+// metricOf is an error when a task has no such metric.
+func metricOf(name string, task bert.Task) error {
+	var names []string
+	for _, m := range metrics {
+		if m.Of(task) {
+			names = append(names, m.Name)
+		}
+	}
+	if err := oneOf(name, names); err != nil {
+		return fmt.Errorf("%w (task %s)", err, task)
+	}
+	return nil
+}
+
+func (r *Recipe) validateBackends() error {
+	for _, name := range slices.Sorted(maps.Keys(r.Backends)) {
+		b := r.Backends[name]
+		for _, phase := range slices.Sorted(maps.Keys(b.Phases)) {
+			if _, ok := r.Phase(phase); !ok {
+				return wrong(fmt.Errorf("no phase has that name, want one of %s", strings.Join(r.phaseNames(), ", ")), "backends", name, "phases", phase)
+			}
+			if b.Phases[phase].Phases != nil {
+				return wrong(fmt.Errorf("phases have no phases"), "backends", name, "phases", phase, "phases")
+			}
+		}
+		base, precision, _ := strings.Cut(name, ":")
+		for i := range r.Phases {
+			if _, err := r.Phases[i].Cut(r.ForBackend(base, precision, r.Phases[i].Name)); err != nil {
+				return wrong(err, "backends", name)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Recipe) phaseNames() []string {
+	names := make([]string, len(r.Phases))
+	for i, p := range r.Phases {
+		names[i] = p.Name
+	}
+	return names
+}
+
+func (r *Recipe) validateVerdict() error {
+	v := r.Verdict
+	if !(v.Alpha > 0 && v.Alpha < 0.5) {
+		return wrong(fmt.Errorf("is %g, want more than 0 and less than 0.5", v.Alpha), "verdict", "alpha")
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.Margins)) {
+		if err := r.measured(name); err != nil {
+			return wrong(err, "verdict", "margins", name)
+		}
+		if m := v.Margins[name]; !(m > 0) {
+			return wrong(fmt.Errorf("is %g, want more than 0", m), "verdict", "margins", name)
+		}
+	}
+	if v.Primary != "" {
+		if err := r.measured(v.Primary); err != nil {
+			return wrong(err, "verdict", "primary")
+		}
+		if _, ok := v.Margins[v.Primary]; !ok {
+			return wrong(fmt.Errorf("is %s, which has no margin", v.Primary), "verdict", "primary")
+		}
+	}
+	return nil
+}
+
+// measured is an error when no phase measures a metric, NAME or PHASE.NAME.
+func (r *Recipe) measured(name string) error {
+	var known []string
+	for _, p := range r.Phases {
+		for _, m := range metrics {
+			if m.Of(p.Task) {
+				known = append(known, p.Name+"."+m.Name)
+				if !slices.Contains(known, m.Name) {
+					known = append(known, m.Name)
+				}
+			}
+		}
+	}
+	if slices.Contains(known, name) {
+		return nil
+	}
+	return fmt.Errorf("no phase measures %q%s (known: %s)", name, spelling.Hint(name, known), strings.Join(known, ", "))
+}
