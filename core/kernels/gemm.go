@@ -1,0 +1,316 @@
+package kernels
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"harness.invalid/core/numerics"
+)
+
+// Gemm is the matrix product C = op(A)·op(B), or C += op(A)·op(B).
+//
+//	op(A)  [M, K]  A is [M, K], or [K, M] with TransA
+//	op(B)  [K, N]  B is [K, N], or [N, K] with TransB
+//	C      [M, N]
+//
+// All are row-major; LDA, LDB and LDC are the distances between rows as stored. C must not overlap A or B.
+//
+// Products are summed in float32, in runs of at most 256 along K that are added to C in order: where the runs end depends on K alone, so
+// the result does not depend on GOMAXPROCS nor on which part of C is asked for in one call. Vector levels fuse multiplication and addition.
+type Gemm struct {
+	TransA, TransB bool
+	M, N, K        int
+	A, B, C        []float32
+	LDA, LDB, LDC  int
+	Accumulate     bool // add to C instead of replacing it
+
+	// RoundA and RoundB round the inputs to nearest in a format while they are packed; FP32 takes them as they are.
+	RoundA, RoundB numerics.Format
+
+	Partials Partials
+
+	// Epilogue, when it is set, is called once for every finished row segment c = C[row, col:col+len(c)] while it is in cache, from any worker.
+	// Segments start at multiples of 128 columns. Their lengths depend on the number of workers; what is done to an element must not.
+	Epilogue func(row, col int, c []float32)
+}
+
+// Partials rounds the partial sums as a device does that keeps them in a narrow format: C is rounded after every Chunk products, and
+// after the last. Chunk is at most 256; the zero value never rounds.
+//
+// The c-th rounding of C[i, j], counted from 0, takes the random bits at position (c·M + i)·N + j of the stream.
+type Partials struct {
+	Chunk    int
+	Rounding numerics.Rounding
+}
+
+// Run computes the product on GOMAXPROCS workers.
+func (g *Gemm) Run() { g.run(runtime.GOMAXPROCS(0)) }
+
+// RunSerial computes the product on the calling goroutine, for use inside a body of Parallel. Packing buffers are pooled.
+func (g *Gemm) RunSerial() { g.run(1) }
+
+func (g *Gemm) run(workers int) {
+	if g.check(); g.M == 0 || g.N == 0 {
+		return
+	}
+	p := plan(g, &active.gemm, workers)
+	if p.rowTasks*p.colTasks == 1 {
+		p.task(g, 0, g.M, 0, g.N)
+		return
+	}
+	p.share(g, workers)
+}
+
+// share computes all tasks, each worker taking the next when it is done with one. (The copy of the plan that the workers see moves to the
+// heap; the one of a serial run stays on the stack.)
+func (p gemmPlan) share(g *Gemm, workers int) {
+	tasks := p.rowTasks * p.colTasks
+	var next atomic.Int64
+	Parallel(min(workers, tasks), func(_, _ int) {
+		for {
+			t := int(next.Add(1)) - 1
+			if t >= tasks {
+				return
+			}
+			r, c := t/p.colTasks, t%p.colTasks
+			p.task(g, cut(g.M, p.rowTasks, r, p.level.mr), cut(g.M, p.rowTasks, r+1, p.level.mr),
+				cut(g.N, p.colTasks, c, segment), cut(g.N, p.colTasks, c+1, segment))
+		}
+	})
+}
+
+// segment is the granule of columns: an Epilogue's segments start at its multiples. It is also random.Group.
+const segment = 128
+
+// cut returns where part i of n begins when it is cut in parts at multiples of unit.
+func cut(n, parts, i, unit int) int {
+	units := (n + unit - 1) / unit
+	return min(n, units*i/parts*unit)
+}
+
+func (g *Gemm) check() {
+	if g.M < 0 || g.N < 0 || g.K < 0 {
+		panic("kernels: negative dimension of a matrix product")
+	}
+	check := func(x []float32, rows, cols, ld int, trans bool) {
+		if trans {
+			rows, cols = cols, rows
+		}
+		if ld < cols || rows > 0 && cols > 0 && len(x) < (rows-1)*ld+cols {
+			panic("kernels: matrix is shorter than its shape says, or its leading dimension than a row")
+		}
+	}
+	check(g.A, g.M, g.K, g.LDA, g.TransA)
+	check(g.B, g.K, g.N, g.LDB, g.TransB)
+	check(g.C, g.M, g.N, g.LDC, false)
+	if g.Partials.Chunk < 0 || g.Partials.Chunk > runLength {
+		panic("kernels: chunk of partial sums is not in 0..256")
+	}
+}
+
+// gemmLevel is one implementation of the inner loops. B is packed into strips of nr columns: strip[k·nr + j], with zeros beyond the
+// last column. A is read in place where its rows lie along K, or packed into panels of mr rows, panel[k·mr + i].
+type gemmLevel struct {
+	mr, nr int
+
+	// rows and panels compute c[i·ldc + j] (+)= Σ_k a(i, k)·strip[k·nr + j] for i < m, j < cols, k < kc. rows has a(i, k) = a[i·lda + k];
+	// panels has panel i/mr begin at a[i/mr·mr·lda].
+	rows   func(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool)
+	panels func(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool)
+
+	// copyPanel and transposePanel pack: dst[k·width + j] = src[k·ld + j], or src[j·ld + k], for k < kc, j < cols; 0 for cols <= j < width.
+	copyPanel      func(dst []float32, width int, src []float32, ld, kc, cols int)
+	transposePanel func(dst []float32, width int, src []float32, ld, kc, cols int)
+}
+
+// Blocking. A packed block of B (packedB floats) and a block of A (blockRows·runLength) fit the second level cache together; a strip of B
+// (runLength·nr floats, 32 KiB) stays in the first while the rows of A pass.
+const (
+	runLength = 256
+	packedB   = 256 << 10
+	blockRows = 240
+)
+
+// gemmPlan says how one product is cut.
+type gemmPlan struct {
+	level              *gemmLevel
+	rowTasks, colTasks int
+	kc                 int // length of a run along K
+	pack               bool
+}
+
+// plan chooses the grid of tasks by the time that the slowest worker would take: products, packing, and nothing else. It may depend on the
+// number of workers because no grid changes the result.
+func plan(g *Gemm, level *gemmLevel, workers int) gemmPlan {
+	p := gemmPlan{level: level, rowTasks: 1, colTasks: 1, kc: runs(g.K, g.Partials.Chunk), pack: g.TransA || g.RoundA != numerics.FP32}
+	if workers == 1 || g.M*g.N*g.K < 1<<15 {
+		return p
+	}
+	maxCols, maxRows := (g.N+segment-1)/segment, (g.M+level.mr-1)/level.mr
+	best := 0.0
+	for cols := 1; cols <= min(maxCols, 4*workers); cols++ {
+		for rows := 1; rows <= min(maxRows, 4*workers); rows++ {
+			tasks := rows * cols
+			if tasks > 4*workers {
+				break
+			}
+			m := (maxRows + rows - 1) / rows * level.mr
+			n := (maxCols + cols - 1) / cols * segment
+			// Units: element of B packed for 0.5 cycles, of A for 0.3, 32 products a cycle; 1000 cycles for a task.
+			cost := 0.5 * float64(n*g.K)
+			if p.pack {
+				cost += 0.3 * float64(m*g.K)
+			}
+			cost = (cost + float64(m)*float64(min(n, g.N))*float64(g.K)/32 + 1000) * float64((tasks+workers-1)/workers)
+			if best == 0 || cost < best {
+				best, p.rowTasks, p.colTasks = cost, rows, cols
+			}
+		}
+	}
+	return p
+}
+
+// runs returns the length of the runs along K: equal ones of at most runLength, a multiple of chunk where partial sums are rounded.
+func runs(k, chunk int) int {
+	if chunk > 0 {
+		return max(chunk, runLength/chunk*chunk)
+	}
+	n := max(1, (k+runLength-1)/runLength)
+	return max(16, ((k+n-1)/n+15)&^15)
+}
+
+// gemmBuffers are the packing buffers of one task.
+type gemmBuffers struct{ a, b []float32 }
+
+var gemmPool = sync.Pool{New: func() any { return new(gemmBuffers) }}
+
+func grow(x []float32, n int) []float32 {
+	if cap(x) < n {
+		return make([]float32, n)
+	}
+	return x[:n]
+}
+
+// task computes C[i0:i1, j0:j1].
+func (p *gemmPlan) task(g *Gemm, i0, i1, j0, j1 int) {
+	if i0 == i1 || j0 == j1 {
+		return
+	}
+	buf := gemmPool.Get().(*gemmBuffers)
+	defer gemmPool.Put(buf)
+	nr, mr := p.level.nr, p.level.mr
+	// Columns at a time: few when A is read in place, many when A must be packed again for each.
+	cols := 2 * segment
+	if p.pack {
+		cols = 6 * segment
+	}
+	cols = min(cols, (j1-j0+segment-1)/segment*segment)
+	depth := max(1, packedB/(cols*p.kc)) * p.kc // products along K for which B is packed at once
+	rows := blockRows / mr * mr
+	buf.b = grow(buf.b, min(depth, (g.K+p.kc-1)/p.kc*p.kc)*((cols+nr-1)/nr*nr))
+	if p.pack {
+		buf.a = grow(buf.a, (min(rows, i1-i0)+mr-1)/mr*mr*p.kc)
+	}
+	for j := j0; j < j1; j += cols {
+		n := min(cols, j1-j)
+		for k0 := 0; k0 == 0 || k0 < g.K; k0 += depth {
+			k1 := min(g.K, k0+depth)
+			p.packB(g, buf.b, k0, k1, j, n)
+			for i := i0; i < i1; i += rows {
+				m := min(rows, i1-i)
+				for k := k0; k == k0 || k < k1; k += p.kc {
+					p.block(g, buf, i, m, j, n, k, min(p.kc, k1-k), buf.b[(k-k0)*((n+nr-1)/nr*nr):])
+				}
+				if g.Epilogue != nil && k1 == g.K {
+					for r := i; r < i+m; r++ {
+						g.Epilogue(r, j, g.C[r*g.LDC+j:][:n])
+					}
+				}
+			}
+		}
+	}
+}
+
+// packB packs op(B)[k0:k1, j:j+n], run after run, strip after strip.
+func (p *gemmPlan) packB(g *Gemm, dst []float32, k0, k1, j, n int) {
+	nr := p.level.nr
+	for k := k0; k < k1; k += p.kc {
+		kc := min(p.kc, k1-k)
+		for s := 0; s < n; s += nr {
+			strip := dst[:kc*nr]
+			if g.TransB {
+				p.level.transposePanel(strip, nr, g.B[(j+s)*g.LDB+k:], g.LDB, kc, min(nr, n-s))
+			} else {
+				p.level.copyPanel(strip, nr, g.B[k*g.LDB+j+s:], g.LDB, kc, min(nr, n-s))
+			}
+			if g.RoundB != numerics.FP32 {
+				Round(strip, strip, numerics.Rounding{Format: g.RoundB}, 0)
+			}
+			dst = dst[kc*nr:]
+		}
+	}
+}
+
+// block adds the products k..k+kc to C[i:i+m, j:j+n]; strips is packed op(B)[k:k+kc, j:j+n].
+func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, strips []float32) {
+	a, lda, kernel := []float32(nil), g.LDA, p.level.rows
+	switch {
+	case g.TransA:
+		a, lda, kernel = buf.a, kc, p.level.panels
+		mr := p.level.mr
+		for r := 0; r < m && kc > 0; r += mr {
+			panel := a[r*kc : (r+mr)*kc]
+			p.level.copyPanel(panel, mr, g.A[k*g.LDA+i+r:], g.LDA, kc, min(mr, m-r))
+			if g.RoundA != numerics.FP32 {
+				Round(panel, panel, numerics.Rounding{Format: g.RoundA}, 0)
+			}
+		}
+	case p.pack:
+		a, lda = buf.a, kc
+		for r := range m {
+			row := a[r*kc : (r+1)*kc]
+			Round(row, g.A[(i+r)*g.LDA+k:][:kc], numerics.Rounding{Format: g.RoundA}, 0)
+		}
+	case kc > 0:
+		a = g.A[i*g.LDA+k:]
+	}
+	add := g.Accumulate || k > 0
+	nr := p.level.nr
+	if g.Partials.Chunk > 0 {
+		p.chunks(g, a, lda, kernel, i, m, j, n, k, kc, strips)
+		return
+	}
+	for s := 0; s < n; s += nr {
+		kernel(m, kc, a, lda, strips[:kc*nr], g.C[i*g.LDC+j+s:], g.LDC, min(nr, n-s), add)
+		strips = strips[kc*nr:]
+	}
+}
+
+// chunks is block with C rounded after every chunk, one panel of rows and one segment of columns at a time.
+func (p *gemmPlan) chunks(g *Gemm, a []float32, lda int, kernel func(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool),
+	i, m, j, n, k, kc int, strips []float32) {
+	mr, nr := p.level.mr, p.level.nr
+	for s0 := 0; s0 < n; s0 += segment {
+		s1 := min(n, s0+segment)
+		for r := 0; r < m; r += mr {
+			rows := min(mr, m-r)
+			for q := 0; q == 0 || q < kc; q += g.Partials.Chunk {
+				qc := min(g.Partials.Chunk, kc-q)
+				from := r*lda + q
+				if g.TransA {
+					from = r*lda + q*mr
+				}
+				for s := s0; s < s1; s += nr {
+					strip := strips[s*kc+q*nr:]
+					kernel(rows, qc, a[min(from, len(a)):], lda, strip[:qc*nr], g.C[(i+r)*g.LDC+j+s:], g.LDC, min(nr, n-s), g.Accumulate || k+q > 0)
+				}
+				count := (k + q) / g.Partials.Chunk
+				for t := i + r; t < i+r+rows; t++ {
+					c := g.C[t*g.LDC+j+s0:][:s1-s0]
+					Round(c, c, g.Partials.Rounding, (count*g.M+t)*g.N+j+s0)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package kernels
+
+// gemmRowsGeneric is the twin of the micro-kernels on rows of A in place: two rows by four columns at a time, the eight sums in registers.
+func gemmRowsGeneric(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool) {
+	for i := 0; i < m; i += 2 {
+		var sum [2][4]float32
+		j := min(i+1, m-1) // an odd last row is computed twice
+		if kc > 0 {
+			sum = tile(a[i*lda:][:kc], a[j*lda:][:kc], 1, strip)
+		}
+		store(&sum[0], c[i*ldc:][:cols], add)
+		if j > i {
+			store(&sum[1], c[j*ldc:][:cols], add)
+		}
+	}
+}
+
+// gemmPanelsGeneric is the twin of the micro-kernels on packed panels of A.
+func gemmPanelsGeneric(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool) {
+	for i := 0; i < m; i += 2 {
+		var sum [2][4]float32
+		if kc > 0 {
+			panel := a[i*lda:][:2*kc]
+			sum = tile(panel, panel[1:], 2, strip)
+		}
+		store(&sum[0], c[i*ldc:][:cols], add)
+		if i+1 < m {
+			store(&sum[1], c[(i+1)*ldc:][:cols], add)
+		}
+	}
+}
+
+// tile returns the products of two rows of A, whose elements lie step apart, with a strip of four columns.
+func tile(a0, a1 []float32, step int, strip []float32) [2][4]float32 {
+	var c00, c01, c02, c03, c10, c11, c12, c13 float32
+	for k := 0; len(strip) >= 4; k += step {
+		x, y := a0[k], a1[k]
+		b0, b1, b2, b3 := strip[0], strip[1], strip[2], strip[3]
+		c00 += float32(x * b0)
+		c01 += float32(x * b1)
+		c02 += float32(x * b2)
+		c03 += float32(x * b3)
+		c10 += float32(y * b0)
+		c11 += float32(y * b1)
+		c12 += float32(y * b2)
+		c13 += float32(y * b3)
+		strip = strip[4:]
+	}
+	return [2][4]float32{{c00, c01, c02, c03}, {c10, c11, c12, c13}}
+}
+
+func store(sum *[4]float32, c []float32, add bool) {
+	for j := range c {
+		if add {
+			c[j] += sum[j]
+		} else {
+			c[j] = sum[j]
+		}
+	}
+}
+
+func copyPanelGeneric(dst []float32, width int, src []float32, ld, kc, cols int) {
+	for k := range kc {
+		row := dst[k*width : (k+1)*width]
+		copy(row, src[k*ld:][:cols])
+		clear(row[cols:])
+	}
+}
+
+func transposePanelGeneric(dst []float32, width int, src []float32, ld, kc, cols int) {
+	for j := range cols {
+		for k, v := range src[j*ld:][:kc] {
+			dst[k*width+j] = v
+		}
+	}
+	for j := cols; j < width; j++ {
+		for k := range kc {
+			dst[k*width+j] = 0
+		}
+	}
+}

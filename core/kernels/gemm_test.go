@@ -1,0 +1,276 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"harness.invalid/core/numerics"
+)
+
+// product computes g in float64 and the sum of the sizes of the terms, by which the error is bounded. C is the matrix before the product.
+func product(g *Gemm, c []float32, i, j int) (sum, size float64) {
+	if g.Accumulate {
+		sum = float64(c[i*g.LDC+j])
+		size = math.Abs(sum)
+	}
+	for k := range g.K {
+		a, b := g.A[min(i*g.LDA+k, len(g.A)-1)], g.B[min(k*g.LDB+j, len(g.B)-1)]
+		if g.TransA {
+			a = g.A[k*g.LDA+i]
+		}
+		if g.TransB {
+			b = g.B[j*g.LDB+k]
+		}
+		p := float64(g.RoundA.Round(a)) * float64(g.RoundB.Round(b))
+		sum += p
+		size += math.Abs(p)
+	}
+	return sum, size
+}
+
+// random fills a product of the given shape; every leading dimension is a little more than needed.
+func newGemm(m, n, k int, transA, transB bool, pad int) *Gemm {
+	g := &Gemm{M: m, N: n, K: k, TransA: transA, TransB: transB, LDA: k + pad, LDB: n + pad, LDC: n + pad}
+	rowsA, rowsB := m, k
+	if transA {
+		rowsA, g.LDA = k, m+pad
+	}
+	if transB {
+		rowsB, g.LDB = n, k+pad
+	}
+	g.A, g.B, g.C = normals(rowsA*g.LDA, 1), normals(rowsB*g.LDB, 2), normals(m*g.LDC, 3)
+	return g
+}
+
+// checkGemm runs g and holds it against float64. A sum of K products in float32, each rounded at most twice, in any order, is wrong by at most
+// (K+2)·2^-24 of the sum of the sizes (Higham, Accuracy and Stability, section 3.1).
+func checkGemm(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, g *Gemm) {
+	t.Helper()
+	before := clone(g.C)
+	g.Run()
+	for i := range g.M {
+		for j := range g.LDC {
+			got := g.C[i*g.LDC+j]
+			if j >= g.N {
+				if got != before[i*g.LDC+j] {
+					t.Fatalf("element (%d, %d) beyond the %d columns was written", i, j, g.N)
+				}
+				continue
+			}
+			want, size := product(g, before, i, j)
+			if d := math.Abs(float64(got) - want); !(d <= float64(g.K+2)*0x1p-24*size) {
+				t.Fatalf("C[%d, %d] = %v, want %v, off by %g of the sizes", i, j, got, want, d/size)
+			}
+		}
+	}
+}
+
+func TestGemm(t *testing.T) {
+	onEachLevel(t, func(t *testing.T) {
+		for _, shape := range [][3]int{
+			{0, 3, 4}, {3, 0, 4}, {3, 4, 0}, {1, 1, 1}, {1, 33, 7}, {12, 32, 256}, {13, 31, 257}, {11, 64, 64}, {128, 128, 64}, {100, 130, 300},
+			{25, 300, 129}, {250, 40, 1030}, {5, 16, 2049}, {37, 17, 16}, {23, 48, 5},
+		} {
+			for trans := range 4 {
+				for _, accumulate := range []bool{false, true} {
+					g := newGemm(shape[0], shape[1], shape[2], trans&1 != 0, trans&2 != 0, trans)
+					g.Accumulate = accumulate
+					t.Run(fmt.Sprintf("%dx%dx%d/transA=%v/transB=%v/add=%v", g.M, g.N, g.K, g.TransA, g.TransB, accumulate), func(t *testing.T) { checkGemm(t, g) })
+				}
+			}
+		}
+	})
+}
+
+func TestGemmRandomShapes(t *testing.T) {
+	onEachLevel(t, func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			dim := rapid.IntRange(1, 90)
+			g := newGemm(dim.Draw(t, "M"), dim.Draw(t, "N"), dim.Draw(t, "K"), rapid.Bool().Draw(t, "transA"), rapid.Bool().Draw(t, "transB"), rapid.IntRange(0, 5).Draw(t, "pad"))
+			g.Accumulate = rapid.Bool().Draw(t, "accumulate")
+			g.RoundA = numerics.Format(rapid.IntRange(0, 3).Draw(t, "roundA"))
+			g.RoundB = numerics.Format(rapid.IntRange(0, 3).Draw(t, "roundB"))
+			checkGemm(t, g)
+		})
+	})
+}
+
+// TestGemmDoesNotDependOnWorkers: equal bits for 1, 2 and 3 workers, with every feature on.
+func TestGemmDoesNotDependOnWorkers(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	onEachLevel(t, func(t *testing.T) {
+		for _, shape := range [][3]int{{130, 384, 257}, {37, 700, 64}, {500, 128, 130}, {260, 257, 1300}} {
+			for trans := range 4 {
+				var first []float32
+				for procs := 1; procs <= 4; procs++ {
+					runtime.GOMAXPROCS(min(procs, 3))
+					g := newGemm(shape[0], shape[1], shape[2], trans&1 != 0, trans&2 != 0, 1)
+					g.RoundB = numerics.BF16
+					if trans == 2 {
+						g.Partials = Partials{Chunk: 64, Rounding: numerics.Rounding{Format: numerics.FP16, Stochastic: true, Stream: testStream}}
+					}
+					g.Epilogue = func(row, col int, c []float32) { Dropout(c, c, 0.25, testStream, row*g.N+col) }
+					if procs <= 3 {
+						g.Run()
+					} else {
+						g.RunSerial()
+					}
+					if first == nil {
+						first = g.C
+						continue
+					}
+					for i := range first {
+						if bits(first[i]) != bits(g.C[i]) {
+							t.Fatalf("%v, trans %d: element %d is %v with 1 worker, %v otherwise (%d)", shape, trans, i, first[i], g.C[i], procs)
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestGemmEpilogue: every element is in exactly one segment, finished, at the right place, and segments start where the comment says.
+func TestGemmEpilogue(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	onEachLevel(t, func(t *testing.T) {
+		for _, shape := range [][3]int{{70, 300, 600}, {300, 128, 64}, {3, 1000, 1100}, {4, 5, 0}} {
+			g := newGemm(shape[0], shape[1], shape[2], false, true, 2)
+			plain := *g
+			plain.C = clone(g.C)
+			plain.Run()
+			seen := make([]int32, g.M*g.N) // each element belongs to one segment, so to one worker
+			g.Epilogue = func(row, col int, c []float32) {
+				if col%segment != 0 {
+					t.Errorf("segment starts at column %d", col)
+				}
+				for j := range c {
+					seen[row*g.N+col+j]++
+					c[j] = 2*c[j] + float32(row) // exact or rounded once: the same below
+				}
+			}
+			g.Run()
+			for i := range g.M {
+				for j := range g.N {
+					if want := 2*plain.C[i*g.LDC+j] + float32(i); seen[i*g.N+j] != 1 || g.C[i*g.LDC+j] != want {
+						t.Fatalf("%v: element (%d, %d) is %v, seen %d times, want %v", shape, i, j, g.C[i*g.LDC+j], seen[i*g.N+j], want)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestGemmPartials holds the rounding of partial sums against a loop that says what is meant. Inputs are small integers, so that float32
+// sums are exact in any order and the rounded results must be equal bit for bit.
+func TestGemmPartials(t *testing.T) {
+	onEachLevel(t, func(t *testing.T) {
+		for _, r := range []numerics.Rounding{
+			{Format: numerics.FP16, Stochastic: true, Stream: testStream}, {Format: numerics.FP16}, {Format: numerics.BF16, Stochastic: true, Stream: testStream},
+		} {
+			for _, chunk := range []int{16, 24, 256} {
+				for trans := range 4 {
+					g := newGemm(29, 200, 300, trans&1 != 0, trans&2 != 0, 0)
+					for i := range g.A {
+						g.A[i] = float32(math.Trunc(float64(20 * g.A[i])))
+					}
+					for i := range g.B {
+						g.B[i] = float32(math.Trunc(float64(20 * g.B[i])))
+					}
+					g.Partials = Partials{Chunk: chunk, Rounding: r}
+					g.Run()
+					for i := range g.M {
+						for j := range g.N {
+							want := float32(0)
+							for k := 0; k < g.K; k += chunk {
+								part := *g
+								part.Partials, part.C = Partials{}, nil
+								part.K = min(chunk, g.K-k)
+								if part.TransA {
+									part.A = g.A[k*g.LDA:]
+								} else {
+									part.A = g.A[k:]
+								}
+								if part.TransB {
+									part.B = g.B[k:]
+								} else {
+									part.B = g.B[k*g.LDB:]
+								}
+								sum, _ := product(&part, nil, i, j)
+								want = r.Round(want+float32(sum), (k/chunk*g.M+i)*g.N+j)
+							}
+							if got := g.C[i*g.LDC+j]; got != want {
+								t.Fatalf("%v chunk %d trans %d: C[%d, %d] = %v, want %v", r.Format, chunk, trans, i, j, got, want)
+							}
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestGemmPropagates: a NaN or an infinity in A reaches its row of C even when it meets zeros, and no other row; in B its column.
+func TestGemmPropagates(t *testing.T) {
+	onEachLevel(t, func(t *testing.T) {
+		for _, v := range []float32{float32(math.NaN()), float32(math.Inf(1))} {
+			g := newGemm(30, 50, 40, false, false, 0)
+			clear(g.B)
+			g.A[7*g.LDA+39] = v
+			g.Run()
+			for i := range g.M {
+				for j := range g.N {
+					if got := g.C[i*g.LDC+j]; (i == 7) != (got != got) {
+						t.Fatalf("A holds %v at (7, 39), B zeros: C[%d, %d] = %v", v, i, j, got)
+					}
+				}
+			}
+			g = newGemm(30, 50, 40, false, false, 0)
+			clear(g.A)
+			g.B[11] = v
+			g.Run()
+			for i := range g.M {
+				for j := range g.N {
+					if got := g.C[i*g.LDC+j]; (j == 11) != (got != got) {
+						t.Fatalf("B holds %v at (0, 11), A zeros: C[%d, %d] = %v", v, i, j, got)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestGemmPanics(t *testing.T) {
+	for name, g := range map[string]*Gemm{
+		"short A":     {M: 2, N: 2, K: 2, A: make([]float32, 3), B: make([]float32, 4), C: make([]float32, 4), LDA: 2, LDB: 2, LDC: 2},
+		"small LDB":   {M: 2, N: 2, K: 2, A: make([]float32, 4), B: make([]float32, 4), C: make([]float32, 4), LDA: 2, LDB: 1, LDC: 2},
+		"negative":    {M: -1},
+		"large chunk": {M: 1, N: 1, K: 1, A: make([]float32, 1), B: make([]float32, 1), C: make([]float32, 1), LDA: 1, LDB: 1, LDC: 1, Partials: Partials{Chunk: 257}},
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			g.Run()
+		}()
+	}
+}
+
+// TestGemmAllocates: nothing in steady state.
+func TestGemmAllocates(t *testing.T) {
+	g := newGemm(128, 128, 64, false, true, 0)
+	g.RunSerial()
+	// A collection in between empties the pool, so allow less than one per ten runs rather than none.
+	if n := testing.AllocsPerRun(100, g.RunSerial); n > 0.1 {
+		t.Errorf("%v allocations per run", n)
+	}
+}
