@@ -1,0 +1,168 @@
+package adamw
+
+import (
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"harness.invalid/core/optimizer"
+	"harness.invalid/core/optimizer/optimizertest"
+	"harness.invalid/core/tensor"
+)
+
+func TestConformance(t *testing.T) {
+	for _, r := range optimizertest.Conformance(t.Context(), New()) {
+		if r.Err != nil {
+			t.Errorf("%s: %v", r.Name, r.Err)
+		}
+	}
+}
+
+const steps = 4
+
+// run makes steps updates of three tensors, one longer than a block, and returns the memory.
+func run(t *testing.T, options map[string]string) optimizer.Memory {
+	t.Helper()
+	l, err := tensor.NewLayout(
+		tensor.Tensor{Name: "weight", Shape: tensor.Shape{optimizer.BlockLen + 7}, Kind: tensor.Weight},
+		tensor.Tensor{Name: "bias", Shape: tensor.Shape{5}, Kind: tensor.Bias},
+		tensor.Tensor{Name: "zero", Shape: tensor.Shape{4}, Kind: tensor.Weight},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slots, err := New().Slots(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := optimizer.Memory{Layout: l, Params: make([]float32, l.Len()), Grads: make([]float32, l.Len())}
+	for range slots {
+		m.Slots = append(m.Slots, make([]float32, l.Len()))
+	}
+	copy(m.Params, initial(l))
+	s, err := New().Open(t.Context(), options, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for step := 1; step <= steps; step++ {
+		copy(m.Grads, gradient(l, step))
+		if _, err := s.Step(t.Context(), optimizer.Step{Step: step, LR: 0.01 / float64(step)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
+
+func initial(l *tensor.Layout) []float32 {
+	p := make([]float32, l.Len())
+	for _, of := range l.Tensors()[:2] {
+		for i := range of.Len() {
+			p[of.Offset+i] = float32(0.3 * math.Cos(float64(3*i+of.Offset)))
+		}
+	}
+	return p
+}
+
+func gradient(l *tensor.Layout, step int) []float32 {
+	g := make([]float32, l.Len())
+	for _, of := range l.Tensors() {
+		for i := range of.Len() {
+			g[of.Offset+i] = float32(0.1 * math.Sin(float64(i*step+of.Offset+1)))
+		}
+	}
+	return g
+}
+
+// TestAgainstTwin compares every variant with the rule written down once more, element by element in float64.
+func TestAgainstTwin(t *testing.T) {
+	for _, options := range []map[string]string{
+		nil,
+		{"bias_correction": "false", "eps": "1e-6", "max_grad_norm": "1"},
+		{"beta1": "0", "beta2": "0.5", "weight_decay": "0.5"},
+		{"max_grad_norm": "1e6"},
+	} {
+		m := run(t, options)
+		want := twin(t, m.Layout, options)
+		for _, of := range m.Layout.Tensors() {
+			for i, got := range of.Of(m.Params) {
+				// A parameter of up to 0.3 is rounded to 1.5e-8 a few times at each of four steps.
+				if w := want[of.Offset+i]; !(math.Abs(float64(got)-w) <= 2e-7) {
+					t.Fatalf("%v: %s[%d] = %g, want %g", options, of.Name, i, got, w)
+				}
+			}
+		}
+	}
+}
+
+// twin is the rule of the package comment in float64.
+func twin(t *testing.T, l *tensor.Layout, options map[string]string) []float64 {
+	c, err := read(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := l.Len()
+	p, m, v := make([]float64, n), make([]float64, n), make([]float64, n)
+	for i, x := range initial(l) {
+		p[i] = float64(x)
+	}
+	for step := 1; step <= steps; step++ {
+		g := gradient(l, step)
+		var norm float64
+		for _, x := range g {
+			norm += float64(x) * float64(x)
+		}
+		norm = math.Sqrt(norm)
+		clip := 1.0
+		if c.maxGradNorm > 0 {
+			clip = min(1, c.maxGradNorm/norm)
+		}
+		c1, c2 := 1.0, 1.0
+		if c.biasCorrection {
+			c1, c2 = 1-math.Pow(c.beta1, float64(step)), 1-math.Pow(c.beta2, float64(step))
+		}
+		for _, of := range l.Tensors() {
+			decay := c.weightDecay
+			if of.Kind == tensor.Bias {
+				decay = 0
+			}
+			for i := of.Offset; i < of.Offset+of.Len(); i++ {
+				x := float64(g[i]) * clip
+				m[i] = c.beta1*m[i] + (1-c.beta1)*x
+				v[i] = c.beta2*v[i] + (1-c.beta2)*x*x
+				p[i] -= 0.01 / float64(step) * (m[i]/c1/(math.Sqrt(v[i]/c2)+c.eps) + decay*p[i])
+			}
+		}
+	}
+	return p
+}
+
+func TestAnyNumberOfCPUs(t *testing.T) {
+	options := map[string]string{"max_grad_norm": "0.5"}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	want := run(t, options)
+	for procs := 2; procs <= 4; procs++ {
+		runtime.GOMAXPROCS(procs)
+		if got := run(t, options); !slices.Equal(got.Params, want.Params) {
+			t.Errorf("parameters on %d CPUs differ from those on one", procs)
+		}
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	for _, test := range []struct{ name, value, want string }{
+		{"beta1", "1", "beta1"},
+		{"beta2", "-0.1", "beta2"},
+		{"eps", "0", "eps"},
+		{"weight_decay", "NaN", "weight_decay"},
+		{"bias_correction", "maybe", "bias_correction"},
+		{"max_grad_norm", "-1", "max_grad_norm"},
+		{"beta3", "0.9", "did you mean beta1"},
+	} {
+		_, err := New().Slots(t.Context(), map[string]string{test.name: test.value})
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s=%s: error %v, want one with %q", test.name, test.value, err, test.want)
+		}
+	}
+}
