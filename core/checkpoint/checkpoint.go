@@ -1,0 +1,296 @@
+// Package checkpoint keeps the state of a run on disk, so that it can go on after it was stopped, with the same bits.
+//
+// The host owns all state of a run, so one folder holds all of it:
+//
+//	model.safetensors       parameters, FP32, with Hugging Face's names
+//	optimizer.safetensors   the optimizer's slots, SLOT/PARAMETER, FP32; absent when it has none
+//	state.json              counters, the position in the data, and what plugins keep for themselves
+//	SHA256SUMS              of the three, as sha256sum -c reads it
+//
+// A folder is written under another name and renamed when it is complete, and its sums are checked before anything in it is believed: a write
+// that was torn is an error with the name of the file, never a run that goes wrong.
+//
+// The formats of others are in the packages below: safetensors and huggingface.
+package checkpoint
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"harness.invalid/core/checkpoint/safetensors"
+	"harness.invalid/core/tensor"
+)
+
+// ErrDamaged is wrapped by every error about a folder that is not what Save left.
+var ErrDamaged = errors.New("checkpoint is damaged")
+
+// State is all of a run but its tensors.
+type State struct {
+	Fingerprint string `json:"fingerprint"` // of the recipe
+	DataDigest  string `json:"data_digest"` // of the data's contents
+	Seed        uint64 `json:"seed"`
+
+	PhaseIndex int    `json:"phase_index"`
+	Phase      string `json:"phase"`
+	Step       int    `json:"step"`        // steps of the phase that are done, those that were skipped among them
+	TotalSteps int    `json:"total_steps"` // the same over all phases
+	Updates    int    `json:"updates"`     // steps of the phase in which the optimizer took part
+	Skipped    int    `json:"skipped"`     // steps of the phase that were skipped because a gradient was not finite
+
+	BatchDigest string          `json:"batch_digest,omitempty"` // running digest of the batches so far
+	Position    json.RawMessage `json:"position,omitempty"`     // of the data source, as it wrote it
+	Backend     Plugin          `json:"backend"`
+	Optimizer   Plugin          `json:"optimizer"`
+	Host        json.RawMessage `json:"host,omitempty"` // what else the host wants to find again
+}
+
+// Plugin is which plugin took part and what it keeps for itself.
+type Plugin struct {
+	Name    string            `json:"name"`
+	Version string            `json:"version,omitempty"`
+	Options map[string]string `json:"options,omitempty"`
+	State   []byte            `json:"state,omitempty"`
+}
+
+// Tensors are the sections of a run's memory.
+type Tensors struct {
+	Layout *tensor.Layout
+	Params []float32 // [Layout.Len()]
+	Slots  []Slot
+}
+
+// Slot is a section that belongs to the optimizer.
+type Slot struct {
+	Name   string    // m, v ...
+	Values []float32 // [Layout.Len()]
+}
+
+// The files of a checkpoint.
+const (
+	modelFile     = "model.safetensors"
+	optimizerFile = "optimizer.safetensors"
+	stateFile     = "state.json"
+	sumsFile      = "SHA256SUMS"
+)
+
+// Name is the name of a checkpoint's folder. Sorted by name, the checkpoints of a run are in the order of time.
+func (s State) Name() string { return fmt.Sprintf("%02d-%s-%08d", s.PhaseIndex, s.Phase, s.Step) }
+
+// Save writes a checkpoint into the folder dir/State.Name() and returns its path. A checkpoint that has the name already is replaced.
+func Save(dir string, s State, t Tensors) (path string, err error) {
+	path = filepath.Join(dir, s.Name())
+	fail := func(err error) (string, error) { return "", fmt.Errorf("checkpoint %s: %w", path, err) }
+	if strings.ContainsAny(s.Phase, `/\`) || s.PhaseIndex < 0 || s.Step < 0 {
+		return fail(fmt.Errorf("phase %d %q, step %d can't name a folder", s.PhaseIndex, s.Phase, s.Step))
+	}
+	model, slots, err := contents(t)
+	if err != nil {
+		return fail(err)
+	}
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return fail(err)
+	}
+	err = replaceDir(path, func(w *sumWriter) error {
+		if err := w.file(modelFile, func(out io.Writer) error {
+			return safetensors.WriteTo(out, model, map[string]string{"format": "pt"})
+		}); err != nil {
+			return err
+		}
+		if len(slots) > 0 {
+			if err := w.file(optimizerFile, func(out io.Writer) error { return safetensors.WriteTo(out, slots, nil) }); err != nil {
+				return err
+			}
+		}
+		return w.file(stateFile, func(out io.Writer) error {
+			_, err := out.Write(append(text, '\n'))
+			return err
+		})
+	})
+	if err != nil {
+		return fail(err)
+	}
+	return path, nil
+}
+
+// contents are the files' tensors.
+func contents(t Tensors) (model, slots []safetensors.Content, err error) {
+	if t.Layout == nil {
+		return nil, nil, errors.New("tensors have no layout")
+	}
+	if len(t.Params) != t.Layout.Len() {
+		return nil, nil, fmt.Errorf("params have %d elements, want %d", len(t.Params), t.Layout.Len())
+	}
+	for _, p := range t.Layout.Tensors() {
+		model = append(model, safetensors.Of(p.Name, p.Shape, p.Of(t.Params)))
+	}
+	for _, s := range t.Slots {
+		if s.Name == "" || strings.Contains(s.Name, "/") {
+			return nil, nil, fmt.Errorf("slot %q can't be stored under that name", s.Name)
+		}
+		if len(s.Values) != t.Layout.Len() {
+			return nil, nil, fmt.Errorf("slot %s has %d elements, want %d", s.Name, len(s.Values), t.Layout.Len())
+		}
+		for _, p := range t.Layout.Tensors() {
+			slots = append(slots, safetensors.Of(s.Name+"/"+p.Name, p.Shape, p.Of(s.Values)))
+		}
+	}
+	return model, slots, nil
+}
+
+// Checkpoint is an open checkpoint, known to be whole.
+type Checkpoint struct {
+	State
+	Path      string
+	model     *safetensors.File
+	optimizer *safetensors.File // nil: there are no slots
+}
+
+// Open checks a checkpoint's folder and reads its state; tensors are read when they are asked for.
+func Open(path string) (*Checkpoint, error) {
+	c := &Checkpoint{Path: path}
+	if err := c.open(); err != nil {
+		return nil, errors.Join(fmt.Errorf("checkpoint %s: %w", path, err), c.Close())
+	}
+	return c, nil
+}
+
+func (c *Checkpoint) open() error {
+	sums, err := readSums(c.Path)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{modelFile, stateFile} {
+		if _, ok := sums[name]; !ok {
+			return fmt.Errorf("%s does not list %s: %w", sumsFile, name, ErrDamaged)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(c.Path, stateFile))
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, &c.State); err != nil {
+		return fmt.Errorf("%s: %w: %w", stateFile, err, ErrDamaged)
+	}
+	if c.model, err = safetensors.Open(filepath.Join(c.Path, modelFile)); err != nil {
+		return err
+	}
+	if _, ok := sums[optimizerFile]; ok {
+		c.optimizer, err = safetensors.Open(filepath.Join(c.Path, optimizerFile))
+	}
+	return err
+}
+
+// Close closes the files.
+func (c *Checkpoint) Close() error {
+	var errs []error
+	for _, f := range []*safetensors.File{c.model, c.optimizer} {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	c.model, c.optimizer = nil, nil
+	return errors.Join(errs...)
+}
+
+// ReadParams reads the parameters into a section. Tensors that the layout lacks or has in another shape are an error: a run goes on with
+// the very model that it had.
+func (c *Checkpoint) ReadParams(l *tensor.Layout, params []float32) error {
+	return c.read(c.model, "", l, params)
+}
+
+// ReadSlot reads an optimizer's slot into a section.
+func (c *Checkpoint) ReadSlot(name string, l *tensor.Layout, values []float32) error {
+	if c.optimizer == nil {
+		return fmt.Errorf("checkpoint %s holds no slots, want %s", c.Path, name)
+	}
+	return c.read(c.optimizer, name+"/", l, values)
+}
+
+func (c *Checkpoint) read(f *safetensors.File, prefix string, l *tensor.Layout, values []float32) error {
+	if len(values) != l.Len() {
+		return fmt.Errorf("checkpoint %s: section of %d elements, want %d", c.Path, len(values), l.Len())
+	}
+	stored := 0
+	for _, name := range f.Names() {
+		if strings.HasPrefix(name, prefix) {
+			stored++
+		}
+	}
+	if n := len(l.Tensors()); stored != n {
+		return fmt.Errorf("checkpoint %s: %d tensors %sNAME are stored, want %d", c.Path, stored, prefix, n)
+	}
+	for _, t := range l.Tensors() {
+		info, ok := f.Tensor(prefix + t.Name)
+		if !ok {
+			return fmt.Errorf("checkpoint %s: tensor %s is not stored", c.Path, prefix+t.Name)
+		}
+		if !slices.Equal(info.Shape, t.Shape) {
+			return fmt.Errorf("checkpoint %s: tensor %s is stored with shape %v, want %v", c.Path, info.Name, info.Shape, t.Shape)
+		}
+		if err := f.ReadFloat32s(info.Name, t.Of(values)); err != nil {
+			return fmt.Errorf("checkpoint: %w", err)
+		}
+	}
+	return nil
+}
+
+// Latest opens the newest checkpoint in a folder that is whole. damaged says what is wrong with those that are newer. There being none is an
+// error that wraps fs.ErrNotExist.
+func Latest(dir string) (c *Checkpoint, damaged []error, err error) {
+	names, err := list(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range slices.Backward(names) {
+		c, err := Open(filepath.Join(dir, name))
+		if err == nil {
+			return c, damaged, nil
+		}
+		damaged = append(damaged, err)
+	}
+	return nil, damaged, fmt.Errorf("%s holds no checkpoint that is whole: %w", dir, fs.ErrNotExist)
+}
+
+// Prune removes all checkpoints of a folder but the newest keep, and what was left of writes that broke off. Nobody else may be saving there.
+func Prune(dir string, keep int) error {
+	names, err := list(dir)
+	if err != nil {
+		return err
+	}
+	torn, err := filepath.Glob(filepath.Join(dir, ".*"+tempSuffix))
+	if err != nil {
+		return err
+	}
+	for _, name := range names[:max(0, len(names)-keep)] {
+		torn = append(torn, filepath.Join(dir, name))
+	}
+	for _, path := range torn {
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list returns the names of the checkpoints in a folder, oldest first, and of nothing else.
+func list(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
