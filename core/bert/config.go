@@ -78,6 +78,7 @@ func (c Config) Size(name string) (Config, error) {
 const (
 	maxExtent = 1 << 20
 	maxLayers = 1 << 10
+	maxHeads  = 1 << 10
 )
 
 // Validate reports the first field that no BERT can have.
@@ -90,7 +91,7 @@ func (c Config) Validate() error {
 		{"vocab_size", c.VocabSize, 1 << 24},
 		{"hidden_size", c.HiddenSize, maxExtent},
 		{"num_hidden_layers", c.NumHiddenLayers, maxLayers},
-		{"num_attention_heads", c.NumAttentionHeads, maxExtent},
+		{"num_attention_heads", c.NumAttentionHeads, maxHeads},
 		{"intermediate_size", c.IntermediateSize, maxExtent},
 		{"max_position_embeddings", c.MaxPositionEmbeddings, maxExtent},
 		{"type_vocab_size", c.TypeVocabSize, maxExtent},

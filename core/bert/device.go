@@ -12,7 +12,7 @@ type Device interface {
 	// EmbedBackward adds to op.DWord (which may hold the gradient of a tied decoder) and sets the other gradients. dy is scratch afterwards.
 	EmbedBackward(p *Pass, op *Embed, dy []float32)
 
-	// Linear: Y = act(X·Wᵀ + B), or Y = Residual + dropout(X·Wᵀ + B).
+	// Linear: Y = dropout(act(X·Wᵀ + B)), or Y = Residual + dropout(X·Wᵀ + B).
 	Linear(p *Pass, op *Linear)
 	// LinearBackward sets op.DW and op.DB, and dx (when it is not nil) to the gradient of X, or adds it when accumulate is true. The
 	// gradient of Residual is dy itself, which is left as it was when op.Residual is set and is scratch afterwards otherwise.
@@ -33,7 +33,8 @@ type Device interface {
 	// GatherBackward adds dy[i] to dx[Rows[i]].
 	GatherBackward(p *Pass, op *Gather, dy, dx []float32)
 
-	// CrossEntropy returns the weighted loss of softmax(Logits). When p.Train is set, it replaces Logits by the gradient of Coefficient·loss.
+	// CrossEntropy returns the weighted loss of softmax(Logits). When p.Train is set, it replaces Logits by the gradient of Coefficient·loss;
+	// else it leaves them.
 	CrossEntropy(p *Pass, op *CrossEntropy) Loss
 	// SquaredError returns the sum of (Y - Target)², and replaces Y by the gradient as CrossEntropy does.
 	SquaredError(p *Pass, op *SquaredError) Loss
@@ -43,9 +44,9 @@ type Device interface {
 type Pass struct {
 	Seed    uint64 // of the run; random streams are keyed by (Seed, Step, sample, Site, element)
 	Step    uint32
-	Sample  int // index in the global batch of the micro-batch's first sequence
-	Rows    int // rows of [B·S, ...] buffers that belong to one sequence, S
-	Replica int
+	Sample  int  // index in the global batch of the micro-batch's first sequence
+	Size    int  // sequences, B; the rows of every buffer are B times the rows of one sequence
+	Replica int  // that computes the pass
 	Train   bool // dropout is on and gradients are wanted
 }
 
@@ -69,8 +70,8 @@ const (
 	OpTransformNorm // masked LM head: layer norm
 	OpDecoder       // masked LM head: tied projection to the vocabulary
 	OpNextSentence
-	OpSpan       // question answering: qa_outputs
-	OpClassifier //
+	OpSpan // question answering: qa_outputs
+	OpClassifier
 	OpLoss
 	OpGather
 )
@@ -81,10 +82,10 @@ type Site struct {
 	Op    Op
 }
 
-// Stream is the site's number in random.Stream.Site. Kinds of draws at one site (forward, backward, weight gradient ...) take the low
-// four bits.
-func (s Site) Stream(draw uint32) uint32 {
-	return uint32(s.Layer+1)<<12 | uint32(s.Op)<<4 | draw&15
+// Stream is the site's number in random.Stream.Site: layer, operator, kind of draw (0 to 63: forward, backward, weight gradient ...) and
+// head (0 to 1023) in 11, 5, 6 and 10 bits.
+func (s Site) Stream(draw, head uint32) uint32 {
+	return uint32(s.Layer+1)<<21 | uint32(s.Op)<<16 | (draw&63)<<10 | head&1023
 }
 
 // Embed is the sum of the embeddings with its layer norm and dropout. T = B·S rows.
@@ -92,9 +93,9 @@ type Embed struct {
 	Site                    Site
 	IDs, Types              []int32   // [T]
 	Word, Position, Type    []float32 // [V, H], [P, H], [types, H]
-	Norm                    Norm      // of Sum; Norm.X is the sum of the three, Norm.Y the normalised sum
+	Norm                    Norm      // Norm.X is the sum of the three; Norm.Y is Y before dropout and may be Y itself
 	Dropout                 float64
-	Y                       []float32 // [T, H]: Norm.Y after dropout
+	Y                       []float32 // [T, H]
 	DWord, DPosition, DType []float32
 }
 
@@ -117,8 +118,8 @@ type Linear struct {
 	Activation Activation
 	Pre        []float32 // [Rows, Out]: X·Wᵀ + B, kept for the backward pass; nil without an activation
 
-	Residual []float32 // [Rows, Out]; nil: none. Not together with Activation.
-	Dropout  float64   // of X·Wᵀ + B before Residual is added
+	Dropout  float64   // after the activation
+	Residual []float32 // [Rows, Out], added after dropout; nil: none. Not together with an activation.
 }
 
 // Norm is a layer normalisation over the last axis: Y = (X - μ)/sqrt(σ² + Eps)·Gamma + Beta.
@@ -148,7 +149,7 @@ type Attention struct {
 type Gather struct {
 	Site  Site
 	Width int
-	Rows  []int32   // rows of X
+	Rows  []int32   // rows of X; those of one sequence together, and Rows[i] a row of the sequence that i belongs to
 	X, Y  []float32 // [.., Width], [len(Rows), Width]
 }
 

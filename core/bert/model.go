@@ -1,0 +1,103 @@
+package bert
+
+import (
+	"fmt"
+
+	"harness.invalid/core/tensor"
+)
+
+// Model is a BERT with a head: its configuration and where its parameters lie in a flat buffer.
+type Model struct {
+	Config Config
+	Head   Head
+	Layout *tensor.Layout
+}
+
+// New returns the model of a configuration and a head.
+func New(c Config, h Head) (*Model, error) {
+	l, err := Parameters(c, h)
+	if err != nil {
+		return nil, err
+	}
+	return &Model{Config: c, Head: h, Layout: l}, nil
+}
+
+// Shape is the cut of a micro-batch.
+type Shape struct {
+	Size        int // sequences, B
+	Length      int // tokens a sequence, S
+	Predictions int // masked positions a sequence, P; Pretraining only
+}
+
+// Objective is the loss whose gradient a pass computes: Scale times the mean loss of the global batch, of which the micro-batch holds a part. The
+// denominators are the global batch's, so the gradients of its micro-batches add up to the gradient of the mean, however it is cut.
+type Objective struct {
+	Scale        float64 // loss scale, 1 for none
+	Sequences    int     // in the global batch, N
+	MaskedWeight float64 // Σ masked_lm_weights over the global batch; Pretraining only
+}
+
+// perSequence is the factor of a loss that is a mean over sequences.
+func (o *Objective) perSequence() float64 { return over(o.Scale, float64(o.Sequences)) }
+
+// perMasked is the factor of a loss that is a mean over masked positions.
+func (o *Objective) perMasked() float64 { return over(o.Scale, o.MaskedWeight) }
+
+// over is x/y, and 0 over nothing.
+func over(x, y float64) float64 {
+	if y == 0 {
+		return 0
+	}
+	return x / y
+}
+
+// binder finds the parameters of a model in two sections, values and gradients.
+type binder struct {
+	layout        *tensor.Layout
+	params, grads []float32
+}
+
+// of returns the values and the gradient of a tensor; the gradient is nil where the network has none.
+func (b *binder) of(name string) (value, grad []float32) {
+	t, ok := b.layout.Lookup(name)
+	if !ok {
+		panic("bert: the layout is not the model's")
+	}
+	if b.grads != nil {
+		grad = t.Of(b.grads)
+	}
+	return t.Of(b.params), grad
+}
+
+func (b *binder) linear(op *Linear, site Site, name string, out, in int) {
+	op.Site, op.Out, op.In = site, out, in
+	op.W, op.DW = b.of(name + ".weight")
+	op.B, op.DB = b.of(name + ".bias")
+}
+
+func (b *binder) norm(op *Norm, site Site, name string, c *Config) {
+	op.Site, op.Width, op.Eps = site, c.HiddenSize, c.LayerNormEps
+	op.Gamma, op.DGamma = b.of(name + ".weight")
+	op.Beta, op.DBeta = b.of(name + ".bias")
+}
+
+// checkSections reports sections that are not of the layout's length. grads may be nil.
+func (m *Model) checkSections(params, grads []float32) error {
+	if len(params) != m.Layout.Len() {
+		return fmt.Errorf("bert: parameters have %d elements, want %d", len(params), m.Layout.Len())
+	}
+	if grads != nil && len(grads) != m.Layout.Len() {
+		return fmt.Errorf("bert: gradients have %d elements, want %d", len(grads), m.Layout.Len())
+	}
+	return nil
+}
+
+// clearPadding sets the elements between tensors, which no operator writes.
+func (m *Model) clearPadding(section []float32) {
+	end := 0
+	for _, t := range m.Layout.Tensors() {
+		clear(section[end:t.Offset])
+		end = t.Offset + t.Len()
+	}
+	clear(section[end:])
+}

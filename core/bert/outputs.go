@@ -1,0 +1,60 @@
+package bert
+
+import (
+	"fmt"
+
+	"harness.invalid/core/tensor"
+)
+
+// OutputNames are the names that Output knows for a model, in the order of the forward pass.
+func OutputNames(c Config, h Head) []string {
+	names := []string{"embeddings"}
+	for i := range c.NumHiddenLayers {
+		names = append(names, fmt.Sprintf("layer.%d", i))
+	}
+	names = append(names, "sequence_output")
+	switch h.Task {
+	case Pretraining:
+		return append(names, "pooler_output", "mlm_logits", "nsp_logits")
+	case QuestionAnswering:
+		return append(names, "start_logits", "end_logits")
+	}
+	return append(names, "pooler_output", "logits")
+}
+
+// Output returns a result of the last Forward without training by its name; the values belong to the network and last until its next pass.
+//
+//	embeddings, layer.0, layer.1, ..., sequence_output  [B, S, H]
+//	pooler_output                                        [B, H]
+//	mlm_logits [B, P, V]   nsp_logits [B, 2]             Pretraining
+//	start_logits, end_logits [B, S]                      QuestionAnswering
+//	logits [B, labels]                                   Classification
+func (n *Network) Output(name string) (tensor.Shape, []float32, bool) {
+	c, s, task := &n.model.Config, n.current, n.model.Head.Task
+	hidden := tensor.Shape{s.Size, s.Length, c.HiddenSize}
+	pooled := n.pooler.Out > 0
+	switch {
+	case name == "embeddings":
+		return hidden, n.embed.Y, true
+	case name == "sequence_output":
+		return hidden, n.layers[len(n.layers)-1].outputNorm.Y, true
+	case name == "pooler_output" && pooled:
+		return tensor.Shape{s.Size, c.HiddenSize}, n.pooler.Y, true
+	case name == "mlm_logits" && task == Pretraining:
+		return tensor.Shape{s.Size, s.Predictions, c.VocabSize}, n.decoder.Y, true
+	case name == "nsp_logits" && task == Pretraining:
+		return tensor.Shape{s.Size, 2}, n.nextSentence.Y, true
+	case name == "start_logits" && task == QuestionAnswering:
+		return tensor.Shape{s.Size, s.Length}, n.start, true
+	case name == "end_logits" && task == QuestionAnswering:
+		return tensor.Shape{s.Size, s.Length}, n.end, true
+	case name == "logits" && task == Classification:
+		return tensor.Shape{s.Size, n.model.Head.Labels}, n.classifier.Y, true
+	}
+	for i := range n.layers {
+		if name == fmt.Sprintf("layer.%d", i) {
+			return hidden, n.layers[i].outputNorm.Y, true
+		}
+	}
+	return nil, nil, false
+}
