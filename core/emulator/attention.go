@@ -1,0 +1,189 @@
+package emulator
+
+import (
+	"math"
+
+	"harness.invalid/core/bert"
+	"harness.invalid/core/kernels"
+	"harness.invalid/core/numerics"
+	"harness.invalid/core/random"
+)
+
+// Attention works head by head, each in its worker's cache: scores and probabilities of the batch are never written to memory, and the backward
+// pass computes them again.
+func (d *Device) Attention(p *bert.Pass, op *bert.Attention) {
+	d.heads(p, op, func(h *head) {
+		h.probabilities()
+		h.dropout(h.p)
+		out := h.store(d.policy.Linear.Out, drawContext, h.width)
+		h.product(drawContext, &out, kernels.Gemm{M: h.length, N: h.width, K: h.length, A: h.p, LDA: h.length, B: h.of(op.V), LDB: op.Width,
+			RoundA: d.policy.read(d.policy.Probabilities.Out), RoundB: d.policy.read(d.policy.Linear.Out), C: h.of(op.Context), LDC: op.Width})
+	})
+}
+
+// AttentionBackward is, for each head with P = softmax(scale·Q·Kᵀ + mask) and D = dropout(P),
+//
+//	dV = Dᵀ·dC    dP = dropout(dC·Vᵀ)    dS = scale·P·(dP - Σ dP·P)    dQ = dS·K    dK = dSᵀ·Q
+func (d *Device) AttentionBackward(p *bert.Pass, op *bert.Attention, dcontext, dq, dk, dv []float32) {
+	d.heads(p, op, func(h *head) {
+		S, W, H := h.length, h.width, op.Width
+		linear, grad := d.policy.read(d.policy.Linear.Out), d.policy.read(d.policy.Linear.Grad)
+		h.probabilities()
+		copy(h.dp, h.p)
+		h.dropout(h.dp)
+		out := h.store(d.policy.Linear.Grad, drawValueGrad, W)
+		h.product(drawValueGrad, &out, kernels.Gemm{TransA: true, M: S, N: W, K: S, A: h.dp, LDA: S, B: h.of(dcontext), LDB: H, C: h.of(dv), LDC: H,
+			RoundA: d.policy.read(d.policy.Probabilities.Out), RoundB: grad})
+		out = h.store(d.policy.Probabilities.Grad, drawProbabilitiesGrad, S)
+		h.product(drawProbabilitiesGrad, &out, kernels.Gemm{TransB: true, M: S, N: S, K: W, A: h.of(dcontext), LDA: H, B: h.of(op.V), LDB: H, C: h.dp, LDC: S,
+			RoundA: grad, RoundB: linear})
+		if h.drop {
+			h.mask.drop(h.dp, op.Dropout, 0, 0)
+			out = h.store(d.policy.Probabilities.Grad, drawDropoutGrad, S)
+			d.put(&out, h.dp, 0, 0)
+		}
+		for i := range S {
+			kernels.SoftmaxGrad(h.dp[i*S:(i+1)*S], h.dp[i*S:(i+1)*S], h.p[i*S:(i+1)*S], h.scale)
+		}
+		out = h.store(d.policy.Scores.Grad, drawScoresGrad, S)
+		d.put(&out, h.dp, 0, 0)
+		scores := d.policy.read(d.policy.Scores.Grad)
+		out = h.store(d.policy.Linear.Grad, drawQueryGrad, W)
+		h.product(drawQueryGrad, &out, kernels.Gemm{M: S, N: W, K: S, A: h.dp, LDA: S, B: h.of(op.K), LDB: H, C: h.of(dq), LDC: H, RoundA: scores, RoundB: linear})
+		out = h.store(d.policy.Linear.Grad, drawKeyGrad, W)
+		h.product(drawKeyGrad, &out, kernels.Gemm{TransA: true, M: S, N: W, K: S, A: h.dp, LDA: S, B: h.of(op.Q), LDB: H, C: h.of(dk), LDC: H, RoundA: scores, RoundB: linear})
+	})
+}
+
+// head is one head of one sequence, with the memory of the worker that computes it.
+type head struct {
+	d             *Device
+	pass          *bert.Pass
+	op            *bert.Attention
+	sequence      int // in the micro-batch
+	index         int // of the head
+	length, width int // S, d
+	scale         float32
+	p, dp         []float32 // [S, S]
+	row           []float32 // [S]: what is added to the scores of each query
+	gemm          *kernels.Gemm
+	mask          place
+	drop          bool
+}
+
+// heads calls body for every head of every sequence, in parallel.
+func (d *Device) heads(p *bert.Pass, op *bert.Attention, body func(h *head)) {
+	S := op.Length
+	kernels.Parallel(op.Size*op.Heads, func(i0, i1 int) {
+		s := d.scratch.get()
+		defer d.scratch.put(s)
+		floats := s.take(2*S*S + S)
+		h := head{d: d, pass: p, op: op, length: S, width: op.Width / op.Heads, p: floats[:S*S], dp: floats[S*S : 2*S*S], row: floats[2*S*S:], gemm: &s.gemm}
+		h.scale = float32(1 / math.Sqrt(float64(h.width)))
+		for i := i0; i < i1; i++ {
+			h.sequence, h.index = i/op.Heads, i%op.Heads
+			for j, m := range op.Mask[h.sequence*S : (h.sequence+1)*S] {
+				h.row[j] = 0
+				if m == 0 {
+					h.row[j] = float32(op.MaskValue)
+				}
+			}
+			if h.drop = p.Train && op.Dropout > 0; h.drop {
+				h.mask = h.place(random.Dropout, 0, S)
+			}
+			body(&h)
+		}
+	})
+}
+
+// of is the head's part of a [B·S, H] buffer: its first row, with H from row to row.
+func (h *head) of(x []float32) []float32 {
+	return x[h.sequence*h.length*h.op.Width+h.index*h.width:]
+}
+
+// place is where an [S, width] buffer of this head lies.
+func (h *head) place(purpose random.Purpose, draw uint32, width int) place {
+	s := random.New(h.pass.Seed, purpose)
+	s.Step, s.Site = h.pass.Step, h.op.Site.Stream(draw, uint32(h.index))
+	return place{stream: s, sample: h.pass.Sample + h.sequence, rows: h.length, width: width}
+}
+
+func (h *head) store(s Store, draw uint32, width int) store {
+	if s.Format == numerics.FP32 {
+		return store{}
+	}
+	return store{s, h.place(random.Rounding, draw, width)}
+}
+
+// product runs a matrix product on this worker and stores it.
+func (h *head) product(draw uint32, out *store, g kernels.Gemm) {
+	g.Partials = h.d.partials(h.pass, h.op.Site, draw, uint32(h.index), h.pass.Sample+h.sequence)
+	*h.gemm = g
+	h.gemm.RunSerial()
+	if out.Format == numerics.FP32 {
+		return
+	}
+	for r := range g.M {
+		h.d.put(out, g.C[r*g.LDC:][:g.N], r, 0)
+	}
+}
+
+// probabilities sets h.p to the softmax of the scaled scores with the mask.
+func (h *head) probabilities() {
+	d, op, S := h.d, h.op, h.length
+	linear := d.policy.read(d.policy.Linear.Out)
+	out := h.store(d.policy.Scores.Out, drawOut, S)
+	h.product(drawOut, &out, kernels.Gemm{TransB: true, M: S, N: S, K: h.width, A: h.of(op.Q), LDA: op.Width, B: h.of(op.K), LDB: op.Width, C: h.p, LDC: S,
+		RoundA: linear, RoundB: linear})
+	scale := h.scale
+	if d.policy.Scores.Out.Format != numerics.FP32 {
+		kernels.Scale(h.p, scale, h.p)
+		out = h.store(d.policy.Scores.Out, drawScaled, S)
+		d.put(&out, h.p, 0, 0)
+		scale = 1
+	}
+	if d.policy.Exponential.Format != numerics.FP32 {
+		h.narrowSoftmax()
+	} else {
+		for i := range S {
+			kernels.Softmax(h.p[i*S:(i+1)*S], h.p[i*S:(i+1)*S], h.row, scale)
+		}
+	}
+	out = h.store(d.policy.Probabilities.Out, drawProbabilities, S)
+	d.put(&out, h.p, 0, 0)
+}
+
+// narrowSoftmax is the softmax of a device that stores every step of it: x + mask - max, e^x, and the reciprocal of the FP32 sum.
+func (h *head) narrowSoftmax() {
+	d, S := h.d, h.length
+	masked := h.store(d.policy.Masked, drawMasked, S)
+	exponential := h.store(d.policy.Exponential, drawExponential, S)
+	reciprocal := h.store(d.policy.Reciprocal, drawReciprocal, 1)
+	for i := range S {
+		x := h.p[i*S : (i+1)*S]
+		kernels.Add(x, x, h.row)
+		top := kernels.Max(x)
+		for j := range x {
+			x[j] -= top
+		}
+		d.put(&masked, x, i, 0)
+		kernels.Exp(x, x)
+		d.put(&exponential, x, i, 0)
+		var sum [1]float32
+		for _, v := range x {
+			sum[0] += v
+		}
+		sum[0] = 1 / sum[0]
+		d.put(&reciprocal, sum[:], i, 0)
+		kernels.Scale(x, sum[0], x)
+	}
+}
+
+// dropout is dropout of probabilities.
+func (h *head) dropout(p []float32) {
+	if h.drop {
+		h.mask.drop(p, h.op.Dropout, 0, 0)
+		out := h.store(h.d.policy.Probabilities.Out, drawDropout, h.length)
+		h.d.put(&out, p, 0, 0)
+	}
+}

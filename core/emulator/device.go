@@ -1,0 +1,214 @@
+package emulator
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"harness.invalid/core/bert"
+	"harness.invalid/core/kernels"
+	"harness.invalid/core/numerics"
+	"harness.invalid/core/random"
+)
+
+// Device is a bert.Device that follows a Policy. Passes may run at the same time.
+type Device struct {
+	policy    Policy
+	overflows atomic.Int64
+	scratch   scratchPool
+}
+
+var _ bert.Device = (*Device)(nil)
+
+// New returns a device. The policy must be valid.
+func New(p Policy) *Device { return &Device{policy: p} }
+
+// TakeOverflows returns the number of values that left FP16's range since the last call, where the policy clips them or makes them NaN.
+// Saturation of partial sums inside a matrix product is not counted on its own.
+func (d *Device) TakeOverflows() int64 { return d.overflows.Swap(0) }
+
+// The draws of one site: each store of an operator has random bits of its own.
+const (
+	drawOut uint32 = iota
+	drawActivation
+	drawDropout
+	drawResidual
+	drawMean
+	drawRStd
+	drawScaled
+	drawMasked
+	drawExponential
+	drawReciprocal
+	drawProbabilities
+	drawContext
+	drawBranch // gradient as it enters a branch
+	drawDropoutGrad
+	drawActivationGrad
+	drawGrad
+	drawMeet // gradient where branches meet
+	drawWeight
+	drawBias
+	drawProbabilitiesGrad
+	drawScoresGrad
+	drawQueryGrad
+	drawKeyGrad
+	drawValueGrad
+	drawPartials // and above: partial sums of the draw before, less drawOut
+)
+
+// place is where a buffer lies in the global batch; it gives every element its random bits.
+type place struct {
+	stream random.Stream
+	sample int // of the first row
+	rows   int // rows of one sequence
+	width  int // elements of a row
+}
+
+// place returns where a buffer of the pass lies that has rows of width elements.
+func (d *Device) place(p *bert.Pass, purpose random.Purpose, site bert.Site, draw uint32, rows, width int) place {
+	s := random.New(p.Seed, purpose)
+	s.Step, s.Site = p.Step, site.Stream(draw, 0)
+	return place{stream: s, sample: p.Sample, rows: rows / p.Size, width: width}
+}
+
+// at returns the stream and the position of an element.
+func (l *place) at(row, col int) (random.Stream, int) {
+	s := l.stream
+	s.Sample = uint32(l.sample + row/l.rows)
+	return s, row%l.rows*l.width + col
+}
+
+// store is a Store at a place.
+type store struct {
+	Store
+	place
+}
+
+// outputs is a store for rows of sequences.
+func (d *Device) outputs(p *bert.Pass, s Store, site bert.Site, draw uint32, rows, width int) store {
+	if s.Format == numerics.FP32 {
+		return store{}
+	}
+	return store{s, d.place(p, random.Rounding, site, draw, rows, width)}
+}
+
+// weights is a store for something that a micro-batch has one of: it is one row, of the first sample.
+func (d *Device) weights(p *bert.Pass, s Store, site bert.Site, draw uint32, width int) store {
+	return d.outputs(p, s, site, draw, math.MaxInt, width)
+}
+
+// put rounds c, which lies at (row, col).
+func (d *Device) put(s *store, c []float32, row, col int) {
+	if s.Format == numerics.FP32 {
+		return
+	}
+	r := numerics.Rounding{Format: s.Format, Stochastic: s.Stochastic}
+	pos := 0
+	if s.Stochastic {
+		r.Stream, pos = s.at(row, col)
+	}
+	kernels.Round(c, c, r, pos)
+	if s.Format == numerics.FP16 && d.policy.Overflow != numerics.Inf && !kernels.AllFinite(c) {
+		d.saturate(c)
+	}
+}
+
+// saturate treats what became infinite as the policy wants, and counts it.
+func (d *Device) saturate(c []float32) {
+	n := int64(0)
+	for i, v := range c {
+		if math.IsInf(float64(v), 0) {
+			n++
+			if d.policy.Overflow == numerics.Clip {
+				c[i] = float32(math.Copysign(float64(numerics.FP16.Max()), float64(v)))
+			} else {
+				c[i] = float32(math.NaN())
+			}
+		}
+	}
+	d.overflows.Add(n)
+}
+
+// partials is how the product that is stored with a draw stores its partial sums.
+func (d *Device) partials(p *bert.Pass, site bert.Site, draw, head uint32, sample int) kernels.Partials {
+	c := &d.policy.Partials
+	if c.Chunk == 0 {
+		return kernels.Partials{}
+	}
+	r := numerics.Rounding{Format: c.Store.Format, Stochastic: c.Store.Stochastic, Overflow: d.policy.Overflow}
+	if r.Stochastic {
+		r.Stream = random.New(p.Seed, random.Rounding)
+		r.Stream.Step, r.Stream.Sample, r.Stream.Site = p.Step, uint32(sample), site.Stream(drawPartials+draw, head)
+	}
+	return kernels.Partials{Chunk: c.Chunk, Rounding: r}
+}
+
+// keep returns the place of a dropout mask, and false where nothing is dropped.
+func (d *Device) keep(p *bert.Pass, probability float64, site bert.Site, rows, width int) (place, bool) {
+	if !p.Train || probability == 0 {
+		return place{}, false
+	}
+	return d.place(p, random.Dropout, site, 0, rows, width), true
+}
+
+// drop is dropout of x, which lies at (row, col).
+func (l *place) drop(x []float32, probability float64, row, col int) {
+	s, pos := l.at(row, col)
+	kernels.Dropout(x, x, float32(probability), s, pos)
+}
+
+// blockRows is the number of rows whose sums over rows are computed together: split points of sums depend on shape alone.
+const blockRows = kernels.GradRows
+
+// blocks calls body for every block of rows, in parallel.
+func blocks(rows int, body func(block, r0, r1 int)) {
+	kernels.Parallel((rows+blockRows-1)/blockRows, func(b0, b1 int) {
+		for b := b0; b < b1; b++ {
+			body(b, b*blockRows, min(rows, (b+1)*blockRows))
+		}
+	})
+}
+
+// sumBlocks sets y to the sum of the rows of x, one for each block.
+func sumBlocks(y, x []float32, rows, ldx int) {
+	clear(y)
+	kernels.ColumnSums(y, x, (rows+blockRows-1)/blockRows, ldx)
+}
+
+// scratch is memory for the time of one operator, or one worker's share of it.
+type scratch struct {
+	floats []float32
+	gemm   kernels.Gemm
+}
+
+// take returns n floats of any value.
+func (s *scratch) take(n int) []float32 {
+	if cap(s.floats) < n {
+		s.floats = make([]float32, n)
+	}
+	return s.floats[:n]
+}
+
+// scratchPool keeps what was once allocated, so that steps do not allocate. (A sync.Pool loses it at garbage collections.)
+type scratchPool struct {
+	mu   sync.Mutex
+	free []*scratch
+}
+
+func (p *scratchPool) get() *scratch {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.free); n > 0 {
+		s := p.free[n-1]
+		p.free = p.free[:n-1]
+		return s
+	}
+	return new(scratch)
+}
+
+func (p *scratchPool) put(s *scratch) {
+	s.gemm = kernels.Gemm{}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free = append(p.free, s)
+}

@@ -1,0 +1,173 @@
+package emulator
+
+import (
+	"harness.invalid/core/bert"
+	"harness.invalid/core/kernels"
+	"harness.invalid/core/numerics"
+)
+
+// Linear computes Y = dropout(act(X·Wᵀ + B)) or Y = Residual + dropout(X·Wᵀ + B). Everything after the product happens in its epilogue.
+func (d *Device) Linear(p *bert.Pass, op *bert.Linear) {
+	product := op.Y
+	if op.Pre != nil {
+		product = op.Pre
+	}
+	out := d.outputs(p, d.policy.Linear.Out, op.Site, drawOut, op.Rows, op.Out)
+	activation := d.outputs(p, d.policy.Pointwise.Out, op.Site, drawActivation, op.Rows, op.Out)
+	dropped := d.outputs(p, d.policy.Pointwise.Out, op.Site, drawDropout, op.Rows, op.Out)
+	sum := d.outputs(p, d.policy.Residual.Out, op.Site, drawResidual, op.Rows, op.Out)
+	mask, drop := d.keep(p, op.Dropout, op.Site, op.Rows, op.Out)
+	g := kernels.Gemm{
+		TransB: true, M: op.Rows, N: op.Out, K: op.In, A: op.X, LDA: op.In, B: op.W, LDB: op.In, C: product, LDC: op.Out,
+		RoundA: d.policy.Inputs, RoundB: d.policy.Inputs, Partials: d.partials(p, op.Site, drawOut, 0, p.Sample),
+		Epilogue: func(row, col int, c []float32) {
+			kernels.Add(c, c, op.B[col:col+len(c)])
+			d.put(&out, c, row, col)
+			at := row*op.Out + col
+			if op.Activation != bert.NoActivation {
+				y := op.Y[at : at+len(c)]
+				activate(op.Activation, y, c)
+				d.put(&activation, y, row, col)
+				c = y
+			}
+			if drop {
+				mask.drop(c, op.Dropout, row, col)
+				d.put(&dropped, c, row, col)
+			}
+			if op.Residual != nil {
+				kernels.Add(c, c, op.Residual[at:at+len(c)])
+				d.put(&sum, c, row, col)
+			}
+		},
+	}
+	g.Run()
+}
+
+// activate computes y = act(x).
+func activate(a bert.Activation, y, x []float32) {
+	switch a {
+	case bert.GELU:
+		kernels.GeluErf(y, x)
+	case bert.GELUNew:
+		kernels.GeluTanh(y, x)
+	case bert.Tanh:
+		kernels.Tanh(y, x)
+	default:
+		copy(y, x)
+	}
+}
+
+// LinearBackward takes dy back through dropout and activation, which gives the gradient dz of the product, and from it dB = Σ dz,
+// dW = dzᵀ·X and dx = dz·W.
+func (d *Device) LinearBackward(p *bert.Pass, op *bert.Linear, dy, dx []float32, accumulate bool) {
+	s := d.scratch.get()
+	defer d.scratch.put(s)
+	nblocks := (op.Rows + blockRows - 1) / blockRows
+	branch := Store{}
+	if op.Residual != nil {
+		branch = d.policy.Pointwise.Grad
+	}
+	mask, drop := d.keep(p, op.Dropout, op.Site, op.Rows, op.Out)
+
+	// dz takes the place of dy unless that is the gradient of the residual too.
+	size := nblocks * op.Out
+	dz := dy
+	if op.Residual != nil && (drop || branch.Format != numerics.FP32) {
+		size += len(dy)
+	}
+	floats := s.take(size)
+	sums := floats[:nblocks*op.Out]
+	if size > len(sums) {
+		dz = floats[len(sums):]
+	}
+
+	enter := d.outputs(p, branch, op.Site, drawBranch, op.Rows, op.Out)
+	dropped := d.outputs(p, d.policy.Pointwise.Grad, op.Site, drawDropoutGrad, op.Rows, op.Out)
+	activation := d.outputs(p, d.policy.Pointwise.Grad, op.Site, drawActivationGrad, op.Rows, op.Out)
+	again := d.outputs(p, d.policy.Pointwise.Out, op.Site, drawActivation, op.Rows, op.Out)
+	blocks(op.Rows, func(block, r0, r1 int) {
+		for r := r0; r < r1; r++ {
+			z := dz[r*op.Out : (r+1)*op.Out]
+			if size > len(sums) {
+				copy(z, dy[r*op.Out:])
+				d.put(&enter, z, r, 0)
+			}
+			if drop {
+				mask.drop(z, op.Dropout, r, 0)
+				d.put(&dropped, z, r, 0)
+			}
+			pre := op.Pre
+			if pre != nil {
+				pre = pre[r*op.Out : (r+1)*op.Out]
+			}
+			switch op.Activation {
+			case bert.GELU:
+				kernels.GeluErfGrad(z, z, pre)
+			case bert.GELUNew:
+				kernels.GeluTanhGrad(z, z, pre)
+			case bert.Tanh:
+				// Y may have been dropped out: compute the tanh again, rounded as it was. Pre is not needed any more.
+				kernels.Tanh(pre, pre)
+				d.put(&again, pre, r, 0)
+				kernels.TanhGrad(z, z, pre)
+			}
+			if op.Activation != bert.NoActivation {
+				d.put(&activation, z, r, 0)
+			}
+		}
+		sum := sums[block*op.Out : (block+1)*op.Out]
+		clear(sum)
+		kernels.ColumnSums(sum, dz[r0*op.Out:], r1-r0, op.Out)
+	})
+	sumBlocks(op.DB, sums, op.Rows, op.Out)
+	bias := d.weights(p, d.policy.Linear.Weight, op.Site, drawBias, op.Out)
+	d.put(&bias, op.DB, 0, 0)
+
+	// dz has the format of Pointwise.Grad or, where nothing is between it and a product, of Linear.Grad; both are Inputs on every
+	// device that rounds its inputs to a narrow storage format.
+	read := d.policy.read(d.policy.Linear.Grad)
+	weight := d.weights(p, d.policy.Linear.Weight, op.Site, drawWeight, op.In)
+	g := &s.gemm
+	*g = kernels.Gemm{
+		TransA: true, M: op.Out, N: op.In, K: op.Rows, A: dz, LDA: op.Out, B: op.X, LDB: op.In, C: op.DW, LDC: op.In,
+		RoundA: read, RoundB: d.policy.Inputs, Partials: d.partials(p, op.Site, drawWeight, 0, p.Sample),
+		Epilogue: d.epilogue(&weight),
+	}
+	g.Run()
+	if dx != nil {
+		d.inputGrad(p, op, dz, dx, accumulate)
+	}
+}
+
+// epilogue stores what a product computes, nil when that means nothing.
+func (d *Device) epilogue(s *store) func(row, col int, c []float32) {
+	if s.Format == numerics.FP32 {
+		return nil
+	}
+	return func(row, col int, c []float32) { d.put(s, c, row, col) }
+}
+
+// inputGrad computes dx = dz·W, or dx += dz·W.
+func (d *Device) inputGrad(p *bert.Pass, op *bert.Linear, dz, dx []float32, accumulate bool) {
+	s := d.scratch.get()
+	defer d.scratch.put(s)
+	grad := d.outputs(p, d.policy.Linear.Grad, op.Site, drawGrad, op.Rows, op.In)
+	g := &s.gemm
+	*g = kernels.Gemm{
+		M: op.Rows, N: op.In, K: op.Out, A: dz, LDA: op.Out, B: op.W, LDB: op.In, C: dx, LDC: op.In, Accumulate: accumulate,
+		RoundA: d.policy.read(d.policy.Linear.Grad), RoundB: d.policy.Inputs, Partials: d.partials(p, op.Site, drawGrad, 0, p.Sample),
+		Epilogue: d.epilogue(&grad),
+	}
+	if accumulate && (grad.Format != numerics.FP32 || g.Partials.Chunk > 0) {
+		// The product is stored on its own before it is added.
+		meet := d.outputs(p, d.policy.Residual.Grad, op.Site, drawMeet, op.Rows, op.In)
+		g.C, g.Accumulate = s.take(len(dx)), false
+		g.Epilogue = func(row, col int, c []float32) {
+			d.put(&grad, c, row, col)
+			sum := dx[row*op.In+col:][:len(c)]
+			kernels.Add(sum, sum, c)
+			d.put(&meet, sum, row, col)
+		}
+	}
+	g.Run()
+}

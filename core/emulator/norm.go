@@ -1,0 +1,82 @@
+package emulator
+
+import (
+	"harness.invalid/core/bert"
+	"harness.invalid/core/kernels"
+	"harness.invalid/core/numerics"
+)
+
+// Norm normalises the rows of X. Statistics are computed in FP32 from the stored X.
+func (d *Device) Norm(p *bert.Pass, op *bert.Norm) {
+	n := d.newNormStores(p, op)
+	kernels.Parallel(op.Rows, func(r0, r1 int) {
+		if n.plain {
+			H := op.Width
+			kernels.LayerNorm(op.Y[r0*H:r1*H], op.Mean[r0:r1], op.RStd[r0:r1], op.X[r0*H:r1*H], op.Gamma, op.Beta, float32(op.Eps))
+			return
+		}
+		for r := r0; r < r1; r++ {
+			d.normRow(op, n, r)
+		}
+	})
+}
+
+// normStores are the stores of one layer norm.
+type normStores struct {
+	mean, rstd, out store
+	plain           bool // nothing is rounded
+}
+
+func (d *Device) newNormStores(p *bert.Pass, op *bert.Norm) *normStores {
+	n := &normStores{
+		mean: d.outputs(p, d.policy.Statistics, op.Site, drawMean, op.Rows, 1),
+		rstd: d.outputs(p, d.policy.Statistics, op.Site, drawRStd, op.Rows, 1),
+		out:  d.outputs(p, d.policy.Norm.Out, op.Site, drawOut, op.Rows, op.Width),
+	}
+	n.plain = n.mean.Format == numerics.FP32 && n.out.Format == numerics.FP32
+	return n
+}
+
+// normRow normalises row r.
+func (d *Device) normRow(op *bert.Norm, n *normStores, r int) {
+	H := op.Width
+	x, y, mean, rstd := op.X[r*H:(r+1)*H], op.Y[r*H:(r+1)*H], op.Mean[r:r+1], op.RStd[r:r+1]
+	kernels.LayerNorm(y, mean, rstd, x, op.Gamma, op.Beta, float32(op.Eps))
+	if n.mean.Format != numerics.FP32 {
+		d.put(&n.mean, mean, r, 0)
+		d.put(&n.rstd, rstd, r, 0)
+		normalise(y, x, op.Gamma, op.Beta, mean[0], rstd[0])
+	}
+	d.put(&n.out, y, r, 0)
+}
+
+// normalise computes y = (x - mean)·rstd·gamma + beta.
+func normalise(y, x, gamma, beta []float32, mean, rstd float32) {
+	y, gamma, beta = y[:len(x)], gamma[:len(x)], beta[:len(x)]
+	for i, v := range x {
+		y[i] = float32((v-mean)*rstd*gamma[i]) + beta[i]
+	}
+}
+
+// NormBackward computes dx and, block by block of rows, the sums for DGamma and DBeta.
+func (d *Device) NormBackward(p *bert.Pass, op *bert.Norm, dy, dx []float32) {
+	s := d.scratch.get()
+	defer d.scratch.put(s)
+	H, nblocks := op.Width, (op.Rows+blockRows-1)/blockRows
+	sums := s.take(2 * nblocks * H)
+	grad := d.outputs(p, d.policy.Norm.Grad, op.Site, drawGrad, op.Rows, H)
+	blocks(op.Rows, func(block, r0, r1 int) {
+		sum := sums[2*block*H : 2*(block+1)*H]
+		clear(sum)
+		kernels.LayerNormGrad(dx[r0*H:r1*H], sum[:H], sum[H:], dy[r0*H:r1*H], op.X[r0*H:r1*H], op.Gamma, op.Mean[r0:r1], op.RStd[r0:r1])
+		for r := r0; r < r1 && grad.Format != numerics.FP32; r++ {
+			d.put(&grad, dx[r*H:(r+1)*H], r, 0)
+		}
+	})
+	sumBlocks(op.DGamma, sums, op.Rows, 2*H)
+	sumBlocks(op.DBeta, sums[H:], op.Rows, 2*H)
+	gamma := d.weights(p, d.policy.Norm.Weight, op.Site, drawWeight, H)
+	beta := d.weights(p, d.policy.Norm.Weight, op.Site, drawBias, H)
+	d.put(&gamma, op.DGamma, 0, 0)
+	d.put(&beta, op.DBeta, 0, 0)
+}
