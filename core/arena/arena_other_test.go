@@ -1,0 +1,7 @@
+//go:build !unix
+
+package arena
+
+import "os"
+
+func duplicate(*os.File) (*os.File, error) { return nil, errNotShared }

@@ -1,0 +1,14 @@
+//go:build unix
+
+package arena
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+func duplicate(f *os.File) (*os.File, error) {
+	fd, err := unix.Dup(int(f.Fd()))
+	return os.NewFile(uintptr(fd), f.Name()), err
+}
