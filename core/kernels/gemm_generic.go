@@ -1,5 +1,7 @@
 package kernels
 
+import "sync/atomic"
+
 // gemmRowsGeneric is the twin of the micro-kernels on rows of A in place: two rows by four columns at a time, the eight sums in registers.
 func gemmRowsGeneric(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool) {
 	for i := 0; i < m; i += 2 {
@@ -68,14 +70,39 @@ func copyPanelGeneric(dst []float32, width int, src []float32, ld, kc, cols int)
 }
 
 func transposePanelGeneric(dst []float32, width int, src []float32, ld, kc, cols int) {
+	transposeRest(dst, width, src, ld, kc, cols, width)
+}
+
+// transposeRest transposes cols columns into rows of dst that lie ldd apart, and clears those from cols up to width.
+func transposeRest(dst []float32, ldd int, src []float32, ld, kc, cols, width int) {
 	for j := range cols {
 		for k, v := range src[j*ld:][:kc] {
-			dst[k*width+j] = v
+			dst[k*ldd+j] = v
 		}
 	}
 	for j := cols; j < width; j++ {
 		for k := range kc {
-			dst[k*width+j] = 0
+			dst[k*ldd+j] = 0
 		}
 	}
 }
+
+func peakGeneric(rounds int) int {
+	var a, b, c, d, e, f, g, h float32
+	x := float32(rounds) * 0
+	for range rounds {
+		a += float32(x * x)
+		b += float32(x * x)
+		c += float32(x * x)
+		d += float32(x * x)
+		e += float32(x * x)
+		f += float32(x * x)
+		g += float32(x * x)
+		h += float32(x * x)
+	}
+	sink.Store(uint32(a + b + c + d + e + f + g + h))
+	return rounds * 16
+}
+
+// sink keeps the compiler from removing what only takes time.
+var sink atomic.Uint32

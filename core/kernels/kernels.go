@@ -29,6 +29,7 @@ import (
 type table struct {
 	name string
 	gemm gemmLevel
+	peak func(rounds int) (flop int)
 
 	add        func(z, x, y []float32)
 	mul        func(z, x, y []float32)
@@ -64,6 +65,7 @@ type table struct {
 var generic = table{
 	name: "generic",
 	gemm: gemmLevel{mr: 2, nr: 4, rows: gemmRowsGeneric, panels: gemmPanelsGeneric, copyPanel: copyPanelGeneric, transposePanel: transposePanelGeneric},
+	peak: peakGeneric,
 
 	add: addGeneric, mul: mulGeneric, axpy: axpyGeneric, scale: scaleGeneric,
 	dot: dotGeneric, sumSquares: sumSquaresGeneric, max: maxGeneric, allFinite: allFiniteGeneric, columnSums: columnSumsGeneric,
@@ -90,4 +92,13 @@ func choose(limit string) *table {
 		}
 	}
 	return all[len(all)-1]
+}
+
+// Peak keeps the calling goroutine's core busy with independent multiply-adds on registers, in proportion to rounds, and returns the number of
+// floating point operations: what a matrix product could reach at most. Time it, in turn with what is to be compared.
+func Peak(rounds int) (flop int) {
+	if rounds <= 0 {
+		return 0
+	}
+	return active.peak(rounds)
 }

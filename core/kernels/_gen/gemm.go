@@ -1,0 +1,296 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// gemmAVX512 writes the micro-kernels for strips of 32 columns: 12 rows by two vectors keep 24 of the 32 registers as sums, which hides the latency of
+// the multiply-add (4 cycles, 2 a cycle) and takes 14 loads for 24 of them. Fewer rows serve the last panel.
+func gemmAVX512(c *build.Context) {
+	for _, rows := range []int{12, 8, 4, 2, 1} {
+		for _, packed := range []bool{false, true} {
+			microKernelAVX512(c, rows, packed)
+		}
+	}
+	copyPanelAVX512(c, 32)
+	copyPanelAVX512(c, 12)
+	transposeAVX512(c)
+	peakAVX512(c)
+}
+
+func microKernelAVX512(c *build.Context, rows int, packed bool) {
+	const vectors, width, unroll = 2, 16, 4
+	name, element := "Rows", "a[i·lda + k]"
+	if packed {
+		name, element = "Panel", "a[k·12 + i]"
+	}
+	function(c, fmt.Sprintf("gemm%s%dAVX512", name, rows),
+		"func(panels, kc int, a *float32, lda int, strip, c *float32, ldc int, mask uint32, add bool)",
+		fmt.Sprintf("gemm%s%dAVX512 computes c[i·ldc + j] (+)= Σ_k %s·strip[k·32 + j] for i < %d, k < kc and the columns j whose bit is set in mask,", name, rows, element, rows),
+		fmt.Sprintf("for each of panels blocks of %d rows: the next one begins at a[%d·lda] and c[%d·ldc].", rows, rows, rows))
+
+	panels := c.Load(c.Param("panels"), c.GP64()).(reg.GPVirtual)
+	kc := c.Load(c.Param("kc"), c.GP64()).(reg.GPVirtual)
+	a := c.Load(c.Param("a"), c.GP64()).(reg.GPVirtual)
+	lda := c.Load(c.Param("lda"), c.GP64()).(reg.GPVirtual)
+	strip := c.Load(c.Param("strip"), c.GP64()).(reg.GPVirtual)
+	cc := c.Load(c.Param("c"), c.GP64()).(reg.GPVirtual)
+	ldc := c.Load(c.Param("ldc"), c.GP64()).(reg.GPVirtual)
+	mask := c.Load(c.Param("mask"), c.GP32()).(reg.GPVirtual)
+	add := c.Load(c.Param("add"), c.GP8()).(reg.GPVirtual)
+	masks := []reg.OpmaskVirtual{c.K(), c.K()}
+	c.KMOVW(mask, masks[0])
+	c.SHRL(operand.U8(16), mask)
+	c.KMOVW(mask, masks[1])
+	c.SHLQ(operand.U8(2), lda)
+	c.SHLQ(operand.U8(2), ldc)
+	// A panel of rows, or of packed elements, ends where the next begins.
+	step := c.GP64()
+	c.IMUL3Q(operand.U8(rows), lda, step)
+
+	var sums [12][vectors]reg.VecVirtual
+	for i := range rows {
+		for v := range vectors {
+			sums[i][v] = c.ZMM()
+		}
+	}
+	label := func(s string) string { return s }
+
+	c.Label(label("panel"))
+	b, k, row := c.GP64(), c.GP64(), c.GP64()
+	c.MOVQ(strip, b)
+	c.MOVQ(cc, row)
+	for i := range rows {
+		for v := range vectors {
+			c.VPXORD(sums[i][v], sums[i][v], sums[i][v])
+		}
+		for v := range vectors {
+			c.PREFETCHT0(operand.Mem{Base: row, Disp: 64 * v})
+		}
+		if i+1 < rows {
+			c.ADDQ(ldc, row)
+		}
+	}
+	// Rows in place are reached from one pointer for three rows, plus once and twice lda.
+	var base []reg.GPVirtual
+	if packed {
+		p := c.GP64()
+		c.MOVQ(a, p)
+		base = append(base, p)
+	} else {
+		for i := 0; i < rows; i += 3 {
+			p := c.GP64()
+			if i == 0 {
+				c.MOVQ(a, p)
+			} else {
+				c.LEAQ(operand.Mem{Base: base[len(base)-1], Index: lda, Scale: 2}, p)
+				c.ADDQ(lda, p)
+			}
+			base = append(base, p)
+		}
+	}
+	element1 := func(i, k int) operand.Mem {
+		if packed {
+			return operand.Mem{Base: base[0], Disp: 4 * (12*k + i)}
+		}
+		m := operand.Mem{Base: base[i/3], Disp: 4 * k}
+		if i%3 > 0 {
+			m.Index, m.Scale = lda, uint8(i%3)
+		}
+		return m
+	}
+	products := func(count int) {
+		for k := range count {
+			b0, b1 := c.ZMM(), c.ZMM()
+			c.VMOVUPS(operand.Mem{Base: b, Disp: 128 * k}, b0)
+			c.VMOVUPS(operand.Mem{Base: b, Disp: 128*k + 64}, b1)
+			for i := range rows {
+				x := c.ZMM()
+				c.VBROADCASTSS(element1(i, k), x)
+				c.VFMADD231PS(b0, x, sums[i][0])
+				c.VFMADD231PS(b1, x, sums[i][1])
+			}
+		}
+		for _, p := range base {
+			if packed {
+				c.ADDQ(operand.I32(4*12*count), p)
+			} else {
+				c.ADDQ(operand.I32(4*count), p)
+			}
+		}
+		c.ADDQ(operand.I32(128*count), b)
+	}
+	c.MOVQ(kc, k)
+	c.SUBQ(operand.U8(unroll), k)
+	c.JLT(operand.LabelRef(label("rest")))
+	c.Label(label("unrolled"))
+	products(unroll)
+	c.SUBQ(operand.U8(unroll), k)
+	c.JGE(operand.LabelRef(label("unrolled")))
+	c.Label(label("rest"))
+	c.ADDQ(operand.U8(unroll), k)
+	c.JZ(operand.LabelRef(label("done")))
+	c.Label(label("single"))
+	products(1)
+	c.DECQ(k)
+	c.JNZ(operand.LabelRef(label("single")))
+	c.Label(label("done"))
+
+	store := func(adding bool) {
+		for i := range rows {
+			for v := range vectors {
+				at := operand.Mem{Base: cc, Disp: 64 * v}
+				if adding {
+					old := c.ZMM()
+					c.VMOVUPS_Z(at, masks[v], old)
+					c.VADDPS(old, sums[i][v], sums[i][v])
+				}
+				c.VMOVUPS(sums[i][v], masks[v], at)
+			}
+			c.ADDQ(ldc, cc)
+		}
+	}
+	c.TESTB(add, add)
+	c.JZ(operand.LabelRef(label("replace")))
+	store(true)
+	c.JMP(operand.LabelRef(label("next")))
+	c.Label(label("replace"))
+	store(false)
+	c.Label(label("next"))
+	c.ADDQ(step, a)
+	c.DECQ(panels)
+	c.JNZ(operand.LabelRef(label("panel")))
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// copyPanelAVX512 packs rows of a matrix that are read along the strip.
+func copyPanelAVX512(c *build.Context, width int) {
+	function(c, fmt.Sprintf("copyPanel%dAVX512", width), "func(dst, src *float32, ld, kc int, mask uint32)",
+		fmt.Sprintf("copyPanel%dAVX512 copies dst[k·%d + j] = src[k·ld + j] where bit j of mask is set, and writes 0 elsewhere, for j < %d, k < kc, kc > 0.", width, width, width))
+	dst := c.Load(c.Param("dst"), c.GP64())
+	src := c.Load(c.Param("src"), c.GP64())
+	ld := c.Load(c.Param("ld"), c.GP64())
+	kc := c.Load(c.Param("kc"), c.GP64())
+	mask := c.Load(c.Param("mask"), c.GP32())
+	k0, k1, all := c.K(), c.K(), c.K()
+	c.KMOVW(mask.(reg.GPVirtual), k0)
+	if width > 16 {
+		c.SHRL(operand.U8(16), mask)
+		c.KMOVW(mask.(reg.GPVirtual), k1)
+	} else {
+		full := c.GP32()
+		c.MOVL(operand.U32(1<<width-1), full)
+		c.KMOVW(full, all)
+	}
+	c.SHLQ(operand.U8(2), ld)
+	c.Label("row")
+	x := c.ZMM()
+	c.VMOVUPS_Z(operand.Mem{Base: src}, k0, x)
+	if width > 16 {
+		y := c.ZMM()
+		c.VMOVUPS_Z(operand.Mem{Base: src, Disp: 64}, k1, y)
+		c.VMOVUPS(x, operand.Mem{Base: dst})
+		c.VMOVUPS(y, operand.Mem{Base: dst, Disp: 64})
+	} else {
+		c.VMOVUPS(x, all, operand.Mem{Base: dst})
+	}
+	c.ADDQ(ld, src)
+	c.ADDQ(operand.I32(4*width), dst)
+	c.DECQ(kc)
+	c.JNZ(operand.LabelRef("row"))
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// transposeAVX512 packs a matrix that is read across the strip. Quarters of vectors are gathered while they are loaded (inserts from memory can use two
+// ports), so that only transposes of 4 x 4 within the quarters remain for the one port that shuffles.
+func transposeAVX512(c *build.Context) {
+	function(c, "transpose16AVX512", "func(dst *float32, ldd int, src *float32, lds, blocks int)",
+		"transpose16AVX512 computes dst[k·ldd + j] = src[j·lds + k] for j < 16, k < 16·blocks, blocks > 0.")
+	dst := c.Load(c.Param("dst"), c.GP64())
+	ldd := c.Load(c.Param("ldd"), c.GP64())
+	src := c.Load(c.Param("src"), c.GP64())
+	lds := c.Load(c.Param("lds"), c.GP64())
+	blocks := c.Load(c.Param("blocks"), c.GP64())
+	c.SHLQ(operand.U8(2), ldd)
+	c.SHLQ(operand.U8(2), lds)
+	lds3 := c.GP64()
+	c.LEAQ(operand.Mem{Base: lds, Index: lds, Scale: 2}, lds3)
+	p4, p8, p12 := c.GP64(), c.GP64(), c.GP64()
+	c.Label("block")
+	c.LEAQ(operand.Mem{Base: src, Index: lds, Scale: 4}, p4)
+	c.LEAQ(operand.Mem{Base: src, Index: lds, Scale: 8}, p8)
+	c.LEAQ(operand.Mem{Base: p4, Index: lds, Scale: 8}, p12)
+	quarter := []reg.Register{src, p4, p8, p12}
+	for q := range 4 {
+		var r [4]reg.VecVirtual
+		for i := range r {
+			at := func(l int) operand.Mem {
+				m := operand.Mem{Base: quarter[l], Disp: 16 * q}
+				switch i {
+				case 1, 2:
+					m.Index, m.Scale = lds, uint8(i)
+				case 3:
+					m.Index, m.Scale = lds3, 1
+				}
+				return m
+			}
+			r[i] = c.ZMM()
+			c.VMOVUPS(at(0), r[i].AsX())
+			for l := 1; l < 4; l++ {
+				c.VINSERTF32X4(operand.U8(l), at(l), r[i], r[i])
+			}
+		}
+		lo01, hi01, lo23, hi23 := c.ZMM(), c.ZMM(), c.ZMM(), c.ZMM()
+		c.VUNPCKLPS(r[1], r[0], lo01)
+		c.VUNPCKHPS(r[1], r[0], hi01)
+		c.VUNPCKLPS(r[3], r[2], lo23)
+		c.VUNPCKHPS(r[3], r[2], hi23)
+		for _, pair := range [][2]reg.VecVirtual{{lo01, lo23}, {hi01, hi23}} {
+			x, y := c.ZMM(), c.ZMM()
+			c.VUNPCKLPD(pair[1], pair[0], x)
+			c.VUNPCKHPD(pair[1], pair[0], y)
+			c.VMOVUPS(x, operand.Mem{Base: dst})
+			c.VMOVUPS(y, operand.Mem{Base: dst, Index: ldd, Scale: 1})
+			c.LEAQ(operand.Mem{Base: dst, Index: ldd, Scale: 2}, dst)
+		}
+	}
+	c.ADDQ(operand.U8(64), src)
+	c.DECQ(blocks)
+	c.JNZ(operand.LabelRef("block"))
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// peakAVX512 is what the share of peak is measured against.
+func peakAVX512(c *build.Context) {
+	function(c, "peakAVX512", "func(rounds int)", "peakAVX512 does rounds·24 multiply-adds of 16 lanes on registers alone, none waiting for another.")
+	rounds := c.Load(c.Param("rounds"), c.GP64())
+	x := c.ZMM()
+	c.VPXORD(x, x, x)
+	var sums [24]reg.VecVirtual
+	for i := range sums {
+		sums[i] = c.ZMM()
+		c.VPXORD(sums[i], sums[i], sums[i])
+	}
+	c.Label("round")
+	for i := range sums {
+		c.VFMADD231PS(x, x, sums[i])
+	}
+	c.DECQ(rounds)
+	c.JNZ(operand.LabelRef("round"))
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// pauseInstruction lets a waiting loop rest.
+func pauseInstruction(c *build.Context) {
+	function(c, "pause", "func()", "pause waits for some tens of cycles without disturbing the other thread of the core.")
+	c.PAUSE()
+	c.RET()
+}

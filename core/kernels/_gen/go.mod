@@ -1,0 +1,12 @@
+// Generators of core/kernels' assembly, in a module of their own so that users of harness.invalid do not depend on avo.
+module harness.invalid/core/kernels/_gen
+
+go 1.26.0
+
+require github.com/mmcloughlin/avo v0.6.0
+
+require (
+	golang.org/x/mod v0.41.0 // indirect
+	golang.org/x/sync v0.23.0 // indirect
+	golang.org/x/tools v0.51.0 // indirect
+)
