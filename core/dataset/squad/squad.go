@@ -1,0 +1,88 @@
+// Package squad turns questions about passages, in the JSON format of the Stanford Question Answering Dataset, into batches, and a model's
+// logits into answers.
+//
+//	Read -> Data -> NewSet -> Set -> Source (training), Batches (evaluation) -> Decoder -> Predictions
+//
+// Each stage does what google-research/bert does: windows over long passages, answer spans narrowed to tokens, n-best lists, answers
+// projected back onto the passage's own spelling.
+//
+// Sources: Rajpurkar, Zhang, Lopyrev, Liang 2016 (arXiv:1606.05250); google-research/bert, run_squad.py.
+package squad
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// ErrInvalid is wrapped by every error about the content of a file.
+var ErrInvalid = errors.New("invalid SQuAD file")
+
+// Data is a file. Its JSON form is the file's.
+type Data struct {
+	Articles []Article `json:"data"`
+	Version  string    `json:"version"`
+
+	Name   string `json:"-"` // of the file, for errors
+	Digest string `json:"-"` // SHA-256 of the file in hexadecimal
+}
+
+// Article is a group of passages.
+type Article struct {
+	Title      string      `json:"title"`
+	Paragraphs []Paragraph `json:"paragraphs"`
+}
+
+// Paragraph is a passage and the questions about it.
+type Paragraph struct {
+	Context   string     `json:"context"`
+	Questions []Question `json:"qas"`
+}
+
+// Question is a question with the answers that people gave: one in training data, several in others, none where they are not published.
+type Question struct {
+	Answers []Answer `json:"answers"`
+	Text    string   `json:"question"`
+	ID      string   `json:"id"`
+
+	Place Place `json:"-"`
+}
+
+// Answer is a part of the passage.
+type Answer struct {
+	Start int    `json:"answer_start"` // in characters (Unicode code points) of the passage
+	Text  string `json:"text"`
+}
+
+// Place is where something is in a file: line and column count from 1, columns in bytes. The zero Place is nowhere.
+type Place struct{ Line, Column int }
+
+// at names a question and where it is.
+func (d *Data) at(q *Question) string {
+	if q.Place.Line == 0 {
+		return fmt.Sprintf("squad %s: question %s", d.Name, q.ID)
+	}
+	return fmt.Sprintf("squad %s:%d:%d: question %s", d.Name, q.Place.Line, q.Place.Column, q.ID)
+}
+
+// Questions returns the number of questions.
+func (d *Data) Questions() int {
+	n := 0
+	for _, a := range d.Articles {
+		for _, p := range a.Paragraphs {
+			n += len(p.Questions)
+		}
+	}
+	return n
+}
+
+// WriteTo writes the data as a SQuAD file.
+func (d *Data) WriteTo(w io.Writer) (int64, error) {
+	text, err := json.Marshal(d)
+	if err != nil {
+		return 0, err
+	}
+	n, err := w.Write(append(text, '\n'))
+	return int64(n), err
+}
