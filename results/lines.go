@@ -1,0 +1,99 @@
+package results
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+)
+
+// appender writes one JSON value a line at the end of a file.
+type appender struct {
+	file  *os.File
+	lines int
+}
+
+// openLines opens a file for appending, which is made if it is not there, and cut off after so many lines. It may not have fewer.
+func openLines(path string, lines int) (*appender, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	end := int64(0)
+	r := bufio.NewReader(f)
+	for i := range lines {
+		line, err := r.ReadSlice('\n')
+		for errors.Is(err, bufio.ErrBufferFull) {
+			end += int64(len(line))
+			line, err = r.ReadSlice('\n')
+		}
+		if errors.Is(err, io.EOF) {
+			err = fmt.Errorf("%s has %d whole lines, want at least the %d that the checkpoint was written after", path, i, lines)
+		}
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		end += int64(len(line))
+	}
+	if err := f.Truncate(end); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if _, err := f.Seek(end, io.SeekStart); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &appender{f, lines}, nil
+}
+
+// add writes a line in one call, so that a crash leaves all of it or a line without an end.
+func (a *appender) add(v any) error {
+	line, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if _, err := a.file.Write(append(line, '\n')); err != nil {
+		return err
+	}
+	a.lines++
+	return nil
+}
+
+// readLines yields the values of a file that has one JSON value a line. A last line without an end was torn by a crash and is passed over; a
+// file that is not there has no lines.
+func readLines[T any](path string) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var zero T
+		f, err := os.Open(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		if err != nil {
+			yield(zero, err)
+			return
+		}
+		defer f.Close()
+		r := bufio.NewReader(f)
+		for number := 1; ; number++ {
+			line, err := r.ReadBytes('\n')
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(zero, err)
+				return
+			}
+			var v T
+			if err := json.Unmarshal(bytes.TrimSuffix(line, []byte("\n")), &v); err != nil {
+				yield(zero, fmt.Errorf("%s:%d: %w", path, number, err))
+				return
+			}
+			if !yield(v, nil) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,218 @@
+// Package results is what runs left behind, and what can be said about them.
+//
+// A run is a folder of plain files:
+//
+//	run.json           what the run is of: recipe, fingerprint, data, backend, optimizer, seed
+//	recipe.yaml        the recipe as it was resolved, with the options of backends and optimizers
+//	environment.json   machine, program and plugins, at the start
+//	steps.jsonl        a line for each step
+//	evaluations.jsonl  a line for each evaluation
+//	result.json        the end: final metrics and times; not there while the run goes on
+//	checkpoints/       core/checkpoint's
+//
+// and whatever a task writes (predictions.json). A line is handed to the system as soon as it is there and flushed to the disk with each
+// checkpoint; everything else is renamed into place. A process that dies costs at most the line that it was writing, a power cut at most what
+// came after the last checkpoint.
+//
+// Times in this package are measured, in seconds of wall time; modelled times have other names.
+package results
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Identity is what a run is of. Runs with the same fingerprint and data can be compared.
+type Identity struct {
+	Recipe      string `json:"recipe"`
+	Fingerprint string `json:"fingerprint"`
+	DataDigest  string `json:"data_digest"`
+	Backend     string `json:"backend"` // as it was asked for: NAME or NAME:PRECISION
+	Precision   string `json:"precision"`
+	Optimizer   string `json:"optimizer"`
+	Seed        uint64 `json:"seed"`
+}
+
+// Arm is one column of a comparison: what differs between runs besides the seed.
+type Arm struct {
+	Backend   string `json:"backend"`
+	Optimizer string `json:"optimizer"`
+}
+
+// String is BACKEND/OPTIMIZER.
+func (a Arm) String() string { return a.Backend + "/" + a.Optimizer }
+
+// Arm is the arm that the run belongs to.
+func (id Identity) Arm() Arm { return Arm{id.Backend, id.Optimizer} }
+
+// Metrics are values by the names of recipe.Metrics; a metric of one phase is PHASE.NAME. A run that diverged has NaN and infinities.
+type Metrics map[string]float64
+
+// Step is one line of steps.jsonl.
+type Step struct {
+	Phase        string  `json:"phase"`
+	Step         int     `json:"step"`       // of the phase, from 1
+	TotalStep    int     `json:"total_step"` // of the run, from 1
+	Metrics      Metrics `json:"metrics"`    // of the global batch, with dropout
+	LearningRate Number  `json:"learning_rate"`
+	LossScale    Number  `json:"loss_scale"`
+	Finite       bool    `json:"finite"` // false: the step was skipped
+	GradientNorm Number  `json:"gradient_norm"`
+	Overflows    int64   `json:"overflows,omitempty"`
+	Sequences    int     `json:"sequences"`
+	// MeasuredSeconds by part of the step: data, forward, backward, optimizer ...; total is the whole.
+	MeasuredSeconds map[string]float64 `json:"measured_seconds"`
+}
+
+// Evaluation is one line of evaluations.jsonl.
+type Evaluation struct {
+	Phase           string  `json:"phase"`
+	Step            int     `json:"step"`
+	TotalStep       int     `json:"total_step"`
+	Metrics         Metrics `json:"metrics"`
+	Sequences       int     `json:"sequences"`
+	MeasuredSeconds float64 `json:"measured_seconds"` // of the evaluation
+	TrainingSeconds float64 `json:"training_seconds"` // measured, of the phase up to here without evaluations and checkpoints
+}
+
+// Status is how a run ended.
+type Status string
+
+// The ways.
+const (
+	Complete Status = "complete"
+	Stopped  Status = "stopped" // by the user; can be resumed
+	Failed   Status = "failed"  // Result.Error says why
+)
+
+// Result is the end of a run.
+type Result struct {
+	Status Status `json:"status"`
+	Error  string `json:"error,omitempty"`
+	// Metrics at the end: PHASE.NAME for every phase, and NAME for the last phase that measures it.
+	Metrics Metrics       `json:"metrics"`
+	Phases  []PhaseResult `json:"phases"`
+	// MeasuredSeconds by phase and in all (total), resumed parts added up.
+	MeasuredSeconds map[string]float64 `json:"measured_seconds"`
+	Steps           int                `json:"steps"`
+	Skipped         int                `json:"skipped"`
+	BatchDigest     string             `json:"batch_digest"` // of all batches in order
+	// Notes are doubts that did not stop the run, a sentence each. Tables print them as footnotes.
+	Notes       []string  `json:"notes,omitempty"`
+	Started     time.Time `json:"started"`
+	Finished    time.Time `json:"finished"`
+	LoadAverage []float64 `json:"load_average,omitempty"` // 1, 5 and 15 minutes, at the end
+}
+
+// PhaseResult is the end of a phase.
+type PhaseResult struct {
+	Name      string  `json:"name"`
+	Steps     int     `json:"steps"`
+	Skipped   int     `json:"skipped"`
+	Sequences int64   `json:"sequences"`
+	Metrics   Metrics `json:"metrics"`
+	// MeasuredSeconds of the phase: training and its parts, evaluation, checkpoint ...; total is the whole.
+	MeasuredSeconds map[string]float64 `json:"measured_seconds"`
+	Target          *Reached           `json:"target,omitempty"`
+}
+
+// SequencesPerSecond is the measured rate of training: without evaluations, checkpoints and the start of the plugins. 0: not known.
+func (p PhaseResult) SequencesPerSecond() float64 {
+	if t := p.MeasuredSeconds[TrainingSeconds]; t > 0 {
+		return float64(p.Sequences) / t
+	}
+	return 0
+}
+
+// The names of measured times that every run has.
+const (
+	TrainingSeconds = "training" // of a phase: its steps, with the wait for data
+	TotalSeconds    = "total"    // of a step, a phase or a run
+)
+
+// Reached tells when a phase reached the recipe's target.
+type Reached struct {
+	Metric          string  `json:"metric"`
+	Value           float64 `json:"value"`
+	Step            int     `json:"step"`             // of the first evaluation that reached it; 0: none did
+	MeasuredSeconds float64 `json:"measured_seconds"` // of training up to there
+}
+
+// AddPhase adds the end of a phase: its metrics under both names, its steps and its time.
+func (r *Result) AddPhase(p PhaseResult) {
+	if r.Metrics == nil {
+		r.Metrics = Metrics{}
+	}
+	if r.MeasuredSeconds == nil {
+		r.MeasuredSeconds = map[string]float64{}
+	}
+	for name, value := range p.Metrics {
+		r.Metrics[name] = value
+		r.Metrics[p.Name+"."+name] = value
+	}
+	r.Phases = append(r.Phases, p)
+	r.Steps += p.Steps
+	r.Skipped += p.Skipped
+	r.MeasuredSeconds[p.Name] += p.MeasuredSeconds[TotalSeconds]
+	r.MeasuredSeconds[TotalSeconds] += p.MeasuredSeconds[TotalSeconds]
+}
+
+// Number is a float64 that JSON can hold when it is not finite: as "NaN", "Infinity" or "-Infinity".
+type Number float64
+
+// MarshalJSON writes the shortest number that reads back equal, or one of the three words.
+func (n Number) MarshalJSON() ([]byte, error) {
+	switch v := float64(n); {
+	case math.IsNaN(v):
+		return []byte(`"NaN"`), nil
+	case math.IsInf(v, 1):
+		return []byte(`"Infinity"`), nil
+	case math.IsInf(v, -1):
+		return []byte(`"-Infinity"`), nil
+	default:
+		return json.Marshal(v)
+	}
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (n *Number) UnmarshalJSON(text []byte) error {
+	switch string(text) {
+	case `"NaN"`:
+		*n = Number(math.NaN())
+	case `"Infinity"`:
+		*n = Number(math.Inf(1))
+	case `"-Infinity"`:
+		*n = Number(math.Inf(-1))
+	default:
+		var v float64
+		if err := json.Unmarshal(text, &v); err != nil {
+			return fmt.Errorf("%s is not a number, \"NaN\", \"Infinity\" or \"-Infinity\"", text)
+		}
+		*n = Number(v)
+	}
+	return nil
+}
+
+// MarshalJSON writes the values as Number does.
+func (m Metrics) MarshalJSON() ([]byte, error) {
+	numbers := make(map[string]Number, len(m))
+	for name, v := range m {
+		numbers[name] = Number(v)
+	}
+	return json.Marshal(numbers)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (m *Metrics) UnmarshalJSON(text []byte) error {
+	var numbers map[string]Number
+	if err := json.Unmarshal(text, &numbers); err != nil {
+		return err
+	}
+	*m = make(Metrics, len(numbers))
+	for name, v := range numbers {
+		(*m)[name] = float64(v)
+	}
+	return nil
+}

@@ -1,0 +1,247 @@
+package results
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"harness.invalid/core/recipe"
+)
+
+// The files of a run's folder.
+const (
+	runFile         = "run.json"
+	recipeFile      = "recipe.yaml"
+	environmentFile = "environment.json"
+	stepsFile       = "steps.jsonl"
+	evaluationsFile = "evaluations.jsonl"
+	resultFile      = "result.json"
+	checkpointsDir  = "checkpoints"
+)
+
+// Writer records a run that goes on.
+type Writer struct {
+	dir         string
+	steps       *appender
+	evaluations *appender
+}
+
+// Mark is a point in a run's record: the lines that were there. A checkpoint keeps it.
+type Mark struct {
+	Steps       int `json:"steps"`
+	Evaluations int `json:"evaluations"`
+}
+
+// Create begins a record in a folder, which must not hold one already.
+func Create(dir string, id Identity, r *recipe.Recipe, env Environment) (*Writer, error) {
+	fail := func(err error) (*Writer, error) { return nil, fmt.Errorf("run %s: %w", dir, err) }
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return fail(err)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, runFile)); err == nil {
+		return fail(fmt.Errorf("the folder holds a run already: %w", fs.ErrExist))
+	}
+	var text bytes.Buffer
+	if err := r.Write(&text); err != nil {
+		return fail(err)
+	}
+	if err := replaceFile(filepath.Join(dir, recipeFile), text.Bytes()); err != nil {
+		return fail(err)
+	}
+	if err := replaceJSON(filepath.Join(dir, environmentFile), env); err != nil {
+		return fail(err)
+	}
+	// Last, because it is what makes the folder a run.
+	if err := replaceJSON(filepath.Join(dir, runFile), id); err != nil {
+		return fail(err)
+	}
+	return open(dir, Mark{})
+}
+
+// Resume goes on with a record from a mark: what was written after it is cut off, and so is the end of the run, if it was written.
+func Resume(dir string, at Mark) (*Writer, error) {
+	if _, err := os.Stat(filepath.Join(dir, runFile)); err != nil {
+		return nil, fmt.Errorf("run %s: %w", dir, err)
+	}
+	if err := os.Remove(filepath.Join(dir, resultFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("run %s: %w", dir, err)
+	}
+	return open(dir, at)
+}
+
+func open(dir string, at Mark) (*Writer, error) {
+	steps, err := openLines(filepath.Join(dir, stepsFile), at.Steps)
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", dir, err)
+	}
+	evaluations, err := openLines(filepath.Join(dir, evaluationsFile), at.Evaluations)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("run %s: %w", dir, err), steps.file.Close())
+	}
+	return &Writer{dir, steps, evaluations}, nil
+}
+
+// Step appends a step.
+func (w *Writer) Step(s Step) error { return w.steps.add(s) }
+
+// Evaluation appends an evaluation.
+func (w *Writer) Evaluation(e Evaluation) error { return w.evaluations.add(e) }
+
+// Mark is the point where the record is. Call Sync before a checkpoint with the mark is written.
+func (w *Writer) Mark() Mark { return Mark{w.steps.lines, w.evaluations.lines} }
+
+// Sync flushes all lines to the disk.
+func (w *Writer) Sync() error { return errors.Join(w.steps.file.Sync(), w.evaluations.file.Sync()) }
+
+// Path is where a file of the run lies, such as predictions.json.
+func (w *Writer) Path(name string) string { return filepath.Join(w.dir, name) }
+
+// Checkpoints is the folder for core/checkpoint.
+func (w *Writer) Checkpoints() string { return w.Path(checkpointsDir) }
+
+// Finish writes the end of the run and closes the record. A folder with a result is a run that is over.
+func (w *Writer) Finish(r Result) error {
+	if err := w.Sync(); err != nil {
+		return errors.Join(err, w.Close())
+	}
+	return errors.Join(replaceJSON(filepath.Join(w.dir, resultFile), r), w.Close())
+}
+
+// Close closes the record without an end.
+func (w *Writer) Close() error { return errors.Join(w.steps.file.Close(), w.evaluations.file.Close()) }
+
+// Run is a run that was read back.
+type Run struct {
+	Dir string
+	Identity
+	Environment Environment
+	Recipe      *recipe.Recipe
+	Result      *Result // nil: the run goes on, or broke off
+}
+
+// Open reads a run's folder. Steps and evaluations are read when they are asked for.
+func Open(dir string) (*Run, error) {
+	r := &Run{Dir: dir}
+	if err := r.read(); err != nil {
+		return nil, fmt.Errorf("run %s: %w", dir, err)
+	}
+	return r, nil
+}
+
+func (r *Run) read() error {
+	if err := readJSON(filepath.Join(r.Dir, runFile), &r.Identity); err != nil {
+		return err
+	}
+	if err := readJSON(filepath.Join(r.Dir, environmentFile), &r.Environment); err != nil {
+		return err
+	}
+	path := filepath.Join(r.Dir, recipeFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if r.Recipe, err = recipe.Parse(path, text); err != nil {
+		return err
+	}
+	if got := r.Recipe.Fingerprint(); got != r.Fingerprint {
+		return fmt.Errorf("%s has the fingerprint %.12s, want %.12s: it was changed after the run, or by another version of harness", recipeFile, got, r.Fingerprint)
+	}
+	var result Result
+	err = readJSON(filepath.Join(r.Dir, resultFile), &result)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	r.Result = &result
+	return err
+}
+
+// Steps yields the steps that were recorded.
+func (r *Run) Steps() iter.Seq2[Step, error] {
+	return readLines[Step](filepath.Join(r.Dir, stepsFile))
+}
+
+// Evaluations yields the evaluations that were recorded.
+func (r *Run) Evaluations() iter.Seq2[Evaluation, error] {
+	return readLines[Evaluation](filepath.Join(r.Dir, evaluationsFile))
+}
+
+// Checkpoints is the folder of the run's checkpoints.
+func (r *Run) Checkpoints() string { return filepath.Join(r.Dir, checkpointsDir) }
+
+// Find returns the folders of all runs in and below a folder, sorted.
+func Find(dir string) ([]string, error) {
+	var dirs []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && d.Name() == checkpointsDir {
+			return filepath.SkipDir
+		}
+		if !d.IsDir() && d.Name() == runFile {
+			dirs = append(dirs, filepath.Dir(path))
+		}
+		return nil
+	})
+	slices.Sort(dirs)
+	return dirs, err
+}
+
+func readJSON(path string, v any) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, v); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	return nil
+}
+
+func replaceJSON(path string, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return replaceFile(path, append(text, '\n'))
+}
+
+// replaceFile puts a file at path in full or not at all, and on the disk before it returns.
+func replaceFile(path string, text []byte) (err error) {
+	temp := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%08x.tmp", filepath.Base(path), rand.Uint32()))
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir flushes a folder's list of names, without which a power cut may undo a rename.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // folders can't be opened for flushing there; NTFS journals renames
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
