@@ -14,10 +14,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"harness.invalid/core/bert"
 	"harness.invalid/core/option"
+	"harness.invalid/core/spelling"
 	"harness.invalid/core/tensor"
 )
 
@@ -56,6 +58,18 @@ type Info struct {
 	Doc        string // one line
 	Precisions []Precision
 	Options    []option.Option
+}
+
+// Precision finds a precision by name; the empty name is the first.
+func (i Info) Precision(name string) (Precision, error) {
+	names := make([]string, len(i.Precisions))
+	for k, p := range i.Precisions {
+		if p.Name == name || name == "" {
+			return p, nil
+		}
+		names[k] = p.Name
+	}
+	return Precision{}, fmt.Errorf("no precision is named %q%s (known: %s)", name, spelling.Hint(name, names), strings.Join(names, ", "))
 }
 
 // Precision is a set of number formats under one name, such as fp32 or fp16.16.
