@@ -74,6 +74,9 @@ const (
 	OpClassifier
 	OpLoss
 	OpGather
+	OpAccumulate // sum of the gradients of micro-batches
+	OpReduce     // sum of the gradients of replicas
+	OpUpdate     // parameters as they are stored
 )
 
 // Site is a place in the model.

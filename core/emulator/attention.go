@@ -34,7 +34,7 @@ func (d *Device) AttentionBackward(p *bert.Pass, op *bert.Attention, dcontext, d
 		out := h.store(d.policy.Linear.Grad, drawValueGrad, W)
 		h.product(drawValueGrad, &out, kernels.Gemm{TransA: true, M: S, N: W, K: S, A: h.dp, LDA: S, B: h.of(dcontext), LDB: H, C: h.of(dv), LDC: H,
 			RoundA: d.policy.read(d.policy.Probabilities.Out), RoundB: grad})
-		out = h.store(d.policy.Probabilities.Grad, drawProbabilitiesGrad, S)
+		out = h.store(d.policy.Linear.Grad, drawProbabilitiesGrad, S)
 		h.product(drawProbabilitiesGrad, &out, kernels.Gemm{TransB: true, M: S, N: S, K: W, A: h.of(dcontext), LDA: H, B: h.of(op.V), LDB: H, C: h.dp, LDC: S,
 			RoundA: grad, RoundB: linear})
 		if h.drop {

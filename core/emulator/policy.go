@@ -38,7 +38,7 @@ type Policy struct {
 	Partials Partials
 
 	Embed      Row   // word + position + type; Weight: their tables' gradients
-	Linear     Row   // X·Wᵀ + B; dX; dW and dB. Context = P·V, dQ, dK and dV are stored like its Out and Grad
+	Linear     Row   // X·Wᵀ + B; dX; dW and dB. Context = P·V is stored like Out, and dP, dQ, dK and dV like Grad
 	Pointwise  Row   // GELU, tanh, and dropout of hidden states; the same in the backward pass
 	Residual   Row   // residual + x; Grad: the gradient where branches of the backward pass meet
 	Norm       Row   // normalised rows; dX; dγ and dβ
@@ -48,9 +48,14 @@ type Policy struct {
 	Masked        Store // scaled scores + mask, less the row's maximum
 	Exponential   Store // e^x of the softmax, whose sum is FP32
 	Reciprocal    Store // 1/sum, that multiplies the exponentials
-	Probabilities Row   // the softmax, once more when dropped out; Grad: dContext·Vᵀ, and after dropout
+	Probabilities Row   // the softmax, once more when dropped out; Grad: dP after dropout
 
 	LossGrad Store // the gradient of the logits; losses are FP32
+
+	Accumulate  Store // a replica's sum of the gradients of its micro-batches, after each addition
+	RunningMean bool  // the sum is kept as a mean: (k·sum + gradient)/(k + 1) after k micro-batches
+	Reduce      Store // the sum of the gradients of replicas, after each addition
+	Parameters  Store // parameters after an update
 
 	// Overflow is what becomes of values too large for FP16; the Device counts them unless it is numerics.Inf.
 	Overflow numerics.Overflow
@@ -62,11 +67,18 @@ type Partials struct {
 	Store Store
 }
 
+// stores are all stores of the policy.
+func (p *Policy) stores() []*Store {
+	all := []*Store{&p.Partials.Store, &p.Statistics, &p.Masked, &p.Exponential, &p.Reciprocal, &p.LossGrad, &p.Accumulate, &p.Reduce, &p.Parameters}
+	for _, r := range []*Row{&p.Embed, &p.Linear, &p.Pointwise, &p.Residual, &p.Norm, &p.Scores, &p.Probabilities} {
+		all = append(all, &r.Out, &r.Grad, &r.Weight)
+	}
+	return all
+}
+
 // Validate reports a policy that no device can follow.
 func (p *Policy) Validate() error {
-	for _, s := range []Store{p.Partials.Store, p.Embed.Out, p.Embed.Grad, p.Embed.Weight, p.Linear.Out, p.Linear.Grad, p.Linear.Weight,
-		p.Pointwise.Out, p.Pointwise.Grad, p.Residual.Out, p.Residual.Grad, p.Norm.Out, p.Norm.Grad, p.Norm.Weight, p.Statistics,
-		p.Scores.Out, p.Scores.Grad, p.Masked, p.Exponential, p.Reciprocal, p.Probabilities.Out, p.Probabilities.Grad, p.LossGrad} {
+	for _, s := range p.stores() {
 		if err := (numerics.Rounding{Format: s.Format, Stochastic: s.Stochastic, Overflow: p.Overflow}).Validate(); err != nil {
 			return err
 		}
@@ -75,6 +87,14 @@ func (p *Policy) Validate() error {
 		return fmt.Errorf("emulator: partial sums of %d products, want 0 (none) to 256", p.Partials.Chunk)
 	}
 	return nil
+}
+
+// Nearest is the policy with all rounding to nearest: for evaluation, which wants the best of the numbers and not an unbiased one.
+func (p Policy) Nearest() Policy {
+	for _, s := range p.stores() {
+		s.Stochastic = false
+	}
+	return p
 }
 
 // read is the format to which a matrix product must round a factor that was stored in the format of s.
