@@ -1,0 +1,144 @@
+package backendtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"harness.invalid/core/backend"
+	"harness.invalid/core/bert"
+	"harness.invalid/core/oracle"
+)
+
+// The tolerances of every FP32 program, whatever it says of itself.
+const (
+	FP32OutputLimit   = 2e-5
+	FP32GradientLimit = 1e-4
+)
+
+// Oracle runs the cases in a folder (or one file) through a backend and compares every output, loss and gradient with what the files have:
+// a row for each. precisions are names of the backend's; none means all. The limits are those of the precision, and for fp32 never above
+// FP32OutputLimit and FP32GradientLimit.
+func Oracle(ctx context.Context, b backend.Backend, path string, precisions ...string) ([]oracle.Row, error) {
+	info, err := b.Describe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	files, err := filepath.Glob(filepath.Join(path, "*.safetensors"))
+	if err != nil {
+		return nil, fmt.Errorf("oracle %s: %w", path, err)
+	}
+	if len(files) == 0 {
+		files = []string{path}
+	}
+	if len(precisions) == 0 {
+		for _, p := range info.Precisions {
+			precisions = append(precisions, p.Name)
+		}
+	}
+	var rows []oracle.Row
+	for _, file := range files {
+		c, err := ReadCase(file)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range precisions {
+			p, err := info.Precision(name)
+			if err != nil {
+				return nil, err
+			}
+			r, err := c.compare(ctx, b, limits(p))
+			if err != nil {
+				return nil, fmt.Errorf("case %s in %s: %w", c.Name, p.Name, err)
+			}
+			rows = append(rows, r...)
+		}
+	}
+	return rows, nil
+}
+
+func limits(p backend.Precision) backend.Precision {
+	if p.Name == "fp32" {
+		p.OutputTolerance = min(p.OutputTolerance, FP32OutputLimit)
+		p.GradientTolerance = min(p.GradientTolerance, FP32GradientLimit)
+	}
+	return p
+}
+
+// compare runs the case as one micro-batch.
+func (c *Case) compare(ctx context.Context, b backend.Backend, p backend.Precision) (rows []oracle.Row, err error) {
+	l := c.Model.Layout
+	m := backend.Memory{Layout: l, Params: slices.Clone(c.Params), Grads: make([]float32, l.Len())}
+	program := backend.Program{Model: c.Model.Config, Head: c.Model.Head, Precision: p.Name, Seed: 1, Length: c.Batch.Length,
+		MaxPredictions: c.Batch.Predictions, MicroBatch: c.Batch.Size, Accumulation: 1, Replicas: 1}
+	session, err := b.Open(ctx, program, m)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, session.Close()) }()
+	if err := session.Commit(ctx, 0); err != nil {
+		return nil, err
+	}
+	row := func(quantity string, e, limit float64) {
+		rows = append(rows, oracle.Row{Case: c.Name, Task: string(c.Model.Head.Task), Precision: p.Name, Quantity: quantity, RelError: e, Limit: limit, Pass: e <= limit})
+	}
+
+	var outputs backend.Outputs
+	losses, err := session.Evaluate(ctx, backend.Evaluation{Outputs: slices.Sorted(maps.Keys(c.Outputs)), Labels: true}, cut(c.Batch, c.Batch.Size),
+		func(o backend.Outputs) error { outputs = o; return nil })
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Outputs)) {
+		if got, want := len(outputs[name].Values), len(c.Outputs[name]); got != want {
+			return nil, fmt.Errorf("output %s has %d values, want %d", name, got, want)
+		}
+		row("out."+name, oracle.RelError(outputs[name].Values, c.Outputs[name]), p.OutputTolerance)
+	}
+	compareLosses := func(kind string, l bert.Losses) error {
+		for _, name := range slices.Sorted(maps.Keys(c.Losses)) {
+			got, ok := LossOf(l, name)
+			if !ok {
+				return fmt.Errorf("loss %s is not known", name)
+			}
+			row(kind+name, oracle.RelError([]float64{got}, []float64{c.Losses[name]}), p.OutputTolerance)
+		}
+		return nil
+	}
+	if err := compareLosses("loss.", losses); err != nil {
+		return nil, err
+	}
+
+	r, err := session.Step(ctx, announce(1, c.Batch), cut(c.Batch, c.Batch.Size))
+	if err != nil {
+		return nil, err
+	}
+	if err := compareLosses("step.loss.", r.Losses); err != nil {
+		return nil, err
+	}
+	for _, t := range c.Tensors() {
+		if len(c.Gradients[t.Name]) != t.Len() {
+			return nil, fmt.Errorf("grad.%s has %d values, want %d", t.Name, len(c.Gradients[t.Name]), t.Len())
+		}
+		row("grad."+t.Name, c.GradientError(t.Name, t.Of(m.Grads)), p.GradientTolerance)
+	}
+	return rows, nil
+}
+
+// Worst is the row with the largest error for each precision, of gradients and of everything else: what a tolerance must bound.
+func Worst(rows []oracle.Row) []oracle.Row {
+	var worst []oracle.Row
+	for _, r := range rows {
+		i := slices.IndexFunc(worst, func(w oracle.Row) bool { return w.Precision == r.Precision && w.Limit == r.Limit })
+		switch {
+		case i < 0:
+			worst = append(worst, r)
+		case r.RelError > worst[i].RelError:
+			worst[i] = r
+		}
+	}
+	return worst
+}
