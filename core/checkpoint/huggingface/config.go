@@ -1,0 +1,185 @@
+// Package huggingface reads and writes model folders as Hugging Face's transformers library does: config.json and model.safetensors.
+//
+// Names and shapes of bert.Parameters are those of BertForPreTraining and its kin, so a folder that was written here loads there and the other
+// way round. Reading is generous where files in the wild differ: an encoder without the prefix bert., gamma and beta for the layer
+// normalisations, tied tensors that are stored or left out, NVIDIA's dense_act, padded vocabularies. What was missing and what was left over
+// is told, never guessed.
+package huggingface
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+
+	"harness.invalid/core/bert"
+)
+
+// Config is a config.json.
+type Config struct {
+	Model bert.Config
+	// Labels is the number of labels of a classification: num_labels, or the entries of id2label. 0: the file does not say.
+	Labels int
+	// Other are the keys that mean nothing to harness; they are written back as they were.
+	Other map[string]json.RawMessage
+}
+
+// defaults are the values of keys that a file leaves out. Source: transformers, configuration_bert.py. The mask is google-research/bert's;
+// it is harness's own key, and transformers passes over it.
+func defaults() bert.Config {
+	c := bert.Defaults()
+	c.HiddenAct = bert.GELU
+	return c
+}
+
+// activations are the names that transformers has for the two forms of GELU (activations.py, ACT2FN).
+var activations = map[bert.Activation]bert.Activation{
+	"gelu": bert.GELU, "gelu_python": bert.GELU,
+	"gelu_new": bert.GELUNew, "gelu_pytorch_tanh": bert.GELUNew, "gelu_fast": bert.GELUNew,
+}
+
+// only are keys that change what the model computes, with the values under which it is the BERT that harness knows.
+var only = map[string][]any{
+	"model_type":              {"bert"},
+	"position_embedding_type": {"absolute"},
+	"is_decoder":              {false},
+	"add_cross_attention":     {false},
+	"tie_word_embeddings":     {true},
+	"is_encoder_decoder":      {false},
+}
+
+// ReadConfig reads a config.json. A model that is not the BERT of harness is an error with the key that says so.
+func ReadConfig(path string) (Config, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return Config{}, err
+	}
+	c, err := parseConfig(text)
+	if err != nil {
+		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+func parseConfig(text []byte) (Config, error) {
+	c := Config{Model: defaults()}
+	if err := json.Unmarshal(text, &c.Other); err != nil {
+		return c, err
+	}
+	if c.Other == nil {
+		return c, fmt.Errorf("the file holds null, want an object")
+	}
+	for _, key := range slices.Sorted(maps.Keys(only)) {
+		raw, ok := c.Other[key]
+		if !ok || string(raw) == "null" {
+			continue
+		}
+		var v any
+		if err := json.Unmarshal(raw, &v); err != nil || !slices.Contains(only[key], v) {
+			return c, fmt.Errorf("%s is %s, want %v: the model is of another kind", key, raw, only[key][0])
+		}
+	}
+	// A key without a value is as good as none.
+	known := maps.Clone(c.Other)
+	maps.DeleteFunc(known, func(_ string, raw json.RawMessage) bool { return string(raw) == "null" })
+	clean, err := json.Marshal(known)
+	if err != nil {
+		return c, err
+	}
+	if err := json.Unmarshal(clean, &c.Model); err != nil {
+		return c, err
+	}
+	act, ok := activations[c.Model.HiddenAct]
+	if !ok {
+		return c, fmt.Errorf("hidden_act is %q, want one of %v", c.Model.HiddenAct, slices.Sorted(maps.Keys(activations)))
+	}
+	c.Model.HiddenAct = act
+	if err := c.readLabels(); err != nil {
+		return c, err
+	}
+	for _, key := range modelKeys() {
+		delete(c.Other, key)
+	}
+	return c, c.Model.Validate()
+}
+
+func (c *Config) readLabels() error {
+	if raw, ok := c.Other["num_labels"]; ok {
+		if err := json.Unmarshal(raw, &c.Labels); err != nil {
+			return fmt.Errorf("num_labels is %s, want a whole number", raw)
+		}
+		return nil
+	}
+	if raw, ok := c.Other["id2label"]; ok {
+		var labels map[string]string
+		if err := json.Unmarshal(raw, &labels); err != nil {
+			return fmt.Errorf("id2label: %w", err)
+		}
+		c.Labels = len(labels)
+	}
+	return nil
+}
+
+// modelKeys are the keys that bert.Config has.
+func modelKeys() []string {
+	text, err := json.Marshal(bert.Config{})
+	if err != nil {
+		panic("huggingface: a config can't be written as JSON") // it is plain numbers and a string
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(text, &fields); err != nil {
+		panic("huggingface: a config can't be read back")
+	}
+	return slices.Sorted(maps.Keys(fields))
+}
+
+// architectures are the classes of transformers whose parameters are those of a task.
+var architectures = map[bert.Task]string{
+	bert.Pretraining:       "BertForPreTraining",
+	bert.QuestionAnswering: "BertForQuestionAnswering",
+	bert.Classification:    "BertForSequenceClassification",
+}
+
+// marshal writes a config.json as transformers does: sorted keys, two spaces.
+func (c Config) marshal(h bert.Head, dtype string) ([]byte, error) {
+	fields := maps.Clone(c.Other)
+	if fields == nil {
+		fields = make(map[string]json.RawMessage)
+	}
+	text, err := json.Marshal(c.Model)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return nil, err
+	}
+	if c.Model.AttentionMask == defaults().AttentionMask {
+		delete(fields, "attention_mask_value")
+	}
+	set := func(key string, v any) {
+		if err == nil {
+			fields[key], err = json.Marshal(v)
+		}
+	}
+	set("model_type", "bert")
+	set("architectures", []string{architectures[h.Task]})
+	set("torch_dtype", dtype)
+	if h.Task == bert.Classification {
+		names, ids := make(map[string]string), make(map[string]int)
+		for i := range h.Labels {
+			name := fmt.Sprintf("LABEL_%d", i)
+			names[fmt.Sprint(i)], ids[name] = name, i
+		}
+		delete(fields, "num_labels") // transformers counts id2label
+		if c.Labels != h.Labels || fields["id2label"] == nil {
+			set("id2label", names)
+			set("label2id", ids)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err = json.MarshalIndent(fields, "", "  ")
+	return append(text, '\n'), err
+}
