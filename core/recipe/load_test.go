@@ -95,6 +95,7 @@ func TestErrors(t *testing.T) {
 		"bad value":                {strings.Replace(small, "length: 64", "length: 640", 1), `r.yaml:6:11: phases.one.length: is 640, want 8 to 512`},
 		"kind":                     {strings.Replace(small, "{learning_rate", "{kind: lineer, learning_rate", 1), `phases.one.schedule.kind: is "lineer", want one of constant, linear, polynomial, google, nvidia, did you mean linear?`},
 		"no steps":                 {strings.Replace(small, "  steps: 10\n", "", 1), `phases.one.steps: steps is 0 and epochs is 0, want one of the two`},
+		"epochs of text":           {strings.Replace(small, "steps: 10", "epochs: 10", 1), `r.yaml:9:11: phases.one.epochs: is given, but the number of sequences`},
 		"product":                  {strings.Replace(small, "global_batch: 32", "global_batch: 32\n  micro_batch: 3", 1), `global_batch 32 is not micro_batch 3 x accumulation 10 x replicas 1`},
 		"anchor":                   {strings.Replace(small, "model: {size: tiny}", "model: &m {size: tiny}", 1), `anchors and aliases are not taken`},
 		"merge key":                {strings.Replace(small, "  steps: 10", "  <<: {steps: 10}", 1), `r.yaml:9:`},

@@ -9,6 +9,7 @@ import (
 // Phase is a stretch of training with one task, length and schedule. It starts from the parameters that the phase before it left; a head
 // that was not there before is initialised.
 type Phase struct {
+	// Name is what tables and overrides call the phase.
 	Name string `yaml:"name" json:"name"`
 	// Task is pretraining, question_answering or classification.
 	Task bert.Task `yaml:"task" json:"task"`
@@ -19,15 +20,18 @@ type Phase struct {
 	// MaxPredictions is the number of masked positions of a sequence, padding included.
 	MaxPredictions int `yaml:"max_predictions,omitempty" json:"max_predictions,omitempty"`
 
-	// GlobalBatch is the number of sequences of one step: MicroBatch, the sequences that a device takes at once, times Accumulation, the micro-batches
-	// that it adds up, times Replicas, the devices. What is not given follows from the others; replicas are 1 if not given.
-	GlobalBatch  int `yaml:"global_batch" json:"global_batch"`
-	MicroBatch   int `yaml:"micro_batch" json:"micro_batch"`
+	// GlobalBatch is the number of sequences of one step: micro_batch x accumulation x replicas. What is not given follows from the others.
+	GlobalBatch int `yaml:"global_batch" json:"global_batch"`
+	// MicroBatch is the number of sequences that a device takes at once.
+	MicroBatch int `yaml:"micro_batch" json:"micro_batch"`
+	// Accumulation is the number of micro-batches that a device adds up before the step.
 	Accumulation int `yaml:"accumulation" json:"accumulation"`
-	Replicas     int `yaml:"replicas" json:"replicas"`
+	// Replicas is the number of devices that share the global batch; 1 if not given.
+	Replicas int `yaml:"replicas" json:"replicas"`
 
-	// Steps, or Epochs over the data of the phase: one of the two.
-	Steps  int     `yaml:"steps,omitempty" json:"steps,omitempty"`
+	// Steps is the length of the phase; for question answering it may be given in epochs instead.
+	Steps int `yaml:"steps,omitempty" json:"steps,omitempty"`
+	// Epochs is the length of the phase in passes over its data.
 	Epochs float64 `yaml:"epochs,omitempty" json:"epochs,omitempty"`
 
 	Schedule  Schedule  `yaml:"schedule" json:"schedule"`
@@ -44,8 +48,9 @@ type Phase struct {
 	// CheckpointEvery so many steps, besides the end of the phase; 0: only there. It is not part of the fingerprint.
 	CheckpointEvery int `yaml:"checkpoint_every,omitempty" json:"checkpoint_every,omitempty"`
 
-	// The model's dropout in this phase, where it differs.
-	HiddenDropoutProb         *float64 `yaml:"hidden_dropout_prob,omitempty" json:"hidden_dropout_prob,omitempty"`
+	// HiddenDropoutProb goes before the model's in this phase.
+	HiddenDropoutProb *float64 `yaml:"hidden_dropout_prob,omitempty" json:"hidden_dropout_prob,omitempty"`
+	// AttentionProbsDropoutProb goes before the model's in this phase.
 	AttentionProbsDropoutProb *float64 `yaml:"attention_probs_dropout_prob,omitempty" json:"attention_probs_dropout_prob,omitempty"`
 }
 

@@ -76,11 +76,11 @@ const (
 type Generated struct {
 	// Seed makes one world; the seed of a run does not change it.
 	Seed int `yaml:"seed" json:"seed"`
-	// People, each with a document of facts and with questions about them.
+	// People is the number of people, each with a document of facts and with questions about them.
 	People int `yaml:"people" json:"people"`
-	// Questions to train on.
+	// Questions is the number of questions to train on.
 	Questions int `yaml:"questions" json:"questions"`
-	// DevQuestions, about people that no training question mentions.
+	// DevQuestions is the number of questions to evaluate on, about people that no training question mentions.
 	DevQuestions int `yaml:"dev_questions" json:"dev_questions"`
 }
 
@@ -91,10 +91,15 @@ type Files struct {
 	// Vocab is a vocabulary with one entry a line; none: one is learned from the text.
 	Vocab string `yaml:"vocab,omitempty"`
 	// SQuAD v1.1 in its own JSON format.
-	SQuAD struct {
-		Train string `yaml:"train,omitempty"`
-		Dev   string `yaml:"dev,omitempty"`
-	} `yaml:"squad,omitempty"`
+	SQuAD SQuADFiles `yaml:"squad,omitempty"`
+}
+
+// SQuADFiles are questions and answers.
+type SQuADFiles struct {
+	// Train is what is fine-tuned on.
+	Train string `yaml:"train,omitempty"`
+	// Dev is what is evaluated on.
+	Dev string `yaml:"dev,omitempty"`
 }
 
 // Backend is how one backend runs the recipe.
@@ -103,10 +108,12 @@ type Backend struct {
 	Precision string `yaml:"precision,omitempty" json:"precision,omitempty"`
 	// Options are the backend's own.
 	Options Options `yaml:"options,omitempty" json:"options,omitempty"`
-	// MicroBatch, Accumulation and Replicas cut the global batch another way than the phase does; when one is given, the phase's are not used.
-	MicroBatch   int `yaml:"micro_batch,omitempty" json:"micro_batch,omitempty"`
+	// MicroBatch cuts the global batch another way than the phase does. When it, accumulation or replicas is given, none of the phase's is used.
+	MicroBatch int `yaml:"micro_batch,omitempty" json:"micro_batch,omitempty"`
+	// Accumulation is the number of micro-batches that a device adds up.
 	Accumulation int `yaml:"accumulation,omitempty" json:"accumulation,omitempty"`
-	Replicas     int `yaml:"replicas,omitempty" json:"replicas,omitempty"`
+	// Replicas is the number of devices.
+	Replicas int `yaml:"replicas,omitempty" json:"replicas,omitempty"`
 	// Phases change the settings in single phases, by name.
 	Phases map[string]Backend `yaml:"phases,omitempty" json:"phases,omitempty"`
 }

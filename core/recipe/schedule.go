@@ -20,8 +20,9 @@ type Schedule struct {
 	Kind string `yaml:"kind" json:"kind"`
 	// LearningRate is the highest.
 	LearningRate float64 `yaml:"learning_rate" json:"learning_rate"`
-	// WarmupSteps, or WarmupRatio of all steps: at most one of the two.
-	WarmupSteps int     `yaml:"warmup_steps,omitempty" json:"warmup_steps,omitempty"`
+	// WarmupSteps is the length of the warm-up.
+	WarmupSteps int `yaml:"warmup_steps,omitempty" json:"warmup_steps,omitempty"`
+	// WarmupRatio is the length of the warm-up as a share of all steps. At most one of the two is given.
 	WarmupRatio float64 `yaml:"warmup_ratio,omitempty" json:"warmup_ratio,omitempty"`
 	// Power of the decay: 1 is a straight line. For all kinds but constant and linear.
 	Power float64 `yaml:"power" json:"power"`
