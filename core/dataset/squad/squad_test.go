@@ -2,7 +2,6 @@ package squad_test
 
 import (
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"harness.invalid/core/dataset"
 	"harness.invalid/core/dataset/squad"
 	"harness.invalid/core/internal/reference"
+	"harness.invalid/core/score"
 	"harness.invalid/core/wordpiece"
 	"pgregory.net/rapid"
 )
@@ -51,34 +51,23 @@ func TestDevSet(t *testing.T) {
 	}
 }
 
-// normal is normalize_answer of the official evaluation.
-func normal(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if r < 0x80 && strings.ContainsRune("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", r) {
-			return -1
-		}
-		return r
-	}, strings.ToLower(text))
-	return strings.Join(strings.Fields(regexp.MustCompile(`\b(a|an|the)\b`).ReplaceAllString(text, " ")), " ")
-}
-
-// TestGoldLogits: a model that is sure of every label gets the answers right. What is lost is what the published chain loses: answers in the
-// middle of a token, windows in which the answer has not the most context, and text that can't be projected.
+// TestGoldLogits: a model that is sure of every label gets the answers right. What is lost is what the published chain loses: answers that are
+// part of a word ("gold" of "golden"), and those of more than 30 tokens, 36 of the 10,570 questions together.
 func TestGoldLogits(t *testing.T) {
 	d := data(t, "dev-v1.1.json")
-	answers := map[string][]string{}
-	for i := range d.Articles {
-		paragraphs := d.Articles[i].Paragraphs
-		if i%4 != 0 && testing.Short() {
-			d.Articles[i].Paragraphs = nil
-			continue
-		}
-		for j := range paragraphs {
-			for k := range paragraphs[j].Questions {
-				q := &paragraphs[j].Questions[k]
-				for _, a := range q.Answers {
-					answers[q.ID] = append(answers[q.ID], normal(a.Text))
+	if testing.Short() {
+		d.Articles = d.Articles[:12]
+	}
+	var golds []score.Question
+	for _, a := range d.Articles {
+		for _, p := range a.Paragraphs {
+			for k := range p.Questions {
+				q := &p.Questions[k]
+				gold := score.Question{ID: q.ID}
+				for _, answer := range q.Answers {
+					gold.Answers = append(gold.Answers, answer.Text)
 				}
+				golds = append(golds, gold)
 				q.Answers = q.Answers[:1]
 			}
 		}
@@ -105,16 +94,13 @@ func TestGoldLogits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	right := 0
-	for _, p := range predictions {
-		if slices.Contains(answers[p.ID], normal(p.Text())) {
-			right++
-		}
+	got, err := score.SQuAD(slices.Values(golds), predictions.Answers())
+	if err != nil {
+		t.Fatal(err)
 	}
-	if em := 100 * float64(right) / float64(len(answers)); em < 99 {
-		t.Errorf("exact match is %.2f of %d questions, %d skipped, want at least 99", em, len(answers), len(s.Skipped))
-	} else {
-		t.Logf("exact match %.2f of %d questions, %d skipped", em, len(answers), len(s.Skipped))
+	t.Logf("exact match %.2f, F1 %.2f of %d questions, %d skipped", got.ExactMatch, got.F1, got.Total, len(s.Skipped))
+	if got.ExactMatch < 99.5 || got.F1 < 99.5 {
+		t.Errorf("exact match is %.2f and F1 %.2f of %d questions, %d skipped, want at least 99.5", got.ExactMatch, got.F1, got.Total, len(s.Skipped))
 	}
 }
 
