@@ -227,6 +227,9 @@ func TestSet(t *testing.T) {
 	if r.Model.HiddenAct != "gelu" || r.Verdict.Margins["f1"] != 3.5 || r.Verdict.Margins["exact_match"] == 0 {
 		t.Errorf("model %+v, verdict %+v", r.Model, r.Verdict)
 	}
+	if r, err := Load("quick", "data.kind=files"); err != nil || r.Data.Generated != (Generated{}) {
+		t.Errorf("quick on files: %v, want a recipe without a made-up world", err)
+	}
 	for override, want := range map[string]string{
 		"phases.0.stepps=7":      `--set phases.0.stepps=7: unknown key "stepps" in phases.phase1, did you mean steps?`,
 		"phases.0.steps=x":       `--set phases.0.steps=x: phases.phase1.steps is "x", want a whole number`,

@@ -59,8 +59,8 @@ type Data struct {
 	Kind string `yaml:"kind" json:"kind"`
 	// Generated sets the size of the made-up world.
 	Generated Generated `yaml:"generated,omitempty" json:"generated"`
-	// Files are paths, mostly given on the command line (--data squad.train=FILE). They are not part of the fingerprint: runs store a digest of
-	// what the files hold.
+	// Files are paths, seen from the working folder and mostly given on the command line (--data squad.train=FILE). They are not part of the
+	// fingerprint: runs store a digest of what the files hold.
 	Files Files `yaml:"files,omitempty" json:"-"`
 	// HeldOut is the share of documents that is kept from training to evaluate pre-training on.
 	HeldOut float64 `yaml:"held_out" json:"held_out"`

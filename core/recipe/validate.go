@@ -44,7 +44,7 @@ func (r *Recipe) settle() error {
 	if r.Vocab.PadToMultipleOf < 1 || r.Vocab.PadToMultipleOf > 1024 {
 		return wrong(fmt.Errorf("is %d, want 1 to 1024", r.Vocab.PadToMultipleOf), "vocab", "pad_to_multiple_of")
 	}
-	if err := r.Data.validate(); err != nil {
+	if err := r.Data.settle(); err != nil {
 		return err
 	}
 	if len(r.Phases) == 0 {
@@ -70,7 +70,7 @@ func (r *Recipe) settle() error {
 	return r.validateVerdict()
 }
 
-func (d *Data) validate() error {
+func (d *Data) settle() error {
 	if err := oneOf(d.Kind, []string{GeneratedData, FilesData}); err != nil {
 		return wrong(err, "data", "kind")
 	}
@@ -78,9 +78,7 @@ func (d *Data) validate() error {
 		return wrong(fmt.Errorf("is %g, want more than 0 and less than 1", d.HeldOut), "data", "held_out")
 	}
 	if d.Kind == FilesData {
-		if d.Generated != (Generated{}) {
-			return wrong(fmt.Errorf("is given, but data.kind is %s", d.Kind), "data", "generated")
-		}
+		d.Generated = Generated{} // of a recipe whose kind was changed
 		return nil
 	}
 	g := d.Generated
