@@ -85,6 +85,8 @@ const (
 	Complete Status = "complete"
 	Stopped  Status = "stopped" // by the user; can be resumed
 	Failed   Status = "failed"  // Result.Error says why
+	// Unfinished is what a comparison calls a run without a result: it goes on, or broke off.
+	Unfinished Status = "unfinished"
 )
 
 // Result is the end of a run.
