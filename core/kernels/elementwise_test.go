@@ -135,7 +135,7 @@ func onOnes(grad func(dx, dy, x []float32)) func(y, x []float32) {
 	}
 }
 
-// TestSpecialValues: limits at the infinities, and NaN in, NaN out.
+// TestSpecialValues: limits at the infinities, and NaN in, NaN out. Vector versions cut the argument of GELU at -12, which leaves 1e-31.
 func TestSpecialValues(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	onEachLevel(t, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestSpecialValues(t *testing.T) {
 				x, y := make([]float32, n), make([]float32, n)
 				x[0], x[1], x[2] = -inf, inf, nan
 				test.f(y, x)
-				if y[0] != test.low || y[1] != test.high || y[2] == y[2] {
+				if math.Abs(float64(y[0]-test.low)) > 1e-30 || y[1] != test.high || y[2] == y[2] {
 					t.Errorf("%s of -Inf, Inf, NaN among %d is %g, %g, %g; want %g, %g, NaN", test.name, n, y[0], y[1], y[2], test.low, test.high)
 				}
 			}

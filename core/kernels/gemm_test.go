@@ -127,7 +127,7 @@ func TestGemmDoesNotDependOnWorkers(t *testing.T) {
 						continue
 					}
 					for i := range first {
-						if bits(first[i]) != bits(g.C[i]) {
+						if word(first[i]) != word(g.C[i]) {
 							t.Fatalf("%v, trans %d: element %d is %v with 1 worker, %v otherwise (%d)", shape, trans, i, first[i], g.C[i], procs)
 						}
 					}

@@ -36,10 +36,10 @@ func normals(n int, seed uint64) []float32 {
 
 func clone(x []float32) []float32 { return append(make([]float32, 0, len(x)), x...) }
 
-func bits(x float32) uint32 { return math.Float32bits(x) }
+func word(x float32) uint32 { return math.Float32bits(x) }
 
 // same compares bits, and takes all NaN for one.
-func same(a, b float32) bool { return bits(a) == bits(b) || a != a && b != b }
+func same(a, b float32) bool { return word(a) == word(b) || a != a && b != b }
 
 // guarded returns a slice of length n that begins offset floats into an allocation whose every other element is a canary, and a check
 // that the canaries live.

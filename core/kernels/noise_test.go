@@ -94,13 +94,13 @@ func TestRound(t *testing.T) {
 					Round(y, x, r, pos)
 					intact()
 					for i := range y {
-						if want := r.Round(x[i], pos+i); bits(y[i]) != bits(want) {
-							t.Fatalf("%+v at %d: %x becomes %x, want %x", r, pos+i, bits(x[i]), bits(y[i]), bits(want))
+						if want := r.Round(x[i], pos+i); word(y[i]) != word(want) {
+							t.Fatalf("%+v at %d: %x becomes %x, want %x", r, pos+i, word(x[i]), word(y[i]), word(want))
 						}
 					}
 					Round(x, x, r, pos)
 					for i := range y {
-						if bits(x[i]) != bits(y[i]) {
+						if word(x[i]) != word(y[i]) {
 							t.Fatalf("%+v: element %d of %d differs in place", r, i, n)
 						}
 					}

@@ -51,7 +51,7 @@ func ColumnSums(y, x []float32, rows, ldx int) {
 }
 
 // lanes is the number of partial sums that dot and sumSquares keep: element i goes to sum i%lanes. All paths do so, hence equal bits.
-const lanes = 32
+const lanes = 16
 
 func dotGeneric(x, y []float32) float64 {
 	var sum [lanes]float64

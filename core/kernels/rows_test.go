@@ -69,7 +69,7 @@ func TestLayerNorm(t *testing.T) {
 			}
 			LayerNorm(x, mean, rstd, x, gamma, beta, eps)
 			for i := range x {
-				if bits(x[i]) != bits(y[i]) {
+				if word(x[i]) != word(y[i]) {
 					t.Fatalf("H %d: element %d differs in place", h, i)
 				}
 			}
@@ -128,7 +128,7 @@ func TestSoftmax(t *testing.T) {
 				}
 				Softmax(x, x, mask, scale)
 				for i := range x {
-					if bits(x[i]) != bits(y[i]) {
+					if word(x[i]) != word(y[i]) {
 						t.Fatalf("n %d: element %d differs in place", n, i)
 					}
 				}
@@ -232,7 +232,7 @@ func TestAdam(t *testing.T) {
 						t.Fatalf("n %d: m, v[%d] = %v, %v, want %v, %v", n, i, m[k][i], v[k][i], wantM, wantV)
 					}
 				}
-				if !close(float64(u[i]), wantU, 0x1p-20) || bits(p[1][i]) != bits(before[0][i]) {
+				if !close(float64(u[i]), wantU, 0x1p-20) || word(p[1][i]) != word(before[0][i]) {
 					t.Fatalf("n %d: u[%d] = %v, want %v", n, i, u[i], wantU)
 				}
 				if want := p0 - float64(c.LR)*wantU; !close(float64(p[0][i]), want, 0x1p-20) {

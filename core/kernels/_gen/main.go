@@ -19,6 +19,14 @@ var files = []struct {
 	write func(c *build.Context)
 }{
 	{"gemm_avx512", gemmAVX512},
+	{"elementwise_avx512", elementwise(true)},
+	{"elementwise_avx2", elementwise(false)},
+	{"rows_avx512", rows(true)},
+	{"rows_avx2", rows(false)},
+	{"noise_avx512", noise(true)},
+	{"noise_avx2", noise(false)},
+	{"adam_avx512", adam(true)},
+	{"adam_avx2", adam(false)},
 	{"pause", pauseInstruction},
 }
 

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// noise writes the kernels that round, and those that draw random bits.
+func noise(wide bool) func(c *build.Context) {
+	return func(c *build.Context) {
+		e := newVector(c, wide)
+		e.roundTruncated("roundTF32", 13)
+		e.roundTruncated("roundBF16", 16)
+		e.roundFP16()
+		if wide {
+			e.dropoutGroups()
+			e.roundGroups("roundFP16Groups", 13)
+			e.roundGroups("roundBF16Groups", 16)
+		}
+	}
+}
+
+const quiet = 1 << 22
+
+// compare returns the lanes where unsigned a < b (predicate 1), a >= b (5), or a > b (6).
+func (e *vector) compare(predicate uint64, a vec, b arg) reg.OpmaskVirtual {
+	k := e.K()
+	if c, ok := b.(konst); ok {
+		e.VPCMPUD_BCST(operand.U8(predicate), c.Mem, a, k)
+	} else {
+		e.VPCMPUD(operand.U8(predicate), b.(operand.Op), a, k)
+	}
+	return k
+}
+
+// roundTruncated writes rounding to nearest for the formats with float32's exponent.
+func (e *vector) roundTruncated(name string, discard int) {
+	e.begin(name, slices("y, x"), "rounds to nearest, ties to even.")
+	n, p := e.length("y"), []reg.GPVirtual{e.pointer("y"), e.pointer("x")}
+	low := uint32(1)<<discard - 1
+	e.each(n, p, 2, func(j int, last bool) {
+		x := e.load(p[1], j, last)
+		odd, nan := e.reg(), e.or(x, e.bits(quiet))
+		e.VPSRLD(operand.U8(discard), x, odd)
+		odd = e.and(odd, e.bits(1))
+		up := e.addInt(e.addInt(x, odd), e.bits(low>>1))
+		if e.wide {
+			k := e.K()
+			e.VCMPPS(operand.U8(3), x, x, k)
+			e.VMOVAPS(nan, k, up)
+		} else {
+			k := e.reg()
+			e.VCMPPS(operand.U8(3), x, x, k)
+			e.VBLENDVPS(k, nan, up, up)
+		}
+		e.store(e.and(up, e.bits(^low)), p[0], j, last)
+	})
+	e.end()
+}
+
+func (e *vector) addInt(a vec, b arg) vec { return e.op2(e.VPADDD, e.VPADDD_BCST, a, b) }
+
+// roundFP16 converts to half and back, which is IEEE 754's rounding, and replaces the infinities that were finite.
+func (e *vector) roundFP16() {
+	e.begin("roundFP16", "func(y, x []float32, over uint32)", "rounds to nearest, ties to even; what overflows becomes the float32 with the bits over, and the sign.")
+	n, p := e.length("y"), []reg.GPVirtual{e.pointer("y"), e.pointer("x")}
+	over := e.word("over")
+	e.each(n, p, 2, func(j int, last bool) {
+		x, y := e.load(p[1], j, last), e.reg()
+		if e.wide {
+			h := e.YMM()
+			e.VCVTPS2PH(operand.U8(0), x, h)
+			e.VCVTPH2PS(h, y)
+			abs := e.and(x, e.bits(1<<31-1))
+			k, finite := e.compare(5, e.and(y, e.bits(1<<31-1)), e.bits(infinity)), e.compare(1, abs, e.bits(infinity))
+			e.KANDW(k, finite, k)
+			e.VMOVAPS(e.or(e.and(x, e.bits(1<<31)), over), k, y)
+		} else {
+			h := e.XMM()
+			e.VCVTPS2PH(operand.U8(0), x, h)
+			e.VCVTPH2PS(h, y)
+			// Signed comparison serves: absolute values have no sign bit.
+			k, infinite := e.reg(), e.reg()
+			inf := e.fill(e.bits(infinity))
+			e.VPCMPEQD(inf, e.and(y, e.bits(1<<31-1)), k)
+			e.VPCMPGTD(e.and(x, e.bits(1<<31-1)), inf, infinite)
+			k = e.and(k, infinite)
+			e.VBLENDVPS(k, e.or(e.and(x, e.bits(1<<31)), over), y, y)
+		}
+		e.store(y, p[0], j, last)
+	})
+	e.end()
+}
+
+// Philox4x32, see core/random.
+const (
+	philoxM0 = 0xd2511f53
+	philoxM1 = 0xcd9e8d57
+)
+
+// philox writes the generator for 16 blocks at a time. A word of the state is two registers, of the even and the odd lanes, each in the lower
+// half of 64 bits: so the wide multiplication needs no shuffle, the lower half of a product is the product, and what is in upper halves is
+// ignored. Of the first three rounds, everything that does not depend on the block is in the schedule, see philoxSchedule in package kernels.
+type philox struct {
+	*vector
+	schedule reg.GPVirtual
+	counter  [2]vec
+	m0, m1   vec
+	odd      reg.OpmaskVirtual
+}
+
+func (e *vector) newPhilox() *philox {
+	g := &philox{vector: e, schedule: e.Load(e.Param("schedule"), e.GP64()).(reg.GPVirtual)}
+	first := e.word("block")
+	for h := range g.counter {
+		key := uint32(0x7fa00000 + h)
+		table, ok := e.consts[key]
+		if !ok {
+			table = e.StaticGlobal([]string{"evenLanes", "oddLanes"}[h])
+			e.DataAttributes(attr.RODATA | attr.NOPTR)
+			for i := range 8 {
+				e.AddDatum(8*i, operand.U64(2*i+h))
+			}
+			e.consts[key] = table
+		}
+		g.counter[h] = e.reg()
+		e.VPADDD(table, first, g.counter[h])
+	}
+	g.m0, g.m1 = e.reg(), e.reg()
+	e.VPBROADCASTD(e.bits(philoxM0).Mem, g.m0)
+	e.VPBROADCASTD(e.bits(philoxM1).Mem, g.m1)
+	odd := e.GP32()
+	e.MOVL(operand.U32(0xaaaa), odd)
+	g.odd = e.K()
+	e.KMOVW(odd, g.odd)
+	return g
+}
+
+func (g *philox) key(i int) konst { return konst{operand.Mem{Base: g.schedule, Disp: 4 * i}} }
+
+func (g *philox) product(m, x vec) (hi, lo vec) {
+	lo, hi = g.ZMM(), g.ZMM()
+	g.VPMULUDQ(x, m, lo)
+	g.VPSRLQ(operand.U8(32), lo, hi)
+	return hi, lo
+}
+
+// xor3 changes d to d ^ x ^ k.
+func (g *philox) xor3(d, x vec, k konst) vec {
+	g.VPTERNLOGD_BCST(operand.U8(0x96), k.Mem, x, d)
+	return d
+}
+
+// next returns the four words of 16 blocks and moves on.
+func (g *philox) next() [4]vec {
+	var words [2][4]vec
+	for h, c0 := range g.counter {
+		hi, c3 := g.product(g.m0, c0)
+		c2 := g.xor(hi, g.key(0))
+		hi, c1 := g.product(g.m1, c2)
+		c0 = g.xor(hi, g.key(1))
+		c2 = g.xor(c3, g.key(2))
+		hi0, lo0 := g.product(g.m0, c0)
+		hi1, lo1 := g.product(g.m1, c2)
+		c0, c1, c2, c3 = g.xor3(hi1, c1, g.key(3)), lo1, g.xor(hi0, g.key(4)), lo0
+		for r := range 4 {
+			hi0, lo0 := g.product(g.m0, c0)
+			hi1, lo1 := g.product(g.m1, c2)
+			c0, c1, c2, c3 = g.xor3(hi1, c1, g.key(5+2*r)), lo1, g.xor3(hi0, c3, g.key(6+2*r)), lo0
+		}
+		words[h] = [4]vec{c0, c1, c2, c3}
+	}
+	for h := range g.counter {
+		g.VPADDD_BCST(g.bits(16).Mem, g.counter[h], g.counter[h])
+	}
+	for w := range 4 {
+		g.VMOVSLDUP(words[1][w], g.odd, words[0][w])
+	}
+	return words[0]
+}
+
+// eachGroup writes a loop over groups of 128 elements; body gets the pointers' offset in vectors, the word of random bits, and which half of it.
+func (g *philox) eachGroup(groups reg.GPVirtual, pointers []reg.GPVirtual, body func(j int, word vec, high bool)) {
+	g.Label("group")
+	for w, word := range g.next() {
+		body(2*w, word, false)
+		body(2*w+1, word, true)
+	}
+	for _, p := range pointers {
+		g.ADDQ(operand.I32(8*g.bytes()), p)
+	}
+	g.DECQ(groups)
+	g.JNZ(operand.LabelRef("group"))
+	g.end()
+}
+
+const groupSignature = "func(y, x *float32, groups int, block uint32, schedule *uint32, "
+
+func (e *vector) dropoutGroups() {
+	e.begin("dropoutGroups", groupSignature+"threshold uint32, scale float32)",
+		"is the vector version of dropoutGeneric for groups of 128 elements, groups > 0; block is the number of the first block of random bits and\n"+
+			"threshold is shifted left by 16.")
+	y, x := e.Load(e.Param("y"), e.GP64()).(reg.GPVirtual), e.Load(e.Param("x"), e.GP64()).(reg.GPVirtual)
+	groups := e.Load(e.Param("groups"), e.GP64()).(reg.GPVirtual)
+	threshold, scale := e.word("threshold"), e.scalar("scale")
+	g := e.newPhilox()
+	g.eachGroup(groups, []reg.GPVirtual{y, x}, func(j int, word vec, high bool) {
+		u := word
+		if !high {
+			u = e.reg()
+			e.VPSLLD(operand.U8(16), word, u)
+		}
+		keep, d := e.compare(5, u, threshold), e.reg()
+		e.VMULPS_Z(operand.Mem{Base: x, Disp: 64 * j}, scale, keep, d)
+		e.VMOVUPS(d, operand.Mem{Base: y, Disp: 64 * j})
+	})
+}
+
+// roundGroups writes stochastic rounding.
+func (e *vector) roundGroups(name string, discard int) {
+	signature, doc := groupSignature+"over uint32)", "rounds stochastically as numerics.Rounding says, groups > 0; block is the number of the first block of random bits,\nover the bits of what overflows."
+	e.begin(name, signature, doc)
+	y, x := e.Load(e.Param("y"), e.GP64()).(reg.GPVirtual), e.Load(e.Param("x"), e.GP64()).(reg.GPVirtual)
+	groups := e.Load(e.Param("groups"), e.GP64()).(reg.GPVirtual)
+	over := e.word("over")
+	g := e.newPhilox()
+	low := uint32(1)<<discard - 1
+	limit := uint32(infinity)
+	if discard == 13 {
+		limit = 0x47800000 // 2^16
+	}
+	g.eachGroup(groups, []reg.GPVirtual{y, x}, func(j int, word vec, high bool) {
+		r := e.reg()
+		if high {
+			e.VPSRLD(operand.U8(32-discard), word, r)
+		} else {
+			t := e.reg()
+			e.VPSLLD(operand.U8(16), word, t)
+			e.VPSRLD(operand.U8(32-discard), t, r)
+		}
+		v := e.reg()
+		e.VMOVUPS(operand.Mem{Base: x, Disp: 64 * j}, v)
+		abs := e.and(v, e.bits(1<<31-1))
+		s := e.and(e.addInt(abs, r), e.bits(^low))
+		if discard == 13 {
+			// Subnormal in FP16: in units of 2^-37, exactly.
+			k, units := e.compare(1, abs, e.bits(0x38800000)), e.reg()
+			e.VCVTTPS2DQ(e.mul(abs, e.k(1<<37)), units)
+			units = e.addInt(units, r)
+			e.VPSRLD(operand.U8(13), units, units)
+			e.VCVTDQ2PS(units, units)
+			e.VMULPS_BCST(e.k(1.0/(1<<24)).Mem, units, k, s)
+		}
+		usual := e.label("usual")
+		large := e.compare(5, s, e.bits(limit))
+		e.KORTESTW(large, large)
+		e.JZ(operand.LabelRef(usual))
+		e.VMOVAPS(over, large, s)
+		special, nan := e.compare(5, abs, e.bits(infinity)), e.compare(6, abs, e.bits(infinity))
+		e.VPANDD_BCST(e.bits(^low).Mem, abs, special, s)
+		e.VPORD_BCST(e.bits(quiet).Mem, s, nan, s)
+		e.Label(usual)
+		e.VMOVUPS(e.or(s, e.and(v, e.bits(1<<31))), operand.Mem{Base: y, Disp: 64 * j})
+	})
+}

@@ -1,0 +1,46 @@
+//go:build !noasm
+
+package kernels
+
+import "harness.invalid/core/numerics"
+
+// avx2 is the level of processors with AVX2, FMA and F16C: Intel since 2013, AMD since 2015. What draws random bits or sums in float64 stays
+// the twin's.
+var avx2 = table{
+	name: "avx2",
+	gemm: generic.gemm,
+	peak: peakGeneric,
+
+	add: addAVX2, mul: mulAVX2, axpy: axpyAVX2, scale: scaleAVX2,
+	dot: dotGeneric, sumSquares: sumSquaresGeneric, max: maxAVX2, allFinite: allFiniteAVX2, columnSums: columnSumsAVX2,
+	exp: expAVX2, tanh: tanhAVX2, tanhGrad: tanhGradAVX2,
+	geluErf: geluErfAVX2, geluErfGrad: geluErfGradAVX2, geluTanh: geluTanhAVX2, geluTanhGrad: geluTanhGradAVX2,
+	dropout: dropoutGeneric, round: roundAVX2,
+	layerNorm: layerNormAVX2, layerNormGrad: layerNormGradAVX2,
+	softmax: func(y, x, mask []float32, scale float32) {
+		if mask == nil {
+			softmaxAVX2(y, x, scale)
+		} else {
+			softmaxMaskedAVX2(y, x, mask, scale)
+		}
+	},
+	softmaxGrad: softmaxGradAVX2, expSum: expSumAVX2,
+	adamW: func(p, m, v, g []float32, c *Adam) { adamWAVX2(p, m, v, g, &c.LR) },
+	lamb: func(u, p, m, v, g []float32, c *Adam) (pp, uu float64) {
+		lambAVX2(u, p, m, v, g, &c.LR)
+		return sumSquaresGeneric(p), sumSquaresGeneric(u)
+	},
+}
+
+func roundAVX2(y, x []float32, r *numerics.Rounding, pos int) {
+	switch {
+	case r.Stochastic && r.Format != numerics.TF32:
+		roundGeneric(y, x, r, pos)
+	case r.Format == numerics.TF32:
+		roundTF32AVX2(y, x)
+	case r.Format == numerics.BF16:
+		roundBF16AVX2(y, x)
+	default:
+		roundFP16AVX2(y, x, overflowBits(r.Overflow))
+	}
+}

@@ -1,0 +1,86 @@
+//go:build !noasm
+
+package kernels
+
+import "unsafe"
+
+// columnMask has a bit for each of the first n of 32 columns.
+func columnMask(n int) uint32 { return uint32(1<<n - 1) }
+
+func gemmRowsAVX512(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool) {
+	i, mask := 0, columnMask(cols)
+	pa, pb, pc := unsafe.Pointer(unsafe.SliceData(a)), unsafe.SliceData(strip), unsafe.Pointer(unsafe.SliceData(c))
+	for i < m {
+		ai, ci := (*float32)(unsafe.Add(pa, i*lda*4)), (*float32)(unsafe.Add(pc, i*ldc*4))
+		switch left := m - i; {
+		case left >= 12:
+			gemmRows12AVX512(left/12, kc, ai, lda, pb, ci, ldc, mask, add)
+			i += left / 12 * 12
+		case left >= 8:
+			gemmRows8AVX512(1, kc, ai, lda, pb, ci, ldc, mask, add)
+			i += 8
+		case left >= 4:
+			gemmRows4AVX512(1, kc, ai, lda, pb, ci, ldc, mask, add)
+			i += 4
+		case left >= 2:
+			gemmRows2AVX512(1, kc, ai, lda, pb, ci, ldc, mask, add)
+			i += 2
+		default:
+			gemmRows1AVX512(1, kc, ai, lda, pb, ci, ldc, mask, add)
+			i++
+		}
+	}
+}
+
+func gemmPanelsAVX512(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool) {
+	i, mask := 0, columnMask(cols)
+	pa, pb, pc := unsafe.Pointer(unsafe.SliceData(a)), unsafe.SliceData(strip), unsafe.Pointer(unsafe.SliceData(c))
+	for i < m {
+		ai, ci := (*float32)(unsafe.Add(pa, (i/12*12*lda+i%12)*4)), (*float32)(unsafe.Add(pc, i*ldc*4))
+		switch left := m - i; {
+		case left >= 12:
+			gemmPanel12AVX512(left/12, kc, ai, lda, pb, ci, ldc, mask, add)
+			i += left / 12 * 12
+		case left >= 8:
+			gemmPanel8AVX512(1, kc, ai, lda, pb, ci, ldc, mask, add)
+			i += 8
+		case left >= 4:
+			gemmPanel4AVX512(1, kc, ai, lda, pb, ci, ldc, mask, add)
+			i += 4
+		case left >= 2:
+			gemmPanel2AVX512(1, kc, ai, lda, pb, ci, ldc, mask, add)
+			i += 2
+		default:
+			gemmPanel1AVX512(1, kc, ai, lda, pb, ci, ldc, mask, add)
+			i++
+		}
+	}
+}
+
+func copyPanelAVX512(dst []float32, width int, src []float32, ld, kc, cols int) {
+	switch {
+	case kc == 0:
+	case width == 32:
+		copyPanel32AVX512(&dst[0], &src[0], ld, kc, columnMask(cols))
+	case width == 12:
+		copyPanel12AVX512(&dst[0], &src[0], ld, kc, columnMask(cols))
+	default:
+		copyPanelGeneric(dst, width, src, ld, kc, cols)
+	}
+}
+
+func transposePanelAVX512(dst []float32, width int, src []float32, ld, kc, cols int) {
+	blocks := kc / 16
+	j := 0
+	for ; j+16 <= cols && blocks > 0; j += 16 {
+		transpose16AVX512(&dst[j], width, &src[j*ld], ld, blocks)
+		for jj := j; jj < j+16; jj++ { // the end of each row, where K is not a multiple of 16
+			for k := 16 * blocks; k < kc; k++ {
+				dst[k*width+jj] = src[jj*ld+k]
+			}
+		}
+	}
+	if j < width && kc > 0 {
+		transposeRest(dst[j:], width, src[min(j*ld, len(src)):], ld, kc, cols-j, width-j)
+	}
+}
