@@ -1,0 +1,322 @@
+package emulator_test
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"testing"
+
+	"harness.invalid/core/bert"
+	"harness.invalid/core/emulator"
+	"harness.invalid/core/numerics"
+)
+
+// small has extents that are no multiples of a vector, and dropout.
+var small = bert.Config{
+	VocabSize: 53, HiddenSize: 36, NumHiddenLayers: 2, NumAttentionHeads: 3, IntermediateSize: 44, HiddenAct: bert.GELU,
+	HiddenDropoutProb: 0.1, AttentionProbsDropoutProb: 0.2, MaxPositionEmbeddings: 24, TypeVocabSize: 2,
+	InitializerRange: 0.1, LayerNormEps: 1e-12, AttentionMask: -10000,
+}
+
+// half is FP16 in every store, as on an IPU.
+func half(stochastic bool) emulator.Policy {
+	s := emulator.Store{Format: numerics.FP16, Stochastic: stochastic}
+	r := emulator.Row{Out: s, Grad: s, Weight: s}
+	return emulator.Policy{Partials: emulator.Partials{Chunk: 16, Store: s}, Embed: r, Linear: r, Pointwise: r, Residual: r, Norm: r, Statistics: s, Scores: r,
+		Masked: s, Exponential: s, Reciprocal: s, Probabilities: r, LossGrad: s, Accumulate: s, Reduce: s, Parameters: s, Overflow: numerics.Clip}
+}
+
+// bench is a network with its memory and a batch.
+type bench struct {
+	model         *bert.Model
+	params, grads []float32
+	network       *bert.Network
+	batch         *bert.Batch
+	objective     bert.Objective
+	limit         bert.Shape
+}
+
+func newBench(t testing.TB, c bert.Config, task bert.Task, size int) *bench {
+	t.Helper()
+	head := bert.Head{Task: task}
+	if task == bert.Classification {
+		head.Labels = 3
+	}
+	m, err := bert.New(c, head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{model: m, params: make([]float32, m.Layout.Len()), grads: make([]float32, m.Layout.Len()), limit: bert.Shape{Size: size, Length: 20, Predictions: 3}}
+	bert.Initialize(c, m.Layout, b.params, 1)
+	b.network, err = bert.NewNetwork(m, b.params, b.grads, b.limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.batch = pretrainingBatch(c, size, b.limit.Length, b.limit.Predictions)
+	b.batch.StartPositions, b.batch.EndPositions, b.batch.Labels = make([]int32, size), make([]int32, size), make([]int32, size)
+	for i := range size {
+		b.batch.StartPositions[i], b.batch.EndPositions[i], b.batch.Labels[i] = int32(i%14), int32(i*3%14), int32(i%3)
+	}
+	b.objective = bert.Objective{Scale: 1, Sequences: size, MaskedWeight: b.batch.MaskedWeight()}
+	return b
+}
+
+// run is a training pass over part of the batch.
+func (b *bench) run(t testing.TB, d *emulator.Device, batch *bert.Batch) bert.Losses {
+	t.Helper()
+	p := &bert.Pass{Seed: 5, Step: 2, Train: true}
+	l, err := b.network.Forward(d, p, batch, &b.objective)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.network.Backward(d, p)
+	return l
+}
+
+// TestFiniteDifferences: for every tensor, the loss moved by ±h along its gradient g differs by 2h·|g| (central difference). Dropout is on: its
+// masks are the same in all passes. h moves the tensor by 0.1 to 1% of its typical size, so that the difference stands 100 times above the
+// rounding of an FP32 loss (1e-7) and the cubic term stays below 1%.
+func TestFiniteDifferences(t *testing.T) {
+	for _, task := range []bert.Task{bert.Pretraining, bert.QuestionAnswering, bert.Classification} {
+		for _, act := range []bert.Activation{bert.GELU, bert.GELUNew} {
+			t.Run(fmt.Sprintf("%s/%s", task, act), func(t *testing.T) {
+				c := small
+				c.HiddenAct = act
+				b := newBench(t, c, task, 4)
+				d := emulator.New(emulator.Policy{})
+				b.run(t, d, b.batch)
+				whole := norm(b.grads)
+				grads := slices.Clone(b.grads)
+				for _, tensor := range b.model.Layout.Tensors() {
+					g := tensor.Of(grads)
+					size := norm(g)
+					if size < 1e-4*whole {
+						continue // the bias of a key, and what else vanishes
+					}
+					h := min(0.01*math.Sqrt(float64(len(g))), 0.02/size)
+					params := tensor.Of(b.params)
+					before := slices.Clone(params)
+					var loss [2]float64
+					for side, sign := range []float64{-1, 1} {
+						for i := range params {
+							params[i] = float32(float64(before[i]) + sign*h*float64(g[i])/size)
+						}
+						loss[side] = b.run(t, d, b.batch).Total()
+					}
+					copy(params, before)
+					if slope := (loss[1] - loss[0]) / (2 * h); math.Abs(slope-size) > 0.02*size {
+						t.Errorf("%s: the loss has slope %.6g along the gradient of norm %.6g", tensor.Name, slope, size)
+					}
+				}
+			})
+		}
+	}
+}
+
+func norm(x []float32) float64 {
+	var sum float64
+	for _, v := range x {
+		sum += float64(v) * float64(v)
+	}
+	return math.Sqrt(sum)
+}
+
+// relative is the norm of x - y over the norm of y.
+func relative(x, y []float32) float64 {
+	d := make([]float32, len(x))
+	for i := range d {
+		d[i] = x[i] - y[i]
+	}
+	return norm(d) / norm(y)
+}
+
+// TestCutIsTheSame: the gradients of unequal micro-batches add up to that of the whole, dropout masks included, but for the order of sums.
+func TestCutIsTheSame(t *testing.T) {
+	b := newBench(t, small, bert.Pretraining, 5)
+	d := emulator.New(emulator.Policy{})
+	whole := b.run(t, d, b.batch)
+	want := slices.Clone(b.grads)
+	sum := make([]float32, len(want))
+	var losses bert.Losses
+	for _, cut := range [][2]int{{0, 1}, {1, 4}, {4, 5}} {
+		losses.Add(b.run(t, d, b.batch.Slice(cut[0], cut[1])))
+		for i, g := range b.grads {
+			sum[i] += g
+		}
+	}
+	if e := relative(sum, want); e > 2e-6 {
+		t.Errorf("gradients of micro-batches differ by %.2g from those of the whole", e)
+	}
+	if e := math.Abs(losses.Total()/whole.Total() - 1); e > 1e-6 {
+		t.Errorf("loss %.9g of micro-batches, %.9g of the whole", losses.Total(), whole.Total())
+	}
+}
+
+// TestRoundingOfActivationsKeepsToTheSample: without partial sums and weight gradients, stochastic rounding of a sample does not depend on the cut.
+func TestRoundingOfActivationsKeepsToTheSample(t *testing.T) {
+	policy := half(true)
+	policy.Partials = emulator.Partials{}
+	d := emulator.New(policy)
+	b := newBench(t, small, bert.Pretraining, 5)
+	outputs := func(batch *bert.Batch) []float32 {
+		p := &bert.Pass{Seed: 5, Step: 2}
+		if _, err := b.network.Forward(d, p, batch, nil); err != nil {
+			t.Fatal(err)
+		}
+		_, hidden, _ := b.network.Output("sequence_output")
+		_, logits, _ := b.network.Output("mlm_logits")
+		return slices.Concat(hidden, logits)
+	}
+	hidden, logits := 20*small.HiddenSize, 3*small.VocabSize
+	whole := outputs(b.batch)
+	part := outputs(b.batch.Slice(2, 4))
+	if !slices.Equal(part[:2*hidden], whole[2*hidden:4*hidden]) {
+		t.Error("hidden states of samples 2 and 3 depend on the micro-batch")
+	}
+	if !slices.Equal(part[2*hidden:], whole[5*hidden+2*logits:5*hidden+4*logits]) {
+		t.Error("logits of samples 2 and 3 depend on the micro-batch")
+	}
+}
+
+// TestWorkersDoNotMatter: equal bits for any GOMAXPROCS.
+func TestWorkersDoNotMatter(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for name, policy := range map[string]emulator.Policy{"fp32": {}, "tf32": {Inputs: numerics.TF32}, "fp16 stochastic": half(true)} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, small, bert.Pretraining, 7)
+			var want []float32
+			for _, workers := range []int{1, 2, 3, 5} {
+				runtime.GOMAXPROCS(workers)
+				b.run(t, emulator.New(policy), b.batch)
+				if want == nil {
+					want = slices.Clone(b.grads)
+				}
+				if !slices.Equal(b.grads, want) {
+					t.Errorf("gradients with %d workers differ from those with 1", workers)
+				}
+			}
+		})
+	}
+}
+
+// TestBuffersKeepNothing: a pass gives the same bits after a larger micro-batch and into gradients of any content.
+func TestBuffersKeepNothing(t *testing.T) {
+	for _, task := range []bert.Task{bert.Pretraining, bert.QuestionAnswering, bert.Classification} {
+		d := emulator.New(half(true))
+		fresh, used := newBench(t, small, task, 6), newBench(t, small, task, 6)
+		part := fresh.batch.Slice(1, 3)
+		fresh.run(t, d, part)
+		used.run(t, d, used.batch)
+		for i := range used.grads {
+			used.grads[i] = float32(math.NaN())
+		}
+		used.run(t, d, part)
+		if !slices.Equal(fresh.grads, used.grads) {
+			t.Errorf("%s: gradients depend on what the network computed before", task)
+		}
+	}
+}
+
+// TestStores: with FP16 in every store, outputs and gradients hold only values of FP16; and no sum escapes the table.
+func TestStores(t *testing.T) {
+	for _, stochastic := range []bool{false, true} {
+		d := emulator.New(half(stochastic))
+		for _, task := range []bert.Task{bert.Pretraining, bert.QuestionAnswering, bert.Classification} {
+			b := newBench(t, small, task, 4)
+			b.objective.Scale = 1024
+			for i, v := range b.params {
+				b.params[i] = numerics.FP16.Round(v)
+			}
+			b.run(t, d, b.batch)
+			for _, tensor := range b.model.Layout.Tensors() {
+				for _, g := range tensor.Of(b.grads) {
+					if g != numerics.FP16.Round(g) {
+						t.Fatalf("%s: gradient of %s has %g, which FP16 lacks", task, tensor.Name, g)
+					}
+				}
+			}
+			if _, err := b.network.Forward(d, &bert.Pass{Seed: 5}, b.batch, nil); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range bert.OutputNames(b.model.Config, b.model.Head) {
+				_, values, ok := b.network.Output(name)
+				if !ok {
+					t.Fatalf("%s has no output %s", task, name)
+				}
+				for _, v := range values {
+					if v != numerics.FP16.Round(v) {
+						t.Fatalf("%s: output %s has %g, which FP16 lacks", task, name, v)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestPolicyReachesEveryOperator: each store of the policy changes some bit of the gradients or the outputs.
+func TestPolicyReachesEveryOperator(t *testing.T) {
+	s := emulator.Store{Format: numerics.BF16}
+	for name, policy := range map[string]emulator.Policy{
+		"inputs":             {Inputs: numerics.BF16},
+		"partials":           {Partials: emulator.Partials{Chunk: 8, Store: s}},
+		"embed out":          {Embed: emulator.Row{Out: s}},
+		"embed grad":         {Embed: emulator.Row{Grad: s}},
+		"embed weight":       {Embed: emulator.Row{Weight: s}},
+		"linear out":         {Linear: emulator.Row{Out: s}},
+		"linear grad":        {Linear: emulator.Row{Grad: s}},
+		"linear weight":      {Linear: emulator.Row{Weight: s}},
+		"pointwise out":      {Pointwise: emulator.Row{Out: s}},
+		"pointwise grad":     {Pointwise: emulator.Row{Grad: s}},
+		"residual out":       {Residual: emulator.Row{Out: s}},
+		"residual grad":      {Residual: emulator.Row{Grad: s}},
+		"norm out":           {Norm: emulator.Row{Out: s}},
+		"norm grad":          {Norm: emulator.Row{Grad: s}},
+		"norm weight":        {Norm: emulator.Row{Weight: s}},
+		"statistics":         {Statistics: s},
+		"scores out":         {Scores: emulator.Row{Out: s}},
+		"scores grad":        {Scores: emulator.Row{Grad: s}},
+		"exponential":        {Exponential: s},
+		"masked":             {Masked: s, Exponential: emulator.Store{Format: numerics.TF32}},
+		"reciprocal":         {Reciprocal: s, Exponential: emulator.Store{Format: numerics.TF32}},
+		"probabilities out":  {Probabilities: emulator.Row{Out: s}},
+		"probabilities grad": {Probabilities: emulator.Row{Grad: s}},
+		"loss grad":          {LossGrad: s},
+	} {
+		if err := policy.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		b := newBench(t, small, bert.Pretraining, 4)
+		b.run(t, emulator.New(emulator.Policy{}), b.batch)
+		want := slices.Clone(b.grads)
+		b.run(t, emulator.New(policy), b.batch)
+		if e := relative(b.grads, want); e == 0 || e > 0.2 {
+			t.Errorf("%s in BF16 changes the gradient by %.3g, want more than 0 and at most 0.2", name, e)
+		}
+	}
+}
+
+// TestOverflow: values beyond FP16 are clipped and counted, or become NaN.
+func TestOverflow(t *testing.T) {
+	for overflow, finite := range map[numerics.Overflow]bool{numerics.Clip: true, numerics.NaN: false, numerics.Inf: false} {
+		policy := half(false)
+		policy.Overflow = overflow
+		d := emulator.New(policy)
+		b := newBench(t, small, bert.Pretraining, 4)
+		b.objective.Scale = 1 << 24
+		b.run(t, d, b.batch)
+		got := true
+		for _, g := range b.grads {
+			got = got && !math.IsNaN(float64(g)) && !math.IsInf(float64(g), 0)
+		}
+		if got != finite {
+			t.Errorf("overflow %d: gradients are finite: %v, want %v", overflow, got, finite)
+		}
+		if n := d.TakeOverflows(); (n > 0) != (overflow != numerics.Inf) {
+			t.Errorf("overflow %d: %d values counted", overflow, n)
+		}
+		if d.TakeOverflows() != 0 {
+			t.Error("the count is not taken")
+		}
+	}
+}
