@@ -1,0 +1,138 @@
+package world
+
+import (
+	"slices"
+	"strings"
+
+	"harness.invalid/core/dataset/internal/draw"
+)
+
+// prose is text in the making: sentences about people, with a note of every fact that they state.
+type prose struct {
+	text       strings.Builder
+	separator  string // between sentences
+	facts      []fact
+	introduced []*person // have been the subject, called by their full names
+	mentioned  []*person // all who are named so far
+	subject    *person   // of the last sentence, if a pronoun would mean them and nobody else
+}
+
+// fact says that text[start:end] is the value of the relation for a person.
+type fact struct {
+	about      *person
+	relation   relation
+	start, end int // in bytes, which are characters here: the world is plain ASCII
+}
+
+// How people are called who have just been, or already been, called by name. The rest get their full names.
+const (
+	pronounShare = 0.4
+	surnameShare = 0.2
+)
+
+// tell adds a sentence about a person after one of the templates.
+func (t *prose) tell(d *draw.Draws, p *person, templates []string) {
+	t.say(d, p, pick(d, fitting(p, templates)))
+}
+
+// fitting returns the templates all slots of which have a value for the person.
+func fitting(p *person, templates []string) []string {
+	return slices.DeleteFunc(slices.Clone(templates), func(template string) bool {
+		return p.teacher == nil && strings.Contains(template, "{teacher}") ||
+			p.spouse == nil && (strings.Contains(template, "{spouse}") || strings.Contains(template, "{partner}"))
+	})
+}
+
+// say adds the sentence of a template about a person.
+func (t *prose) say(d *draw.Draws, p *person, template string) {
+	if t.text.Len() > 0 {
+		t.text.WriteString(t.separator)
+	}
+	called, pronoun := t.call(d, p)
+	others := false
+	for template != "" {
+		before, rest, found := strings.Cut(template, "{")
+		t.text.WriteString(before)
+		if !found {
+			break
+		}
+		slot, after, _ := strings.Cut(rest, "}")
+		template = after
+		switch slot {
+		case "S", "s":
+			if pronoun {
+				called = gendered(p.female, "he", "she")
+			}
+			if pronoun && slot == "S" {
+				called = gendered(p.female, "He", "She")
+			}
+			t.text.WriteString(called)
+		case "S's":
+			if pronoun {
+				t.text.WriteString(gendered(p.female, "His", "Her"))
+			} else {
+				t.text.WriteString(called + "'s")
+			}
+		case "n":
+			t.text.WriteString(p.name())
+			others = true // the name stands where no pronoun would refer to it
+		case "his":
+			t.text.WriteString(gendered(p.female, "his", "her"))
+		case "partner":
+			t.text.WriteString(gendered(p.spouse.female, "husband", "wife"))
+		case "a":
+			t.text.WriteString(article(p.profession.name))
+		case "kind":
+			t.text.WriteString(p.profession.work)
+		case "birthcountry":
+			t.text.WriteString(p.birthplace.country)
+		case "eventplace":
+			t.text.WriteString(p.event.place.name)
+		case "eventmonth":
+			t.text.WriteString(p.event.month)
+		default:
+			r := relation(slot)
+			if r == spouse || r == teacher {
+				others = true
+				t.mentioned = append(t.mentioned, p.relative(r))
+			}
+			start := t.text.Len()
+			t.text.WriteString(p.value(r))
+			t.facts = append(t.facts, fact{p, r, start, t.text.Len()})
+		}
+	}
+	t.subject = p
+	if others {
+		t.subject = nil
+	}
+}
+
+// call returns how the person is called in the next sentence: by full name or surname, or by a pronoun.
+func (t *prose) call(d *draw.Draws, p *person) (name string, pronoun bool) {
+	if !slices.Contains(t.introduced, p) {
+		t.introduced, t.mentioned = append(t.introduced, p), append(t.mentioned, p)
+		return p.name(), false
+	}
+	u := d.Float64()
+	switch {
+	case u < surnameShare && !slices.ContainsFunc(t.mentioned, func(q *person) bool { return q != p && q.surname == p.surname }):
+		return p.surname, false
+	case u >= surnameShare && u < surnameShare+pronounShare && t.subject == p:
+		return "", true
+	}
+	return p.name(), false
+}
+
+func gendered(female bool, his, her string) string {
+	if female {
+		return her
+	}
+	return his
+}
+
+func article(noun string) string {
+	if strings.ContainsRune("aeiou", rune(noun[0])) {
+		return "an"
+	}
+	return "a"
+}
