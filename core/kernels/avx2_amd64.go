@@ -8,8 +8,8 @@ import "harness.invalid/core/numerics"
 // the twin's.
 var avx2 = table{
 	name: "avx2",
-	gemm: generic.gemm,
-	peak: peakGeneric,
+	gemm: gemmLevel{mr: 6, nr: 16, rows: gemmRowsAVX2, panels: gemmPanelsAVX2, copyPanel: copyPanelGeneric, transposePanel: transposePanelGeneric},
+	peak: func(rounds int) int { peakAVX2(rounds); return rounds * 12 * 8 * 2 },
 
 	add: addAVX2, mul: mulAVX2, axpy: axpyAVX2, scale: scaleAVX2,
 	dot: dotGeneric, sumSquares: sumSquaresGeneric, max: maxAVX2, allFinite: allFiniteAVX2, columnSums: columnSumsAVX2,

@@ -84,3 +84,71 @@ func transposePanelAVX512(dst []float32, width int, src []float32, ld, kc, cols 
 		transposeRest(dst[j:], width, src[min(j*ld, len(src)):], ld, kc, cols-j, width-j)
 	}
 }
+func gemmRowsAVX2(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool) {
+	if cols < 16 {
+		throughTile(gemmRowsAVX2, m, kc, a, lda, strip, c, ldc, cols, add)
+		return
+	}
+	pa, pb, pc := unsafe.Pointer(unsafe.SliceData(a)), unsafe.SliceData(strip), unsafe.Pointer(unsafe.SliceData(c))
+	for i := 0; i < m; {
+		ai, ci := (*float32)(unsafe.Add(pa, i*lda*4)), (*float32)(unsafe.Add(pc, i*ldc*4))
+		switch left := m - i; {
+		case left >= 6:
+			gemmRows6AVX2(left/6, kc, ai, lda, pb, ci, ldc, add)
+			i += left / 6 * 6
+		case left >= 4:
+			gemmRows4AVX2(1, kc, ai, lda, pb, ci, ldc, add)
+			i += 4
+		case left >= 2:
+			gemmRows2AVX2(1, kc, ai, lda, pb, ci, ldc, add)
+			i += 2
+		default:
+			gemmRows1AVX2(1, kc, ai, lda, pb, ci, ldc, add)
+			i++
+		}
+	}
+}
+
+func gemmPanelsAVX2(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool) {
+	if cols < 16 {
+		throughTile(gemmPanelsAVX2, m, kc, a, lda, strip, c, ldc, cols, add)
+		return
+	}
+	pa, pb, pc := unsafe.Pointer(unsafe.SliceData(a)), unsafe.SliceData(strip), unsafe.Pointer(unsafe.SliceData(c))
+	for i := 0; i < m; {
+		ai, ci := (*float32)(unsafe.Add(pa, (i/6*6*lda+i%6)*4)), (*float32)(unsafe.Add(pc, i*ldc*4))
+		switch left := m - i; {
+		case left >= 6:
+			gemmPanel6AVX2(left/6, kc, ai, lda, pb, ci, ldc, add)
+			i += left / 6 * 6
+		case left >= 4:
+			gemmPanel4AVX2(1, kc, ai, lda, pb, ci, ldc, add)
+			i += 4
+		case left >= 2:
+			gemmPanel2AVX2(1, kc, ai, lda, pb, ci, ldc, add)
+			i += 2
+		default:
+			gemmPanel1AVX2(1, kc, ai, lda, pb, ci, ldc, add)
+			i++
+		}
+	}
+}
+
+// throughTile computes a strip of fewer columns than the kernels write: panel by panel in a buffer, from which the columns that exist are taken.
+func throughTile(kernel func(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool),
+	m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool) {
+	var tile [6 * 16]float32
+	for i := 0; i < m; i += 6 {
+		rows := min(6, m-i)
+		kernel(rows, kc, a[min(i*lda, len(a)):], lda, strip, tile[:], 16, 16, false)
+		for r := range rows {
+			row := c[(i+r)*ldc:][:cols]
+			for j, v := range tile[r*16:][:cols] {
+				if add {
+					v += row[j]
+				}
+				row[j] = v
+			}
+		}
+	}
+}

@@ -14,14 +14,14 @@ TEXT ·gemmRows12AVX512(SB), NOSPLIT, $8-61
 	MOVQ   strip+32(FP), SI
 	MOVQ   c+40(FP), DI
 	MOVQ   ldc+48(FP), R8
-	MOVL   mask+56(FP), R9
-	MOVB   add+60(FP), R10
-	KMOVW  R9, K1
-	SHRL   $0x10, R9
-	KMOVW  R9, K2
+	MOVB   add+60(FP), R9
+	MOVL   mask+56(FP), R10
+	KMOVW  R10, K1
+	SHRL   $0x10, R10
+	KMOVW  R10, K2
 	SHLQ   $0x02, BX
 	SHLQ   $0x02, R8
-	IMUL3Q $0x0c, BX, R9
+	IMUL3Q $0x0c, BX, R10
 
 panel:
 	MOVQ       SI, R11
@@ -309,7 +309,7 @@ single:
 	JNZ          single
 
 done:
-	TESTB     R10, R10
+	TESTB     R9, R9
 	JZ        replace
 	VMOVUPS.Z (DI), K1, Z24
 	VADDPS    Z24, Z0, Z0
@@ -436,7 +436,7 @@ replace:
 	ADDQ    R8, DI
 
 next:
-	ADDQ R9, DX
+	ADDQ R10, DX
 	DECQ AX
 	JNZ  panel
 	VZEROUPPER
@@ -452,17 +452,17 @@ TEXT ·gemmPanel12AVX512(SB), NOSPLIT, $0-61
 	MOVQ   strip+32(FP), SI
 	MOVQ   c+40(FP), DI
 	MOVQ   ldc+48(FP), R8
-	MOVL   mask+56(FP), R9
-	MOVB   add+60(FP), R10
-	KMOVW  R9, K1
-	SHRL   $0x10, R9
-	KMOVW  R9, K2
+	MOVB   add+60(FP), R9
+	MOVL   mask+56(FP), R10
+	KMOVW  R10, K1
+	SHRL   $0x10, R10
+	KMOVW  R10, K2
 	SHLQ   $0x02, BX
 	SHLQ   $0x02, R8
 	IMUL3Q $0x0c, BX, BX
 
 panel:
-	MOVQ       SI, R9
+	MOVQ       SI, R10
 	MOVQ       DI, R11
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
@@ -529,8 +529,8 @@ panel:
 	JLT        rest
 
 unrolled:
-	VMOVUPS      (R9), Z24
-	VMOVUPS      64(R9), Z25
+	VMOVUPS      (R10), Z24
+	VMOVUPS      64(R10), Z25
 	VBROADCASTSS (R12), Z26
 	VFMADD231PS  Z24, Z26, Z0
 	VFMADD231PS  Z25, Z26, Z1
@@ -567,8 +567,8 @@ unrolled:
 	VBROADCASTSS 44(R12), Z26
 	VFMADD231PS  Z24, Z26, Z22
 	VFMADD231PS  Z25, Z26, Z23
-	VMOVUPS      128(R9), Z24
-	VMOVUPS      192(R9), Z25
+	VMOVUPS      128(R10), Z24
+	VMOVUPS      192(R10), Z25
 	VBROADCASTSS 48(R12), Z26
 	VFMADD231PS  Z24, Z26, Z0
 	VFMADD231PS  Z25, Z26, Z1
@@ -605,8 +605,8 @@ unrolled:
 	VBROADCASTSS 92(R12), Z26
 	VFMADD231PS  Z24, Z26, Z22
 	VFMADD231PS  Z25, Z26, Z23
-	VMOVUPS      256(R9), Z24
-	VMOVUPS      320(R9), Z25
+	VMOVUPS      256(R10), Z24
+	VMOVUPS      320(R10), Z25
 	VBROADCASTSS 96(R12), Z26
 	VFMADD231PS  Z24, Z26, Z0
 	VFMADD231PS  Z25, Z26, Z1
@@ -643,8 +643,8 @@ unrolled:
 	VBROADCASTSS 140(R12), Z26
 	VFMADD231PS  Z24, Z26, Z22
 	VFMADD231PS  Z25, Z26, Z23
-	VMOVUPS      384(R9), Z24
-	VMOVUPS      448(R9), Z25
+	VMOVUPS      384(R10), Z24
+	VMOVUPS      448(R10), Z25
 	VBROADCASTSS 144(R12), Z26
 	VFMADD231PS  Z24, Z26, Z0
 	VFMADD231PS  Z25, Z26, Z1
@@ -682,7 +682,7 @@ unrolled:
 	VFMADD231PS  Z24, Z26, Z22
 	VFMADD231PS  Z25, Z26, Z23
 	ADDQ         $+192, R12
-	ADDQ         $+512, R9
+	ADDQ         $+512, R10
 	SUBQ         $0x04, R11
 	JGE          unrolled
 
@@ -691,8 +691,8 @@ rest:
 	JZ   done
 
 single:
-	VMOVUPS      (R9), Z24
-	VMOVUPS      64(R9), Z25
+	VMOVUPS      (R10), Z24
+	VMOVUPS      64(R10), Z25
 	VBROADCASTSS (R12), Z26
 	VFMADD231PS  Z24, Z26, Z0
 	VFMADD231PS  Z25, Z26, Z1
@@ -730,12 +730,12 @@ single:
 	VFMADD231PS  Z24, Z26, Z22
 	VFMADD231PS  Z25, Z26, Z23
 	ADDQ         $+48, R12
-	ADDQ         $+128, R9
+	ADDQ         $+128, R10
 	DECQ         R11
 	JNZ          single
 
 done:
-	TESTB     R10, R10
+	TESTB     R9, R9
 	JZ        replace
 	VMOVUPS.Z (DI), K1, Z24
 	VADDPS    Z24, Z0, Z0
@@ -878,14 +878,14 @@ TEXT ·gemmRows8AVX512(SB), NOSPLIT, $0-61
 	MOVQ   strip+32(FP), SI
 	MOVQ   c+40(FP), DI
 	MOVQ   ldc+48(FP), R8
-	MOVL   mask+56(FP), R9
-	MOVB   add+60(FP), R10
-	KMOVW  R9, K1
-	SHRL   $0x10, R9
-	KMOVW  R9, K2
+	MOVB   add+60(FP), R9
+	MOVL   mask+56(FP), R10
+	KMOVW  R10, K1
+	SHRL   $0x10, R10
+	KMOVW  R10, K2
 	SHLQ   $0x02, BX
 	SHLQ   $0x02, R8
-	IMUL3Q $0x08, BX, R9
+	IMUL3Q $0x08, BX, R10
 
 panel:
 	MOVQ       SI, R11
@@ -1089,7 +1089,7 @@ single:
 	JNZ          single
 
 done:
-	TESTB     R10, R10
+	TESTB     R9, R9
 	JZ        replace
 	VMOVUPS.Z (DI), K1, Z16
 	VADDPS    Z16, Z0, Z0
@@ -1176,7 +1176,7 @@ replace:
 	ADDQ    R8, DI
 
 next:
-	ADDQ R9, DX
+	ADDQ R10, DX
 	DECQ AX
 	JNZ  panel
 	VZEROUPPER
@@ -1192,17 +1192,17 @@ TEXT ·gemmPanel8AVX512(SB), NOSPLIT, $0-61
 	MOVQ   strip+32(FP), SI
 	MOVQ   c+40(FP), DI
 	MOVQ   ldc+48(FP), R8
-	MOVL   mask+56(FP), R9
-	MOVB   add+60(FP), R10
-	KMOVW  R9, K1
-	SHRL   $0x10, R9
-	KMOVW  R9, K2
+	MOVB   add+60(FP), R9
+	MOVL   mask+56(FP), R10
+	KMOVW  R10, K1
+	SHRL   $0x10, R10
+	KMOVW  R10, K2
 	SHLQ   $0x02, BX
 	SHLQ   $0x02, R8
 	IMUL3Q $0x08, BX, BX
 
 panel:
-	MOVQ       SI, R9
+	MOVQ       SI, R10
 	MOVQ       DI, R11
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
@@ -1249,8 +1249,8 @@ panel:
 	JLT        rest
 
 unrolled:
-	VMOVUPS      (R9), Z16
-	VMOVUPS      64(R9), Z17
+	VMOVUPS      (R10), Z16
+	VMOVUPS      64(R10), Z17
 	VBROADCASTSS (R12), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
@@ -1275,8 +1275,8 @@ unrolled:
 	VBROADCASTSS 28(R12), Z18
 	VFMADD231PS  Z16, Z18, Z14
 	VFMADD231PS  Z17, Z18, Z15
-	VMOVUPS      128(R9), Z16
-	VMOVUPS      192(R9), Z17
+	VMOVUPS      128(R10), Z16
+	VMOVUPS      192(R10), Z17
 	VBROADCASTSS 48(R12), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
@@ -1301,8 +1301,8 @@ unrolled:
 	VBROADCASTSS 76(R12), Z18
 	VFMADD231PS  Z16, Z18, Z14
 	VFMADD231PS  Z17, Z18, Z15
-	VMOVUPS      256(R9), Z16
-	VMOVUPS      320(R9), Z17
+	VMOVUPS      256(R10), Z16
+	VMOVUPS      320(R10), Z17
 	VBROADCASTSS 96(R12), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
@@ -1327,8 +1327,8 @@ unrolled:
 	VBROADCASTSS 124(R12), Z18
 	VFMADD231PS  Z16, Z18, Z14
 	VFMADD231PS  Z17, Z18, Z15
-	VMOVUPS      384(R9), Z16
-	VMOVUPS      448(R9), Z17
+	VMOVUPS      384(R10), Z16
+	VMOVUPS      448(R10), Z17
 	VBROADCASTSS 144(R12), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
@@ -1354,7 +1354,7 @@ unrolled:
 	VFMADD231PS  Z16, Z18, Z14
 	VFMADD231PS  Z17, Z18, Z15
 	ADDQ         $+192, R12
-	ADDQ         $+512, R9
+	ADDQ         $+512, R10
 	SUBQ         $0x04, R11
 	JGE          unrolled
 
@@ -1363,8 +1363,8 @@ rest:
 	JZ   done
 
 single:
-	VMOVUPS      (R9), Z16
-	VMOVUPS      64(R9), Z17
+	VMOVUPS      (R10), Z16
+	VMOVUPS      64(R10), Z17
 	VBROADCASTSS (R12), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
@@ -1390,12 +1390,12 @@ single:
 	VFMADD231PS  Z16, Z18, Z14
 	VFMADD231PS  Z17, Z18, Z15
 	ADDQ         $+48, R12
-	ADDQ         $+128, R9
+	ADDQ         $+128, R10
 	DECQ         R11
 	JNZ          single
 
 done:
-	TESTB     R10, R10
+	TESTB     R9, R9
 	JZ        replace
 	VMOVUPS.Z (DI), K1, Z16
 	VADDPS    Z16, Z0, Z0
@@ -1498,14 +1498,14 @@ TEXT ·gemmRows4AVX512(SB), NOSPLIT, $0-61
 	MOVQ   strip+32(FP), SI
 	MOVQ   c+40(FP), DI
 	MOVQ   ldc+48(FP), R8
-	MOVL   mask+56(FP), R9
-	MOVB   add+60(FP), R10
-	KMOVW  R9, K1
-	SHRL   $0x10, R9
-	KMOVW  R9, K2
+	MOVB   add+60(FP), R9
+	MOVL   mask+56(FP), R10
+	KMOVW  R10, K1
+	SHRL   $0x10, R10
+	KMOVW  R10, K2
 	SHLQ   $0x02, BX
 	SHLQ   $0x02, R8
-	IMUL3Q $0x04, BX, R9
+	IMUL3Q $0x04, BX, R10
 
 panel:
 	MOVQ       SI, R11
@@ -1625,7 +1625,7 @@ single:
 	JNZ          single
 
 done:
-	TESTB     R10, R10
+	TESTB     R9, R9
 	JZ        replace
 	VMOVUPS.Z (DI), K1, Z8
 	VADDPS    Z8, Z0, Z0
@@ -1672,7 +1672,7 @@ replace:
 	ADDQ    R8, DI
 
 next:
-	ADDQ R9, DX
+	ADDQ R10, DX
 	DECQ AX
 	JNZ  panel
 	VZEROUPPER
@@ -1688,17 +1688,17 @@ TEXT ·gemmPanel4AVX512(SB), NOSPLIT, $0-61
 	MOVQ   strip+32(FP), SI
 	MOVQ   c+40(FP), DI
 	MOVQ   ldc+48(FP), R8
-	MOVL   mask+56(FP), R9
-	MOVB   add+60(FP), R10
-	KMOVW  R9, K1
-	SHRL   $0x10, R9
-	KMOVW  R9, K2
+	MOVB   add+60(FP), R9
+	MOVL   mask+56(FP), R10
+	KMOVW  R10, K1
+	SHRL   $0x10, R10
+	KMOVW  R10, K2
 	SHLQ   $0x02, BX
 	SHLQ   $0x02, R8
 	IMUL3Q $0x04, BX, BX
 
 panel:
-	MOVQ       SI, R9
+	MOVQ       SI, R10
 	MOVQ       DI, R11
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
@@ -1725,8 +1725,8 @@ panel:
 	JLT        rest
 
 unrolled:
-	VMOVUPS      (R9), Z8
-	VMOVUPS      64(R9), Z9
+	VMOVUPS      (R10), Z8
+	VMOVUPS      64(R10), Z9
 	VBROADCASTSS (R12), Z10
 	VFMADD231PS  Z8, Z10, Z0
 	VFMADD231PS  Z9, Z10, Z1
@@ -1739,8 +1739,8 @@ unrolled:
 	VBROADCASTSS 12(R12), Z10
 	VFMADD231PS  Z8, Z10, Z6
 	VFMADD231PS  Z9, Z10, Z7
-	VMOVUPS      128(R9), Z8
-	VMOVUPS      192(R9), Z9
+	VMOVUPS      128(R10), Z8
+	VMOVUPS      192(R10), Z9
 	VBROADCASTSS 48(R12), Z10
 	VFMADD231PS  Z8, Z10, Z0
 	VFMADD231PS  Z9, Z10, Z1
@@ -1753,8 +1753,8 @@ unrolled:
 	VBROADCASTSS 60(R12), Z10
 	VFMADD231PS  Z8, Z10, Z6
 	VFMADD231PS  Z9, Z10, Z7
-	VMOVUPS      256(R9), Z8
-	VMOVUPS      320(R9), Z9
+	VMOVUPS      256(R10), Z8
+	VMOVUPS      320(R10), Z9
 	VBROADCASTSS 96(R12), Z10
 	VFMADD231PS  Z8, Z10, Z0
 	VFMADD231PS  Z9, Z10, Z1
@@ -1767,8 +1767,8 @@ unrolled:
 	VBROADCASTSS 108(R12), Z10
 	VFMADD231PS  Z8, Z10, Z6
 	VFMADD231PS  Z9, Z10, Z7
-	VMOVUPS      384(R9), Z8
-	VMOVUPS      448(R9), Z9
+	VMOVUPS      384(R10), Z8
+	VMOVUPS      448(R10), Z9
 	VBROADCASTSS 144(R12), Z10
 	VFMADD231PS  Z8, Z10, Z0
 	VFMADD231PS  Z9, Z10, Z1
@@ -1782,7 +1782,7 @@ unrolled:
 	VFMADD231PS  Z8, Z10, Z6
 	VFMADD231PS  Z9, Z10, Z7
 	ADDQ         $+192, R12
-	ADDQ         $+512, R9
+	ADDQ         $+512, R10
 	SUBQ         $0x04, R11
 	JGE          unrolled
 
@@ -1791,8 +1791,8 @@ rest:
 	JZ   done
 
 single:
-	VMOVUPS      (R9), Z8
-	VMOVUPS      64(R9), Z9
+	VMOVUPS      (R10), Z8
+	VMOVUPS      64(R10), Z9
 	VBROADCASTSS (R12), Z10
 	VFMADD231PS  Z8, Z10, Z0
 	VFMADD231PS  Z9, Z10, Z1
@@ -1806,12 +1806,12 @@ single:
 	VFMADD231PS  Z8, Z10, Z6
 	VFMADD231PS  Z9, Z10, Z7
 	ADDQ         $+48, R12
-	ADDQ         $+128, R9
+	ADDQ         $+128, R10
 	DECQ         R11
 	JNZ          single
 
 done:
-	TESTB     R10, R10
+	TESTB     R9, R9
 	JZ        replace
 	VMOVUPS.Z (DI), K1, Z8
 	VADDPS    Z8, Z0, Z0
@@ -1874,14 +1874,14 @@ TEXT ·gemmRows2AVX512(SB), NOSPLIT, $0-61
 	MOVQ   strip+32(FP), SI
 	MOVQ   c+40(FP), DI
 	MOVQ   ldc+48(FP), R8
-	MOVL   mask+56(FP), R9
-	MOVB   add+60(FP), R10
-	KMOVW  R9, K1
-	SHRL   $0x10, R9
-	KMOVW  R9, K2
+	MOVB   add+60(FP), R9
+	MOVL   mask+56(FP), R10
+	KMOVW  R10, K1
+	SHRL   $0x10, R10
+	KMOVW  R10, K2
 	SHLQ   $0x02, BX
 	SHLQ   $0x02, R8
-	IMUL3Q $0x02, BX, R9
+	IMUL3Q $0x02, BX, R10
 
 panel:
 	MOVQ       SI, R11
@@ -1957,7 +1957,7 @@ single:
 	JNZ          single
 
 done:
-	TESTB     R10, R10
+	TESTB     R9, R9
 	JZ        replace
 	VMOVUPS.Z (DI), K1, Z4
 	VADDPS    Z4, Z0, Z0
@@ -1984,7 +1984,7 @@ replace:
 	ADDQ    R8, DI
 
 next:
-	ADDQ R9, DX
+	ADDQ R10, DX
 	DECQ AX
 	JNZ  panel
 	VZEROUPPER
@@ -2000,17 +2000,17 @@ TEXT ·gemmPanel2AVX512(SB), NOSPLIT, $0-61
 	MOVQ   strip+32(FP), SI
 	MOVQ   c+40(FP), DI
 	MOVQ   ldc+48(FP), R8
-	MOVL   mask+56(FP), R9
-	MOVB   add+60(FP), R10
-	KMOVW  R9, K1
-	SHRL   $0x10, R9
-	KMOVW  R9, K2
+	MOVB   add+60(FP), R9
+	MOVL   mask+56(FP), R10
+	KMOVW  R10, K1
+	SHRL   $0x10, R10
+	KMOVW  R10, K2
 	SHLQ   $0x02, BX
 	SHLQ   $0x02, R8
 	IMUL3Q $0x02, BX, BX
 
 panel:
-	MOVQ       SI, R9
+	MOVQ       SI, R10
 	MOVQ       DI, R11
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
@@ -2027,32 +2027,32 @@ panel:
 	JLT        rest
 
 unrolled:
-	VMOVUPS      (R9), Z4
-	VMOVUPS      64(R9), Z5
+	VMOVUPS      (R10), Z4
+	VMOVUPS      64(R10), Z5
 	VBROADCASTSS (R12), Z6
 	VFMADD231PS  Z4, Z6, Z0
 	VFMADD231PS  Z5, Z6, Z1
 	VBROADCASTSS 4(R12), Z6
 	VFMADD231PS  Z4, Z6, Z2
 	VFMADD231PS  Z5, Z6, Z3
-	VMOVUPS      128(R9), Z4
-	VMOVUPS      192(R9), Z5
+	VMOVUPS      128(R10), Z4
+	VMOVUPS      192(R10), Z5
 	VBROADCASTSS 48(R12), Z6
 	VFMADD231PS  Z4, Z6, Z0
 	VFMADD231PS  Z5, Z6, Z1
 	VBROADCASTSS 52(R12), Z6
 	VFMADD231PS  Z4, Z6, Z2
 	VFMADD231PS  Z5, Z6, Z3
-	VMOVUPS      256(R9), Z4
-	VMOVUPS      320(R9), Z5
+	VMOVUPS      256(R10), Z4
+	VMOVUPS      320(R10), Z5
 	VBROADCASTSS 96(R12), Z6
 	VFMADD231PS  Z4, Z6, Z0
 	VFMADD231PS  Z5, Z6, Z1
 	VBROADCASTSS 100(R12), Z6
 	VFMADD231PS  Z4, Z6, Z2
 	VFMADD231PS  Z5, Z6, Z3
-	VMOVUPS      384(R9), Z4
-	VMOVUPS      448(R9), Z5
+	VMOVUPS      384(R10), Z4
+	VMOVUPS      448(R10), Z5
 	VBROADCASTSS 144(R12), Z6
 	VFMADD231PS  Z4, Z6, Z0
 	VFMADD231PS  Z5, Z6, Z1
@@ -2060,7 +2060,7 @@ unrolled:
 	VFMADD231PS  Z4, Z6, Z2
 	VFMADD231PS  Z5, Z6, Z3
 	ADDQ         $+192, R12
-	ADDQ         $+512, R9
+	ADDQ         $+512, R10
 	SUBQ         $0x04, R11
 	JGE          unrolled
 
@@ -2069,8 +2069,8 @@ rest:
 	JZ   done
 
 single:
-	VMOVUPS      (R9), Z4
-	VMOVUPS      64(R9), Z5
+	VMOVUPS      (R10), Z4
+	VMOVUPS      64(R10), Z5
 	VBROADCASTSS (R12), Z6
 	VFMADD231PS  Z4, Z6, Z0
 	VFMADD231PS  Z5, Z6, Z1
@@ -2078,12 +2078,12 @@ single:
 	VFMADD231PS  Z4, Z6, Z2
 	VFMADD231PS  Z5, Z6, Z3
 	ADDQ         $+48, R12
-	ADDQ         $+128, R9
+	ADDQ         $+128, R10
 	DECQ         R11
 	JNZ          single
 
 done:
-	TESTB     R10, R10
+	TESTB     R9, R9
 	JZ        replace
 	VMOVUPS.Z (DI), K1, Z4
 	VADDPS    Z4, Z0, Z0
@@ -2126,17 +2126,17 @@ TEXT ·gemmRows1AVX512(SB), NOSPLIT, $0-61
 	MOVQ   strip+32(FP), SI
 	MOVQ   c+40(FP), DI
 	MOVQ   ldc+48(FP), R8
-	MOVL   mask+56(FP), R9
-	MOVB   add+60(FP), R10
-	KMOVW  R9, K1
-	SHRL   $0x10, R9
-	KMOVW  R9, K2
+	MOVB   add+60(FP), R9
+	MOVL   mask+56(FP), R10
+	KMOVW  R10, K1
+	SHRL   $0x10, R10
+	KMOVW  R10, K2
 	SHLQ   $0x02, BX
 	SHLQ   $0x02, R8
 	IMUL3Q $0x01, BX, BX
 
 panel:
-	MOVQ       SI, R9
+	MOVQ       SI, R10
 	MOVQ       DI, R11
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
@@ -2148,28 +2148,28 @@ panel:
 	JLT        rest
 
 unrolled:
-	VMOVUPS      (R9), Z2
-	VMOVUPS      64(R9), Z3
+	VMOVUPS      (R10), Z2
+	VMOVUPS      64(R10), Z3
 	VBROADCASTSS (R12), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	VMOVUPS      128(R9), Z2
-	VMOVUPS      192(R9), Z3
+	VMOVUPS      128(R10), Z2
+	VMOVUPS      192(R10), Z3
 	VBROADCASTSS 4(R12), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	VMOVUPS      256(R9), Z2
-	VMOVUPS      320(R9), Z3
+	VMOVUPS      256(R10), Z2
+	VMOVUPS      320(R10), Z3
 	VBROADCASTSS 8(R12), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	VMOVUPS      384(R9), Z2
-	VMOVUPS      448(R9), Z3
+	VMOVUPS      384(R10), Z2
+	VMOVUPS      448(R10), Z3
 	VBROADCASTSS 12(R12), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
 	ADDQ         $+16, R12
-	ADDQ         $+512, R9
+	ADDQ         $+512, R10
 	SUBQ         $0x04, R11
 	JGE          unrolled
 
@@ -2178,18 +2178,18 @@ rest:
 	JZ   done
 
 single:
-	VMOVUPS      (R9), Z2
-	VMOVUPS      64(R9), Z3
+	VMOVUPS      (R10), Z2
+	VMOVUPS      64(R10), Z3
 	VBROADCASTSS (R12), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
 	ADDQ         $+4, R12
-	ADDQ         $+128, R9
+	ADDQ         $+128, R10
 	DECQ         R11
 	JNZ          single
 
 done:
-	TESTB     R10, R10
+	TESTB     R9, R9
 	JZ        replace
 	VMOVUPS.Z (DI), K1, Z2
 	VADDPS    Z2, Z0, Z0
@@ -2222,17 +2222,17 @@ TEXT ·gemmPanel1AVX512(SB), NOSPLIT, $0-61
 	MOVQ   strip+32(FP), SI
 	MOVQ   c+40(FP), DI
 	MOVQ   ldc+48(FP), R8
-	MOVL   mask+56(FP), R9
-	MOVB   add+60(FP), R10
-	KMOVW  R9, K1
-	SHRL   $0x10, R9
-	KMOVW  R9, K2
+	MOVB   add+60(FP), R9
+	MOVL   mask+56(FP), R10
+	KMOVW  R10, K1
+	SHRL   $0x10, R10
+	KMOVW  R10, K2
 	SHLQ   $0x02, BX
 	SHLQ   $0x02, R8
 	IMUL3Q $0x01, BX, BX
 
 panel:
-	MOVQ       SI, R9
+	MOVQ       SI, R10
 	MOVQ       DI, R11
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
@@ -2244,28 +2244,28 @@ panel:
 	JLT        rest
 
 unrolled:
-	VMOVUPS      (R9), Z2
-	VMOVUPS      64(R9), Z3
+	VMOVUPS      (R10), Z2
+	VMOVUPS      64(R10), Z3
 	VBROADCASTSS (R12), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	VMOVUPS      128(R9), Z2
-	VMOVUPS      192(R9), Z3
+	VMOVUPS      128(R10), Z2
+	VMOVUPS      192(R10), Z3
 	VBROADCASTSS 48(R12), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	VMOVUPS      256(R9), Z2
-	VMOVUPS      320(R9), Z3
+	VMOVUPS      256(R10), Z2
+	VMOVUPS      320(R10), Z3
 	VBROADCASTSS 96(R12), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	VMOVUPS      384(R9), Z2
-	VMOVUPS      448(R9), Z3
+	VMOVUPS      384(R10), Z2
+	VMOVUPS      448(R10), Z3
 	VBROADCASTSS 144(R12), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
 	ADDQ         $+192, R12
-	ADDQ         $+512, R9
+	ADDQ         $+512, R10
 	SUBQ         $0x04, R11
 	JGE          unrolled
 
@@ -2274,18 +2274,18 @@ rest:
 	JZ   done
 
 single:
-	VMOVUPS      (R9), Z2
-	VMOVUPS      64(R9), Z3
+	VMOVUPS      (R10), Z2
+	VMOVUPS      64(R10), Z3
 	VBROADCASTSS (R12), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
 	ADDQ         $+48, R12
-	ADDQ         $+128, R9
+	ADDQ         $+128, R10
 	DECQ         R11
 	JNZ          single
 
 done:
-	TESTB     R10, R10
+	TESTB     R9, R9
 	JZ        replace
 	VMOVUPS.Z (DI), K1, Z2
 	VADDPS    Z2, Z0, Z0

@@ -13,25 +13,41 @@ import (
 func gemmAVX512(c *build.Context) {
 	for _, rows := range []int{12, 8, 4, 2, 1} {
 		for _, packed := range []bool{false, true} {
-			microKernelAVX512(c, rows, packed)
+			newVector(c, true).microKernel(rows, 12, packed)
 		}
 	}
 	copyPanelAVX512(c, 32)
 	copyPanelAVX512(c, 12)
 	transposeAVX512(c)
-	peakAVX512(c)
+	newVector(c, true).peak(24)
 }
 
-func microKernelAVX512(c *build.Context, rows int, packed bool) {
-	const vectors, width, unroll = 2, 16, 4
+// gemmAVX2 is the same for 16 registers: 6 rows by two vectors. Strips that are cut go through a buffer, so there are no masks.
+func gemmAVX2(c *build.Context) {
+	for _, rows := range []int{6, 4, 2, 1} {
+		for _, packed := range []bool{false, true} {
+			newVector(c, false).microKernel(rows, 6, packed)
+		}
+	}
+	newVector(c, false).peak(12)
+}
+
+// microKernel writes the products of a number of rows, out of panels of so many where A is packed, with one strip.
+func (c *vector) microKernel(rows, panel int, packed bool) {
+	const vectors, unroll = 2, 4
+	width := c.lanes()
 	name, element := "Rows", "a[i·lda + k]"
 	if packed {
-		name, element = "Panel", "a[k·12 + i]"
+		name, element = "Panel", fmt.Sprintf("a[k·%d + i]", panel)
 	}
-	function(c, fmt.Sprintf("gemm%s%dAVX512", name, rows),
-		"func(panels, kc int, a *float32, lda int, strip, c *float32, ldc int, mask uint32, add bool)",
-		fmt.Sprintf("gemm%s%dAVX512 computes c[i·ldc + j] (+)= Σ_k %s·strip[k·32 + j] for i < %d, k < kc and the columns j whose bit is set in mask,", name, rows, element, rows),
-		fmt.Sprintf("for each of panels blocks of %d rows: the next one begins at a[%d·lda] and c[%d·ldc].", rows, rows, rows))
+	name = fmt.Sprintf("gemm%s%d", name, rows)
+	signature, which := "func(panels, kc int, a *float32, lda int, strip, c *float32, ldc int, add bool)", "the columns of the strip"
+	if c.wide {
+		signature, which = "func(panels, kc int, a *float32, lda int, strip, c *float32, ldc int, mask uint32, add bool)", "the columns j whose bit is set in mask"
+	}
+	c.begin(name, signature,
+		fmt.Sprintf("computes c[i·ldc + j] (+)= Σ_k %s·strip[k·%d + j] for i < %d, k < kc and %s,\n", element, vectors*width, rows, which)+
+			fmt.Sprintf("for each of panels blocks of %d rows: the next one begins at a[%d·lda] and c[%d·ldc].", rows, rows, rows))
 
 	panels := c.Load(c.Param("panels"), c.GP64()).(reg.GPVirtual)
 	kc := c.Load(c.Param("kc"), c.GP64()).(reg.GPVirtual)
@@ -40,12 +56,14 @@ func microKernelAVX512(c *build.Context, rows int, packed bool) {
 	strip := c.Load(c.Param("strip"), c.GP64()).(reg.GPVirtual)
 	cc := c.Load(c.Param("c"), c.GP64()).(reg.GPVirtual)
 	ldc := c.Load(c.Param("ldc"), c.GP64()).(reg.GPVirtual)
-	mask := c.Load(c.Param("mask"), c.GP32()).(reg.GPVirtual)
 	add := c.Load(c.Param("add"), c.GP8()).(reg.GPVirtual)
 	masks := []reg.OpmaskVirtual{c.K(), c.K()}
-	c.KMOVW(mask, masks[0])
-	c.SHRL(operand.U8(16), mask)
-	c.KMOVW(mask, masks[1])
+	if c.wide {
+		mask := c.Load(c.Param("mask"), c.GP32()).(reg.GPVirtual)
+		c.KMOVW(mask, masks[0])
+		c.SHRL(operand.U8(16), mask)
+		c.KMOVW(mask, masks[1])
+	}
 	c.SHLQ(operand.U8(2), lda)
 	c.SHLQ(operand.U8(2), ldc)
 	// A panel of rows, or of packed elements, ends where the next begins.
@@ -55,21 +73,19 @@ func microKernelAVX512(c *build.Context, rows int, packed bool) {
 	var sums [12][vectors]reg.VecVirtual
 	for i := range rows {
 		for v := range vectors {
-			sums[i][v] = c.ZMM()
+			sums[i][v] = c.reg()
 		}
 	}
-	label := func(s string) string { return s }
-
-	c.Label(label("panel"))
+	c.Label("panel")
 	b, k, row := c.GP64(), c.GP64(), c.GP64()
 	c.MOVQ(strip, b)
 	c.MOVQ(cc, row)
 	for i := range rows {
 		for v := range vectors {
-			c.VPXORD(sums[i][v], sums[i][v], sums[i][v])
+			c.clear(sums[i][v])
 		}
-		for v := range vectors {
-			c.PREFETCHT0(operand.Mem{Base: row, Disp: 64 * v})
+		for d := 0; d < vectors*c.bytes(); d += 64 {
+			c.PREFETCHT0(operand.Mem{Base: row, Disp: d})
 		}
 		if i+1 < rows {
 			c.ADDQ(ldc, row)
@@ -95,7 +111,7 @@ func microKernelAVX512(c *build.Context, rows int, packed bool) {
 	}
 	element1 := func(i, k int) operand.Mem {
 		if packed {
-			return operand.Mem{Base: base[0], Disp: 4 * (12*k + i)}
+			return operand.Mem{Base: base[0], Disp: 4 * (panel*k + i)}
 		}
 		m := operand.Mem{Base: base[i/3], Disp: 4 * k}
 		if i%3 > 0 {
@@ -105,11 +121,11 @@ func microKernelAVX512(c *build.Context, rows int, packed bool) {
 	}
 	products := func(count int) {
 		for k := range count {
-			b0, b1 := c.ZMM(), c.ZMM()
-			c.VMOVUPS(operand.Mem{Base: b, Disp: 128 * k}, b0)
-			c.VMOVUPS(operand.Mem{Base: b, Disp: 128*k + 64}, b1)
+			b0, b1 := c.reg(), c.reg()
+			c.VMOVUPS(operand.Mem{Base: b, Disp: vectors * c.bytes() * k}, b0)
+			c.VMOVUPS(operand.Mem{Base: b, Disp: vectors*c.bytes()*k + c.bytes()}, b1)
 			for i := range rows {
-				x := c.ZMM()
+				x := c.reg()
 				c.VBROADCASTSS(element1(i, k), x)
 				c.VFMADD231PS(b0, x, sums[i][0])
 				c.VFMADD231PS(b1, x, sums[i][1])
@@ -117,53 +133,60 @@ func microKernelAVX512(c *build.Context, rows int, packed bool) {
 		}
 		for _, p := range base {
 			if packed {
-				c.ADDQ(operand.I32(4*12*count), p)
+				c.ADDQ(operand.I32(4*panel*count), p)
 			} else {
 				c.ADDQ(operand.I32(4*count), p)
 			}
 		}
-		c.ADDQ(operand.I32(128*count), b)
+		c.ADDQ(operand.I32(vectors*c.bytes()*count), b)
 	}
 	c.MOVQ(kc, k)
 	c.SUBQ(operand.U8(unroll), k)
-	c.JLT(operand.LabelRef(label("rest")))
-	c.Label(label("unrolled"))
+	c.JLT(operand.LabelRef("rest"))
+	c.Label("unrolled")
 	products(unroll)
 	c.SUBQ(operand.U8(unroll), k)
-	c.JGE(operand.LabelRef(label("unrolled")))
-	c.Label(label("rest"))
+	c.JGE(operand.LabelRef("unrolled"))
+	c.Label("rest")
 	c.ADDQ(operand.U8(unroll), k)
-	c.JZ(operand.LabelRef(label("done")))
-	c.Label(label("single"))
+	c.JZ(operand.LabelRef("done"))
+	c.Label("single")
 	products(1)
 	c.DECQ(k)
-	c.JNZ(operand.LabelRef(label("single")))
-	c.Label(label("done"))
+	c.JNZ(operand.LabelRef("single"))
+	c.Label("done")
 
 	store := func(adding bool) {
 		for i := range rows {
 			for v := range vectors {
-				at := operand.Mem{Base: cc, Disp: 64 * v}
-				if adding {
+				at := operand.Mem{Base: cc, Disp: c.bytes() * v}
+				switch {
+				case c.wide && adding:
 					old := c.ZMM()
 					c.VMOVUPS_Z(at, masks[v], old)
 					c.VADDPS(old, sums[i][v], sums[i][v])
+				case adding:
+					c.VADDPS(at, sums[i][v], sums[i][v])
 				}
-				c.VMOVUPS(sums[i][v], masks[v], at)
+				if c.wide {
+					c.VMOVUPS(sums[i][v], masks[v], at)
+				} else {
+					c.VMOVUPS(sums[i][v], at)
+				}
 			}
 			c.ADDQ(ldc, cc)
 		}
 	}
 	c.TESTB(add, add)
-	c.JZ(operand.LabelRef(label("replace")))
+	c.JZ(operand.LabelRef("replace"))
 	store(true)
-	c.JMP(operand.LabelRef(label("next")))
-	c.Label(label("replace"))
+	c.JMP(operand.LabelRef("next"))
+	c.Label("replace")
 	store(false)
-	c.Label(label("next"))
+	c.Label("next")
 	c.ADDQ(step, a)
 	c.DECQ(panels)
-	c.JNZ(operand.LabelRef(label("panel")))
+	c.JNZ(operand.LabelRef("panel"))
 	c.VZEROUPPER()
 	c.RET()
 }
@@ -267,25 +290,19 @@ func transposeAVX512(c *build.Context) {
 	c.RET()
 }
 
-// peakAVX512 is what the share of peak is measured against.
-func peakAVX512(c *build.Context) {
-	function(c, "peakAVX512", "func(rounds int)", "peakAVX512 does rounds·24 multiply-adds of 16 lanes on registers alone, none waiting for another.")
+// peak is what the share of peak is measured against.
+func (c *vector) peak(registers int) {
+	c.begin("peak", "func(rounds int)", fmt.Sprintf("does rounds·%d multiply-adds of %d lanes on registers alone, none waiting for another.", registers, c.lanes()))
 	rounds := c.Load(c.Param("rounds"), c.GP64())
-	x := c.ZMM()
-	c.VPXORD(x, x, x)
-	var sums [24]reg.VecVirtual
-	for i := range sums {
-		sums[i] = c.ZMM()
-		c.VPXORD(sums[i], sums[i], sums[i])
-	}
+	x := c.zero()
+	sums := c.sums(registers)
 	c.Label("round")
-	for i := range sums {
-		c.VFMADD231PS(x, x, sums[i])
+	for _, s := range sums {
+		c.VFMADD231PS(x, x, s)
 	}
 	c.DECQ(rounds)
 	c.JNZ(operand.LabelRef("round"))
-	c.VZEROUPPER()
-	c.RET()
+	c.end()
 }
 
 // pauseInstruction lets a waiting loop rest.

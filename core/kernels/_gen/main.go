@@ -19,6 +19,7 @@ var files = []struct {
 	write func(c *build.Context)
 }{
 	{"gemm_avx512", gemmAVX512},
+	{"gemm_avx2", gemmAVX2},
 	{"elementwise_avx512", elementwise(true)},
 	{"elementwise_avx2", elementwise(false)},
 	{"rows_avx512", rows(true)},
