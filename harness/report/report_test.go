@@ -1,0 +1,179 @@
+package report_test
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"flag"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"harness.invalid/core/recipe"
+	"harness.invalid/harness/report"
+	"harness.invalid/results"
+)
+
+var update = flag.Bool("update", false, "write what is printed to testdata")
+
+// arm is what the runs of an arm are made of.
+type arm struct {
+	backend, precision, optimizer string
+	f1, loss                      float64 // at the end, before noise
+	speed                         float64 // sequences/s
+	skipped                       int
+	notes                         []string
+}
+
+// compare makes up runs of quick and compares them.
+func compare(t *testing.T, seeds int, noise float64, arms ...arm) *results.Comparison {
+	t.Helper()
+	r, err := recipe.Load("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var runs []*results.Run
+	for _, a := range arms {
+		for seed := range seeds {
+			// What the seed does to all arms, and what it does to this one.
+			common, own := rand.New(rand.NewPCG(uint64(seed), 0)), rand.New(rand.NewPCG(uint64(seed), uint64(len(runs))))
+			off := func(scale float64) float64 { return scale * (common.NormFloat64() + noise*own.NormFloat64()) }
+			res := &results.Result{Status: results.Complete, BatchDigest: "b", Notes: a.notes}
+			for i, p := range r.Phases {
+				n := int64(p.TotalSteps(0)) * int64(p.GlobalBatch)
+				training := float64(n) / a.speed
+				out := results.PhaseResult{Name: p.Name, Steps: p.TotalSteps(0), Sequences: n, MeasuredSeconds: map[string]float64{"training": training, "total": training + 1.5}}
+				if p.Name == "squad" {
+					f1 := a.f1 + off(1)
+					out.Metrics = results.Metrics{"exact_match": f1 - 4, "f1": f1}
+					out.Target = &results.Reached{Metric: "f1", Value: 80}
+					if f1 > 80 {
+						out.Target.Step, out.Target.MeasuredSeconds = 300, training*0.6
+					}
+				} else {
+					out.Skipped = a.skipped
+					mlm := a.loss - 0.3*float64(i) + off(0.02)
+					out.Metrics = results.Metrics{"loss": mlm + 0.41, "masked_lm_loss": mlm, "masked_lm_accuracy": 70 - 10*mlm, "next_sentence_loss": 0.41, "next_sentence_accuracy": 81.25}
+				}
+				res.AddPhase(out)
+			}
+			runs = append(runs, &results.Run{
+				Identity: results.Identity{Recipe: r.Name, Fingerprint: "0123456789abcdef", DataDigest: "fedcba9876543210", Backend: a.backend, Precision: a.precision, Optimizer: a.optimizer, Seed: uint64(seed + 1)},
+				Recipe:   r, Result: res,
+			})
+		}
+	}
+	c, err := results.Compare(runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+var (
+	gpu  = arm{backend: "gpu-ref", precision: "fp32", optimizer: "adamw", f1: 88, loss: 1.8, speed: 610}
+	ipu  = arm{backend: "ipu", precision: "fp16.16", optimizer: "adamw", f1: 87.6, loss: 1.82, speed: 430, skipped: 2}
+	fp16 = arm{backend: "gpu-ref:fp16", precision: "fp16", optimizer: "adamw", f1: 88, loss: 1.8, speed: 520, skipped: 3}
+	lamb = arm{backend: "ipu", precision: "fp16.16", optimizer: "lamb", f1: 78, loss: 2.4, speed: 400}
+	lost = arm{backend: "ipu:fp16.16", precision: "fp16.16", optimizer: "adamw", f1: 7, loss: math.NaN(), speed: 430, skipped: 41,
+		notes: []string{"phase phase1: 300 of 500 steps were skipped because a gradient was not finite; a smaller loss scale may help"}}
+)
+
+// TestGolden: go test ./harness/report -update writes the files; read the diff.
+func TestGolden(t *testing.T) {
+	one := compare(t, 1, 0.1, gpu, ipu)
+	many := compare(t, 5, 0.3, gpu, ipu, lamb)
+	for _, c := range []struct {
+		file string
+		c    *results.Comparison
+		o    report.Options
+	}{
+		{"one-seed.txt", one, report.Options{}},
+		{"one-arm.txt", compare(t, 1, 0, gpu), report.Options{Format: report.Table}},
+		{"five-seeds.txt", many, report.Options{Width: 100}},
+		{"five-seeds.md", many, report.Options{Format: report.Markdown}},
+		{"five-seeds.csv", many, report.Options{Format: report.CSV}},
+		{"diverged.txt", compare(t, 3, 0.3, gpu, lost), report.Options{Width: 120}},
+		{"formats.txt", compare(t, 1, 0.3, gpu, fp16, ipu, lamb), report.Options{Width: 160}},
+	} {
+		var out bytes.Buffer
+		if err := report.Write(&out, c.c, c.o); err != nil {
+			t.Errorf("%s: %v", c.file, err)
+			continue
+		}
+		path := filepath.Join("testdata", c.file)
+		if *update {
+			if err := os.WriteFile(path, out.Bytes(), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), out.String()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.file, diff)
+		}
+	}
+}
+
+// TestWidth: two arms fit into 100 columns, with a spread and the longest names of built-in backends, and no line is wider than it may be.
+func TestWidth(t *testing.T) {
+	for _, width := range []int{100, 120, 200} {
+		for _, c := range []*results.Comparison{compare(t, 1, 0.3, fp16, lost), compare(t, 5, 0.3, fp16, lost), compare(t, 3, 0.3, gpu, fp16, ipu, lamb)} {
+			var out bytes.Buffer
+			if err := report.Write(&out, c, report.Options{Width: width}); err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(out.String()) {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width {
+					t.Errorf("a line has %d columns, want at most %d:\n%s", n, width, line)
+				}
+			}
+		}
+	}
+}
+
+// TestMachineFormats: CSV has one length of line, JSON is the comparison.
+func TestMachineFormats(t *testing.T) {
+	c := compare(t, 3, 0.3, gpu, lost)
+	var text bytes.Buffer
+	if err := report.Write(&text, c, report.Options{Format: report.CSV}); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := csv.NewReader(&text).ReadAll() // refuses lines of another length
+	if err != nil || len(lines) < 20 {
+		t.Errorf("%d lines, %v", len(lines), err)
+	}
+	text.Reset()
+	if err := report.Write(&text, c, report.Options{Format: report.JSON}); err != nil {
+		t.Fatal(err)
+	}
+	var again results.Comparison
+	if err := json.Unmarshal(text.Bytes(), &again); err != nil || again.Recipe != "quick" || len(again.Runs) != 6 || !math.IsNaN(again.Runs[3].Metrics["masked_lm_loss"]) {
+		t.Errorf("read back: %+v, %v", again, err)
+	}
+}
+
+func TestParseFormat(t *testing.T) {
+	for _, name := range []string{"table", "markdown", "csv", "json"} {
+		if f, err := report.ParseFormat(name); err != nil || string(f) != name {
+			t.Errorf("%s: %q, %v", name, f, err)
+		}
+	}
+	if _, err := report.ParseFormat("markdwon"); err == nil || !strings.Contains(err.Error(), "did you mean markdown?") {
+		t.Errorf("error is %v, want one with the nearest format", err)
+	}
+	if err := report.Write(&bytes.Buffer{}, compare(t, 1, 0, gpu), report.Options{Format: "html"}); err == nil {
+		t.Error("a format that is not known is printed")
+	}
+	if err := report.Write(&bytes.Buffer{}, &results.Comparison{}, report.Options{}); err == nil {
+		t.Error("a comparison without runs is printed")
+	}
+}

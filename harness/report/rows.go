@@ -1,0 +1,301 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"harness.invalid/results"
+)
+
+// row is a quantity of all arms.
+type row struct {
+	phase    string // "": of the run as a whole
+	quantity string // name in CSV
+	label    string // in tables
+	cells    []cell // by arm
+}
+
+// cell is the quantity of one arm.
+type cell struct {
+	text   string          // in tables; "": the arm has no such quantity
+	sample *results.Sample // nil: the quantity is no number
+	// Against the first arm:
+	difference string              // in tables
+	change     *float64            // of the means; nil: not known
+	paired     *results.Difference // statistics, where there are any
+}
+
+// metricName is how tables call a metric.
+type metricName struct {
+	name, unit string
+	digits     int // decimals
+}
+
+var metricNames = map[string]metricName{
+	"loss":                   {"loss", "nats", 4},
+	"masked_lm_loss":         {"masked LM loss", "nats", 4},
+	"masked_lm_accuracy":     {"masked LM accuracy", "%", 2},
+	"next_sentence_loss":     {"next sentence loss", "nats", 4},
+	"next_sentence_accuracy": {"next sentence accuracy", "%", 2},
+	"exact_match":            {"exact match", "%", 2},
+	"f1":                     {"F1", "%", 2},
+	"accuracy":               {"accuracy", "%", 2},
+}
+
+func nameOf(metric string) metricName {
+	if n, ok := metricNames[metric]; ok {
+		return n
+	}
+	return metricName{metric, "", 4}
+}
+
+// table collects the rows of a comparison.
+type table struct {
+	*results.Comparison
+	runs [][]results.RunSummary // complete ones, by arm
+	rows []row
+}
+
+func newTable(c *results.Comparison) *table {
+	t := &table{Comparison: c}
+	for _, a := range c.Arms {
+		t.runs = append(t.runs, c.RunsOf(a.Arm))
+	}
+	t.words("format", func(i int) string { return t.Arms[i].Precision })
+	t.words("optimizer", func(i int) string { return t.Arms[i].Optimizer })
+	t.words("runs", func(i int) string {
+		all := 0
+		for _, r := range c.Runs {
+			if r.Arm == c.Arms[i].Arm {
+				all++
+			}
+		}
+		if done := len(t.runs[i]); done < all {
+			return fmt.Sprintf("%d of %d complete", done, all)
+		}
+		return strconv.Itoa(all)
+	})
+	for _, p := range c.Phases {
+		for _, metric := range p.Metrics {
+			t.metric(p.Name, metric)
+		}
+		t.speed(p.Name)
+		t.target(p.Name)
+	}
+	t.count("", "steps", "steps", func(r results.RunSummary) (float64, bool) { return float64(r.Steps), true })
+	t.count("", "skipped_steps", "skipped steps", func(r results.RunSummary) (float64, bool) { return float64(r.Skipped), true })
+	t.times("", "measured_seconds", "measured seconds", func(r results.RunSummary) (float64, bool) {
+		s, ok := r.MeasuredSeconds[results.TotalSeconds]
+		return s, ok
+	})
+	return t
+}
+
+// add takes a row unless no arm has anything in it.
+func (t *table) add(r row) {
+	if slices.ContainsFunc(r.cells, func(c cell) bool { return c.text != "" }) {
+		t.rows = append(t.rows, r)
+	}
+}
+
+// words adds a row of text.
+func (t *table) words(quantity string, text func(arm int) string) {
+	r := row{quantity: quantity, label: quantity, cells: make([]cell, len(t.Arms))}
+	for i := range r.cells {
+		r.cells[i].text = text(i)
+	}
+	t.add(r)
+}
+
+// metric adds a row with a metric of a phase and what the comparison says of it.
+func (t *table) metric(phase, metric string) {
+	n := nameOf(metric)
+	r := row{phase: phase, quantity: metric, label: n.name, cells: make([]cell, len(t.Arms))}
+	if n.unit != "" {
+		r.label += ", " + n.unit
+	}
+	for i, a := range t.Arms {
+		c := &r.cells[i]
+		if s, ok := a.Metrics[phase+"."+metric]; ok {
+			c.sample, c.text = &s, show(s, n.digits)
+		}
+		if i == 0 {
+			continue
+		}
+		d, ok := t.Comparisons[i-1].Metric(phase, metric)
+		if !ok || d.Arm.N == 0 || math.IsNaN(float64(d.Difference)) && d.Verdict == "" {
+			continue
+		}
+		change := float64(d.Difference)
+		c.paired, c.change, c.difference = &d, &change, signed(change, n.digits)
+	}
+	t.add(r)
+}
+
+// measure takes a quantity from the complete runs of each arm.
+func (t *table) measure(of func(results.RunSummary) (float64, bool)) []cell {
+	cells := make([]cell, len(t.Arms))
+	for i, runs := range t.runs {
+		var values []float64
+		for _, r := range runs {
+			if v, ok := of(r); ok {
+				values = append(values, v)
+			}
+		}
+		if len(values) == 0 {
+			continue
+		}
+		s := results.NewSample(values)
+		cells[i].sample = &s
+		if first := cells[0].sample; i > 0 && first != nil {
+			change := float64(s.Mean - first.Mean)
+			cells[i].change = &change
+		}
+	}
+	return cells
+}
+
+// count adds a row of whole numbers.
+func (t *table) count(phase, quantity, label string, of func(results.RunSummary) (float64, bool)) {
+	r := row{phase, quantity, label, t.measure(of)}
+	for i := range r.cells {
+		c := &r.cells[i]
+		if c.sample == nil {
+			continue
+		}
+		digits := 0
+		if c.sample.Mean != results.Number(math.Trunc(float64(c.sample.Mean))) {
+			digits = 1
+		}
+		c.text = show(*c.sample, digits)
+		if c.sample.SD != nil && *c.sample.SD == 0 {
+			c.text = decimal(float64(c.sample.Mean), digits) // the same in all runs, as counts often are
+		}
+		if c.change != nil {
+			c.difference = signed(*c.change, digits)
+		}
+	}
+	t.add(r)
+}
+
+// times adds a row of times or rates, whose difference is told as a ratio.
+func (t *table) times(phase, quantity, label string, of func(results.RunSummary) (float64, bool)) {
+	r := row{phase, quantity, label, t.measure(of)}
+	for i := range r.cells {
+		c := &r.cells[i]
+		if c.sample == nil {
+			continue
+		}
+		digits := 1
+		if c.sample.Mean >= 1000 {
+			digits = 0
+		}
+		c.text = show(*c.sample, digits)
+		if first := r.cells[0].sample; i > 0 && first != nil && first.Mean > 0 {
+			c.difference = fmt.Sprintf("x %.2f", float64(c.sample.Mean/first.Mean))
+		}
+	}
+	t.add(r)
+}
+
+// speed adds what a phase took.
+func (t *table) speed(phase string) {
+	of := func(f func(p results.PhaseResult) float64) func(results.RunSummary) (float64, bool) {
+		return func(r results.RunSummary) (float64, bool) {
+			p, ok := r.Phase(phase)
+			return f(p), ok
+		}
+	}
+	t.count(phase, "skipped_steps", "skipped steps", of(func(p results.PhaseResult) float64 { return float64(p.Skipped) }))
+	t.times(phase, "measured_sequences_per_second", "measured sequences/s", of(results.PhaseResult.SequencesPerSecond))
+	t.times(phase, "measured_seconds", "measured seconds", of(func(p results.PhaseResult) float64 { return p.MeasuredSeconds[results.TotalSeconds] }))
+}
+
+// target adds steps and time to the target of a phase, if it has one. Both count training alone.
+func (t *table) target(phase string) {
+	var target *results.Reached
+	for _, runs := range t.runs {
+		for _, r := range runs {
+			if p, ok := r.Phase(phase); ok && p.Target != nil {
+				target = p.Target
+			}
+		}
+	}
+	if target == nil {
+		return
+	}
+	reached := func(value func(results.Reached) float64) func(results.RunSummary) (float64, bool) {
+		return func(r results.RunSummary) (float64, bool) {
+			p, ok := r.Phase(phase)
+			if !ok || p.Target == nil || p.Target.Step == 0 {
+				return 0, false
+			}
+			return value(*p.Target), true
+		}
+	}
+	to := fmt.Sprintf("to %s %s", nameOf(target.Metric).name, strconv.FormatFloat(target.Value, 'g', -1, 64))
+	from := len(t.rows)
+	t.count(phase, "steps_to_target", "steps "+to, reached(func(r results.Reached) float64 { return float64(r.Step) }))
+	t.times(phase, "measured_seconds_to_target", "measured seconds "+to, reached(func(r results.Reached) float64 { return r.MeasuredSeconds }))
+	if from == len(t.rows) {
+		// No run got there, which is a result as well.
+		t.rows = append(t.rows, row{phase, "steps_to_target", "steps " + to, make([]cell, len(t.Arms))})
+	}
+	for i := range t.rows[from:] {
+		for arm, c := range t.rows[from+i].cells {
+			n, all := 0, len(t.runs[arm])
+			if c.sample != nil {
+				n = c.sample.N
+			}
+			switch {
+			case all > 0 && n == 0:
+				c.text = "not reached"
+			case n < all:
+				c.text += fmt.Sprintf(" (%d of %d)", n, all)
+			}
+			if first := t.rows[from+i].cells[0].sample; n < all || first == nil || first.N < len(t.runs[0]) {
+				c.difference, c.change = "", nil // means over other seeds have no difference
+			}
+			t.rows[from+i].cells[arm] = c
+		}
+	}
+}
+
+// show is mean ± standard deviation.
+func show(s results.Sample, digits int) string {
+	text := decimal(float64(s.Mean), digits)
+	if s.SD != nil && !math.IsNaN(float64(*s.SD)) {
+		text += " ± " + decimal(float64(*s.SD), digits)
+	}
+	return text
+}
+
+func decimal(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }
+
+// signed shows a difference with its sign; one that rounds to 0 has none.
+func signed(v float64, digits int) string {
+	text := decimal(v, digits)
+	if zero := decimal(0, digits); text == "-"+zero || text == zero {
+		return zero
+	}
+	if v > 0 {
+		return "+" + text
+	}
+	return text
+}
+
+// verdict is a verdict in a table.
+func verdict(d *results.Difference) string {
+	switch {
+	case d == nil:
+		return ""
+	case d.Verdict == results.Different:
+		return string(d.Verdict) + ", " + d.Direction
+	}
+	return string(d.Verdict)
+}
+
+// fullName is a metric with its phase, in words.
+func fullName(phase, metric string) string { return phase + " " + nameOf(metric).name }
