@@ -24,8 +24,8 @@ const (
 	Inconclusive Decision = "INCONCLUSIVE"
 )
 
-// verdictOf decides. The four cases are those of Lakens, Scheel, Isager 2018, Adv. Methods Pract. Psychol. Sci. 1:259, figure 1, with
-// "equivalent" taking the one where both tests reject.
+// verdictOf decides. The combinations of the two tests are the four of Lakens 2017, Soc. Psychol. Personal. Sci. 8:355, figure 1; where both
+// reject, the arms are Equivalent.
 func verdictOf(inf Inference, margin float64) Decision {
 	switch e := inf.EquivalenceInterval; {
 	case -margin < float64(e.Low) && float64(e.High) < margin:
