@@ -173,11 +173,14 @@ func plan(g *Gemm, level *gemmLevel, workers int) gemmPlan {
 
 // runs returns the length of the runs along K: equal ones of at most runLength, a multiple of chunk where partial sums are rounded.
 func runs(k, chunk int) int {
+	if k == 0 {
+		return runLength
+	}
 	if chunk > 0 {
 		return max(chunk, runLength/chunk*chunk)
 	}
-	n := max(1, (k+runLength-1)/runLength)
-	return max(16, ((k+n-1)/n+15)&^15)
+	n := (k + runLength - 1) / runLength
+	return ((k+n-1)/n + 15) &^ 15
 }
 
 // gemmBuffers are the packing buffers of one task.
@@ -197,6 +200,10 @@ func (p *gemmPlan) task(g *Gemm, i0, i1, j0, j1 int) {
 	if i0 == i1 || j0 == j1 {
 		return
 	}
+	if g.K == 0 {
+		g.empty(i0, i1, j0, j1)
+		return
+	}
 	buf := gemmPool.Get().(*gemmBuffers)
 	defer gemmPool.Put(buf)
 	nr, mr := p.level.nr, p.level.mr
@@ -214,12 +221,12 @@ func (p *gemmPlan) task(g *Gemm, i0, i1, j0, j1 int) {
 	}
 	for j := j0; j < j1; j += cols {
 		n := min(cols, j1-j)
-		for k0 := 0; k0 == 0 || k0 < g.K; k0 += depth {
+		for k0 := 0; k0 < g.K; k0 += depth {
 			k1 := min(g.K, k0+depth)
 			p.packB(g, buf.b, k0, k1, j, n)
 			for i := i0; i < i1; i += rows {
 				m := min(rows, i1-i)
-				for k := k0; k == k0 || k < k1; k += p.kc {
+				for k := k0; k < k1; k += p.kc {
 					p.block(g, buf, i, m, j, n, k, min(p.kc, k1-k), buf.b[(k-k0)*((n+nr-1)/nr*nr):])
 				}
 				if g.Epilogue != nil && k1 == g.K {
@@ -228,6 +235,19 @@ func (p *gemmPlan) task(g *Gemm, i0, i1, j0, j1 int) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// empty computes C[i0:i1, j0:j1] of a product without terms.
+func (g *Gemm) empty(i0, i1, j0, j1 int) {
+	for i := i0; i < i1; i++ {
+		c := g.C[i*g.LDC+j0:][:j1-j0]
+		if !g.Accumulate {
+			clear(c)
+		}
+		if g.Epilogue != nil {
+			g.Epilogue(i, j0, c)
 		}
 	}
 }
@@ -259,7 +279,7 @@ func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, strip
 	case g.TransA:
 		a, lda, kernel = buf.a, kc, p.level.panels
 		mr := p.level.mr
-		for r := 0; r < m && kc > 0; r += mr {
+		for r := 0; r < m; r += mr {
 			panel := a[r*kc : (r+mr)*kc]
 			p.level.copyPanel(panel, mr, g.A[k*g.LDA+i+r:], g.LDA, kc, min(mr, m-r))
 			if g.RoundA != numerics.FP32 {
@@ -272,7 +292,7 @@ func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, strip
 			row := a[r*kc : (r+1)*kc]
 			Round(row, g.A[(i+r)*g.LDA+k:][:kc], numerics.Rounding{Format: g.RoundA}, 0)
 		}
-	case kc > 0:
+	default:
 		a = g.A[i*g.LDA+k:]
 	}
 	add := g.Accumulate || k > 0
@@ -295,7 +315,7 @@ func (p *gemmPlan) chunks(g *Gemm, a []float32, lda int, kernel func(m, kc int, 
 		s1 := min(n, s0+segment)
 		for r := 0; r < m; r += mr {
 			rows := min(mr, m-r)
-			for q := 0; q == 0 || q < kc; q += g.Partials.Chunk {
+			for q := 0; q < kc; q += g.Partials.Chunk {
 				qc := min(g.Partials.Chunk, kc-q)
 				from := r*lda + q
 				if g.TransA {
@@ -303,7 +323,7 @@ func (p *gemmPlan) chunks(g *Gemm, a []float32, lda int, kernel func(m, kc int, 
 				}
 				for s := s0; s < s1; s += nr {
 					strip := strips[s*kc+q*nr:]
-					kernel(rows, qc, a[min(from, len(a)):], lda, strip[:qc*nr], g.C[(i+r)*g.LDC+j+s:], g.LDC, min(nr, n-s), g.Accumulate || k+q > 0)
+					kernel(rows, qc, a[from:], lda, strip[:qc*nr], g.C[(i+r)*g.LDC+j+s:], g.LDC, min(nr, n-s), g.Accumulate || k+q > 0)
 				}
 				count := (k + q) / g.Partials.Chunk
 				for t := i + r; t < i+r+rows; t++ {

@@ -59,7 +59,6 @@ func gemmPanelsAVX512(m, kc int, a []float32, lda int, strip, c []float32, ldc, 
 
 func copyPanelAVX512(dst []float32, width int, src []float32, ld, kc, cols int) {
 	switch {
-	case kc == 0:
 	case width == 32:
 		copyPanel32AVX512(&dst[0], &src[0], ld, kc, columnMask(cols))
 	case width == 12:
@@ -80,7 +79,7 @@ func transposePanelAVX512(dst []float32, width int, src []float32, ld, kc, cols 
 			}
 		}
 	}
-	if j < width && kc > 0 {
+	if j < width {
 		transposeRest(dst[j:], width, src[min(j*ld, len(src)):], ld, kc, cols-j, width-j)
 	}
 }
@@ -140,7 +139,7 @@ func throughTile(kernel func(m, kc int, a []float32, lda int, strip, c []float32
 	var tile [6 * 16]float32
 	for i := 0; i < m; i += 6 {
 		rows := min(6, m-i)
-		kernel(rows, kc, a[min(i*lda, len(a)):], lda, strip, tile[:], 16, 16, false)
+		kernel(rows, kc, a[i*lda:], lda, strip, tile[:], 16, 16, false)
 		for r := range rows {
 			row := c[(i+r)*ldc:][:cols]
 			for j, v := range tile[r*16:][:cols] {

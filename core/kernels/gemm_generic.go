@@ -5,11 +5,8 @@ import "sync/atomic"
 // gemmRowsGeneric is the twin of the micro-kernels on rows of A in place: two rows by four columns at a time, the eight sums in registers.
 func gemmRowsGeneric(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool) {
 	for i := 0; i < m; i += 2 {
-		var sum [2][4]float32
 		j := min(i+1, m-1) // an odd last row is computed twice
-		if kc > 0 {
-			sum = tile(a[i*lda:][:kc], a[j*lda:][:kc], 1, strip)
-		}
+		sum := tile(a[i*lda:][:kc], a[j*lda:][:kc], 1, strip)
 		store(&sum[0], c[i*ldc:][:cols], add)
 		if j > i {
 			store(&sum[1], c[j*ldc:][:cols], add)
@@ -20,11 +17,8 @@ func gemmRowsGeneric(m, kc int, a []float32, lda int, strip, c []float32, ldc, c
 // gemmPanelsGeneric is the twin of the micro-kernels on packed panels of A.
 func gemmPanelsGeneric(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool) {
 	for i := 0; i < m; i += 2 {
-		var sum [2][4]float32
-		if kc > 0 {
-			panel := a[i*lda:][:2*kc]
-			sum = tile(panel, panel[1:], 2, strip)
-		}
+		panel := a[i*lda:][:2*kc]
+		sum := tile(panel, panel[1:], 2, strip)
 		store(&sum[0], c[i*ldc:][:cols], add)
 		if i+1 < m {
 			store(&sum[1], c[(i+1)*ldc:][:cols], add)

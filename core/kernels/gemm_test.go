@@ -11,28 +11,36 @@ import (
 	"harness.invalid/core/numerics"
 )
 
-// product computes g in float64 and the sum of the sizes of the terms, by which the error is bounded. C is the matrix before the product.
-func product(g *Gemm, c []float32, i, j int) (sum, size float64) {
-	if g.Accumulate {
-		sum = float64(c[i*g.LDC+j])
-		size = math.Abs(sum)
-	}
-	for k := range g.K {
-		a, b := g.A[min(i*g.LDA+k, len(g.A)-1)], g.B[min(k*g.LDB+j, len(g.B)-1)]
-		if g.TransA {
-			a = g.A[k*g.LDA+i]
+// product returns op(A)·op(B)[:, k0:k1] in float64 and the sums of the sizes of the terms, by which errors are bounded.
+func product(g *Gemm, k0, k1 int) (sum, size []float64) {
+	sum, size = make([]float64, g.M*g.N), make([]float64, g.M*g.N)
+	b := make([]float64, g.N)
+	for k := k0; k < k1; k++ {
+		for j := range b {
+			at := k*g.LDB + j
+			if g.TransB {
+				at = j*g.LDB + k
+			}
+			b[j] = float64(g.RoundB.Round(g.B[at]))
 		}
-		if g.TransB {
-			b = g.B[j*g.LDB+k]
+		for i := range g.M {
+			at := i*g.LDA + k
+			if g.TransA {
+				at = k*g.LDA + i
+			}
+			a := float64(g.RoundA.Round(g.A[at]))
+			s, z := sum[i*g.N:][:g.N], size[i*g.N:][:g.N]
+			for j, v := range b {
+				p := a * v
+				s[j] += p
+				z[j] += math.Abs(p)
+			}
 		}
-		p := float64(g.RoundA.Round(a)) * float64(g.RoundB.Round(b))
-		sum += p
-		size += math.Abs(p)
 	}
 	return sum, size
 }
 
-// random fills a product of the given shape; every leading dimension is a little more than needed.
+// newGemm fills a product of the given shape; every leading dimension is a little more than needed.
 func newGemm(m, n, k int, transA, transB bool, pad int) *Gemm {
 	g := &Gemm{M: m, N: n, K: k, TransA: transA, TransB: transB, LDA: k + pad, LDB: n + pad, LDC: n + pad}
 	rowsA, rowsB := m, k
@@ -55,6 +63,7 @@ func checkGemm(t interface {
 	t.Helper()
 	before := clone(g.C)
 	g.Run()
+	sum, size := product(g, 0, g.K)
 	for i := range g.M {
 		for j := range g.LDC {
 			got := g.C[i*g.LDC+j]
@@ -64,9 +73,13 @@ func checkGemm(t interface {
 				}
 				continue
 			}
-			want, size := product(g, before, i, j)
-			if d := math.Abs(float64(got) - want); !(d <= float64(g.K+2)*0x1p-24*size) {
-				t.Fatalf("C[%d, %d] = %v, want %v, off by %g of the sizes", i, j, got, want, d/size)
+			want, terms := sum[i*g.N+j], size[i*g.N+j]
+			if g.Accumulate {
+				old := float64(before[i*g.LDC+j])
+				want, terms = want+old, terms+math.Abs(old)
+			}
+			if d := math.Abs(float64(got) - want); !(d <= float64(g.K+2)*0x1p-24*terms) {
+				t.Fatalf("C[%d, %d] = %v, want %v, off by %g of the sizes", i, j, got, want, d/terms)
 			}
 		}
 	}
@@ -74,16 +87,14 @@ func checkGemm(t interface {
 
 func TestGemm(t *testing.T) {
 	onEachLevel(t, func(t *testing.T) {
-		for _, shape := range [][3]int{
-			{0, 3, 4}, {3, 0, 4}, {3, 4, 0}, {1, 1, 1}, {1, 33, 7}, {12, 32, 256}, {13, 31, 257}, {11, 64, 64}, {128, 128, 64}, {100, 130, 300},
-			{25, 300, 129}, {250, 40, 1030}, {5, 16, 2049}, {37, 17, 16}, {23, 48, 5},
+		for at, shape := range [][3]int{
+			{0, 3, 4}, {3, 0, 4}, {3, 4, 0}, {1, 1, 1}, {1, 33, 7}, {12, 32, 256}, {13, 31, 257}, {11, 64, 64}, {128, 128, 64}, {40, 130, 300},
+			{15, 300, 129}, {30, 40, 1030}, {5, 16, 2049}, {37, 17, 16}, {23, 48, 5},
 		} {
 			for trans := range 4 {
-				for _, accumulate := range []bool{false, true} {
-					g := newGemm(shape[0], shape[1], shape[2], trans&1 != 0, trans&2 != 0, trans)
-					g.Accumulate = accumulate
-					t.Run(fmt.Sprintf("%dx%dx%d/transA=%v/transB=%v/add=%v", g.M, g.N, g.K, g.TransA, g.TransB, accumulate), func(t *testing.T) { checkGemm(t, g) })
-				}
+				g := newGemm(shape[0], shape[1], shape[2], trans&1 != 0, trans&2 != 0, trans)
+				g.Accumulate = (at+trans)%2 == 0
+				t.Run(fmt.Sprintf("%dx%dx%d/transA=%v/transB=%v/add=%v", g.M, g.N, g.K, g.TransA, g.TransB, g.Accumulate), func(t *testing.T) { checkGemm(t, g) })
 			}
 		}
 	})
@@ -106,7 +117,7 @@ func TestGemmRandomShapes(t *testing.T) {
 func TestGemmDoesNotDependOnWorkers(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	onEachLevel(t, func(t *testing.T) {
-		for _, shape := range [][3]int{{130, 384, 257}, {37, 700, 64}, {500, 128, 130}, {260, 257, 1300}} {
+		for _, shape := range [][3]int{{30, 270, 270}, {37, 400, 64}, {17, 257, 600}} {
 			for trans := range 4 {
 				var first []float32
 				for procs := 1; procs <= 4; procs++ {
@@ -173,11 +184,11 @@ func TestGemmEpilogue(t *testing.T) {
 func TestGemmPartials(t *testing.T) {
 	onEachLevel(t, func(t *testing.T) {
 		for _, r := range []numerics.Rounding{
-			{Format: numerics.FP16, Stochastic: true, Stream: testStream}, {Format: numerics.FP16}, {Format: numerics.BF16, Stochastic: true, Stream: testStream},
+			{Format: numerics.FP16, Stochastic: true, Stream: testStream}, {Format: numerics.BF16},
 		} {
-			for _, chunk := range []int{16, 24, 256} {
+			for _, chunk := range []int{24, 256} {
 				for trans := range 4 {
-					g := newGemm(29, 200, 300, trans&1 != 0, trans&2 != 0, 0)
+					g := newGemm(13, 140, 300, trans&1 != 0, trans&2 != 0, 0)
 					for i := range g.A {
 						g.A[i] = float32(math.Trunc(float64(20 * g.A[i])))
 					}
@@ -186,26 +197,16 @@ func TestGemmPartials(t *testing.T) {
 					}
 					g.Partials = Partials{Chunk: chunk, Rounding: r}
 					g.Run()
+					wants := make([]float32, g.M*g.N)
+					for k := 0; k < g.K; k += chunk {
+						sum, _ := product(g, k, min(k+chunk, g.K))
+						for i := range wants {
+							wants[i] = r.Round(wants[i]+float32(sum[i]), k/chunk*g.M*g.N+i)
+						}
+					}
 					for i := range g.M {
 						for j := range g.N {
-							want := float32(0)
-							for k := 0; k < g.K; k += chunk {
-								part := *g
-								part.Partials, part.C = Partials{}, nil
-								part.K = min(chunk, g.K-k)
-								if part.TransA {
-									part.A = g.A[k*g.LDA:]
-								} else {
-									part.A = g.A[k:]
-								}
-								if part.TransB {
-									part.B = g.B[k:]
-								} else {
-									part.B = g.B[k*g.LDB:]
-								}
-								sum, _ := product(&part, nil, i, j)
-								want = r.Round(want+float32(sum), (k/chunk*g.M+i)*g.N+j)
-							}
+							want := wants[i*g.N+j]
 							if got := g.C[i*g.LDC+j]; got != want {
 								t.Fatalf("%v chunk %d trans %d: C[%d, %d] = %v, want %v", r.Format, chunk, trans, i, j, got, want)
 							}

@@ -59,7 +59,19 @@ func dropoutGeneric(y, x []float32, threshold uint32, scale float32, stream *ran
 }
 
 func roundGeneric(y, x []float32, r *numerics.Rounding, pos int) {
-	for i, v := range x {
-		y[i] = r.Round(v, pos+i)
+	if !r.Stochastic {
+		for i, v := range x {
+			y[i] = r.RoundWith(v, 0)
+		}
+		return
+	}
+	var bits [random.Group]uint16
+	for len(y) > 0 {
+		n := min(random.Group-pos%random.Group, len(y))
+		r.Stream.Uint16s(bits[:n], pos)
+		for i := range n {
+			y[i] = r.RoundWith(x[i], bits[i])
+		}
+		y, x, pos = y[n:], x[n:], pos+n
 	}
 }

@@ -59,6 +59,14 @@ const (
 //
 // NaN stays NaN, quiet, with the payload cut; an infinity and the sign of a zero stay. TF32 is always rounded to nearest.
 func (r Rounding) Round(x float32, i int) float32 {
+	if r.Stochastic && r.Format != FP32 {
+		return r.RoundWith(x, r.Stream.Uint16(i))
+	}
+	return r.RoundWith(x, 0)
+}
+
+// RoundWith is Round with the random bits given: what Stream.Uint16(i) returned. Rounding to nearest ignores them.
+func (r Rounding) RoundWith(x float32, random uint16) float32 {
 	if r.Format == FP32 {
 		return x
 	}
@@ -77,9 +85,9 @@ func (r Rounding) Round(x float32, i int) float32 {
 	case !r.Stochastic || r.Format == TF32:
 		up = low>>1 + abs>>discard&1
 	case r.Format == FP16:
-		up = uint32(r.Stream.Uint16(i) >> 3)
+		up = uint32(random >> 3)
 	default:
-		up = uint32(r.Stream.Uint16(i))
+		up = uint32(random)
 	}
 	if r.Format != FP16 {
 		return math.Float32frombits(sign | (abs+up)&^low)
