@@ -1,0 +1,147 @@
+package gpuref
+
+import (
+	"iter"
+	"strings"
+	"testing"
+
+	"harness.invalid/core/backend"
+	"harness.invalid/core/bert"
+	"harness.invalid/core/numerics"
+)
+
+var model = bert.Config{
+	VocabSize: 40, HiddenSize: 16, NumHiddenLayers: 1, NumAttentionHeads: 2, IntermediateSize: 32, HiddenAct: bert.GELU,
+	MaxPositionEmbeddings: 8, TypeVocabSize: 2, InitializerRange: 0.05, LayerNormEps: 1e-12, AttentionMask: -10000,
+}
+
+func start(t *testing.T, precision string, options map[string]string) (backend.Session, backend.Memory, error) {
+	t.Helper()
+	head := bert.Head{Task: bert.Classification, Labels: 2}
+	l, err := bert.Parameters(model, head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := backend.Memory{Layout: l, Params: make([]float32, l.Len()), Grads: make([]float32, l.Len())}
+	bert.Initialize(model, l, m.Params, 1)
+	s, err := New().Open(t.Context(), backend.Program{Model: model, Head: head, Precision: precision, Options: options, Length: 8, MicroBatch: 2, Accumulation: 1, Replicas: 1}, m)
+	if err == nil {
+		err = s.Commit(t.Context(), 0)
+	}
+	return s, m, err
+}
+
+func batches(yield func(*bert.Batch, error) bool) {
+	b := &bert.Batch{Size: 2, Length: 8, InputIDs: make([]int32, 16), TokenTypeIDs: make([]int32, 16), AttentionMask: make([]int32, 16), Labels: []int32{0, 1}}
+	for i := range b.InputIDs {
+		b.InputIDs[i], b.AttentionMask[i] = int32(i*7%40), 1
+	}
+	yield(b, nil)
+}
+
+var _ iter.Seq2[*bert.Batch, error] = batches
+
+func step(t *testing.T, s backend.Session, n int) backend.StepResult {
+	t.Helper()
+	r, err := s.Step(t.Context(), backend.Step{Step: n, Sequences: 2}, batches)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestLossScale follows GradScaler: a scale far too large overflows, is halved step by step until gradients are finite, and doubles again after
+// growth_interval good steps.
+func TestLossScale(t *testing.T) {
+	s, _, err := start(t, "fp16", map[string]string{"init_scale": "1073741824", "growth_interval": "3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, scale := 1, float64(1<<30)
+	r := step(t, s, n)
+	for ; !r.Finite; n++ {
+		if n > 30 {
+			t.Fatal("no scale gives finite gradients")
+		}
+		if r.LossScale != scale {
+			t.Fatalf("step %d ran with scale %g, want %g", n, r.LossScale, scale)
+		}
+		scale /= 2
+		r = step(t, s, n+1)
+	}
+	if n == 1 {
+		t.Fatal("a scale of 2^30 did not overflow")
+	}
+	for range 2 {
+		n++
+		if r = step(t, s, n); r.LossScale != scale || !r.Finite {
+			t.Fatalf("step %d: scale %g, finite %v, want %g and true", n, r.LossScale, r.Finite, scale)
+		}
+	}
+	if r = step(t, s, n+1); r.LossScale != 2*scale {
+		t.Errorf("after 3 finite steps the scale is %g, want %g", r.LossScale, 2*scale)
+	}
+	state, err := s.Save(t.Context())
+	if err != nil || !strings.Contains(string(state), `"_growth_tracker"`) {
+		t.Errorf("state is %s (%v), want GradScaler's keys", state, err)
+	}
+	other, _, err := start(t, "fp16", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Load(t.Context(), state); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := step(t, s, 100), step(t, other, 100); a.LossScale != b.LossScale {
+		t.Errorf("a restored session has scale %g, want %g", b.LossScale, a.LossScale)
+	}
+}
+
+// TestMasters: Commit leaves FP32 parameters as they are, in every precision.
+func TestMasters(t *testing.T) {
+	for _, p := range info.Precisions {
+		_, m, err := start(t, p.Name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rounded := 0
+		for _, v := range m.Params {
+			if v != numerics.FP16.Round(v) {
+				rounded++
+			}
+		}
+		if rounded < len(m.Params)/2 {
+			t.Errorf("%s: only %d of %d parameters have more digits than FP16", p.Name, rounded, len(m.Params))
+		}
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, test := range []struct {
+		precision string
+		options   map[string]string
+		scale     float64
+	}{
+		{"fp32", nil, 1}, {"tf32", nil, 1}, {"bf16", nil, 1}, {"fp16", nil, 65536}, {"fp16", map[string]string{"loss_scale": "128"}, 128},
+		{"bf16", map[string]string{"loss_scale": "dynamic", "init_scale": "8"}, 8}, {"", nil, 1},
+	} {
+		s, _, err := start(t, test.precision, test.options)
+		if err != nil {
+			t.Errorf("%s %v: %v", test.precision, test.options, err)
+			continue
+		}
+		if r := step(t, s, 1); r.LossScale != test.scale {
+			t.Errorf("%s %v: loss scale %g, want %g", test.precision, test.options, r.LossScale, test.scale)
+		}
+	}
+	for _, options := range []map[string]string{
+		{"loss_scale": "0"}, {"loss_scale": "-1"}, {"loss_scale": "much"}, {"loss_scale": "NaN"}, {"init_scale": "0"}, {"growth_interval": "0"}, {"growth_interval": "1.5"}, {"los_scale": "1"},
+	} {
+		if _, _, err := start(t, "fp16", options); err == nil || !strings.HasPrefix(err.Error(), "gpu-ref: ") {
+			t.Errorf("%v: %v, want an error of gpu-ref", options, err)
+		}
+	}
+	if _, _, err := start(t, "fp61", nil); err == nil || !strings.Contains(err.Error(), "fp16") {
+		t.Errorf("precision fp61: %v, want an error that names fp16", err)
+	}
+}
