@@ -1,0 +1,30 @@
+//go:build unix
+
+package plugin
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+)
+
+// watchHost ends this process when the host is gone: the kernel then closes the other end of the lifeline, even after a kill -9.
+func watchHost() error {
+	text, ok := os.LookupEnv(lifelineVariable)
+	if !ok {
+		return nil
+	}
+	f, err := inheritedFile(text, lifelineVariable)
+	if err != nil {
+		return err
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, f)
+		fmt.Fprintln(os.Stderr, "the host is gone")
+		os.Exit(1)
+	}()
+	return nil
+}
+
+func closeOnExec(fd int) { syscall.CloseOnExec(fd) }

@@ -1,0 +1,155 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+	goplugin "github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"harness.invalid/core/arena"
+	"harness.invalid/core/backend"
+	"harness.invalid/core/optimizer"
+	"harness.invalid/core/plugin/internal/pb"
+)
+
+// ServeBackend runs a backend as a plugin. It returns when the host is done with it; a process that no harness started prints so and
+// exits with status 1. Nothing may be printed to standard output before.
+func ServeBackend(b backend.Backend) {
+	serve(Backend, func(s *store, r grpc.ServiceRegistrar) {
+		pb.RegisterBackendServer(r, &backendServer{store: s, backend: b})
+	})
+}
+
+// ServeOptimizer runs an optimizer as a plugin, as ServeBackend does with a backend.
+func ServeOptimizer(o optimizer.Optimizer) {
+	serve(Optimizer, func(s *store, r grpc.ServiceRegistrar) {
+		pb.RegisterOptimizerServer(r, &optimizerServer{store: s, optimizer: o})
+	})
+}
+
+func serve(kind Kind, register func(*store, grpc.ServiceRegistrar)) {
+	s := &store{}
+	if os.Getenv(handshake.MagicCookieKey) == handshake.MagicCookieValue {
+		if err := s.inherit(); err != nil {
+			fmt.Fprintf(os.Stderr, "%s plugin: %v\n", kind, err)
+			os.Exit(1)
+		}
+	}
+	// go-plugin replaces os.Stderr by a pipe whose contents it streams to the host, which loses the last words of a plugin that crashes. The
+	// standard error that the process was started with goes to the host without a detour, so it is put back before the first call.
+	stderr := os.Stderr
+	restore := sync.OnceFunc(func() { os.Stderr = stderr })
+	goplugin.Serve(&goplugin.ServeConfig{
+		HandshakeConfig:  handshake,
+		VersionedPlugins: map[int]goplugin.PluginSet{ProtocolVersion: {string(kind): &services{store: s, register: register}}},
+		GRPCServer: func(options []grpc.ServerOption) *grpc.Server {
+			return grpc.NewServer(append(options,
+				grpc.MaxRecvMsgSize(maxMessageBytes),
+				grpc.UnaryInterceptor(func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (_ any, err error) {
+					restore()
+					defer guard(&err)
+					return handle(ctx, r)
+				}),
+				grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
+					restore()
+					defer guard(&err)
+					return handle(srv, stream)
+				}))...)
+		},
+		Logger: hclog.New(&hclog.LoggerOptions{Name: "plugin", Level: hclog.Error, Output: stderr}),
+	})
+}
+
+// services is what a plugin process registers with its gRPC server.
+type services struct {
+	goplugin.NetRPCUnsupportedPlugin
+	store    *store
+	register func(*store, grpc.ServiceRegistrar)
+}
+
+// GRPCServer implements goplugin.GRPCPlugin.
+func (s *services) GRPCServer(_ *goplugin.GRPCBroker, r *grpc.Server) error {
+	pb.RegisterSectionsServer(r, &sectionsServer{store: s.store})
+	s.register(s.store, r)
+	return nil
+}
+
+// GRPCClient implements goplugin.GRPCPlugin.
+func (s *services) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
+	return conn, nil
+}
+
+// inherit takes over what the host passed on: its lifeline and its arena.
+func (s *store) inherit() error {
+	if err := watchHost(); err != nil {
+		return err
+	}
+	text, ok := os.LookupEnv(arenaVariable)
+	if !ok {
+		return nil
+	}
+	f, err := inheritedFile(text, arenaVariable)
+	if err != nil {
+		return err
+	}
+	s.arena, err = arena.Attach(f)
+	return err
+}
+
+// inheritedFile opens a descriptor by the number in an environment variable, and keeps it from the plugin's own children.
+func inheritedFile(text, variable string) (*os.File, error) {
+	fd, err := strconv.Atoi(text)
+	if err != nil || fd < 3 {
+		return nil, fmt.Errorf("%s is %q, want the number of an inherited descriptor", variable, text)
+	}
+	closeOnExec(fd)
+	return os.NewFile(uintptr(fd), variable), nil
+}
+
+// guard turns what a handler returned, or the panic that ended it, into a status.
+func guard(err *error) {
+	if p := recover(); p != nil {
+		fmt.Fprintf(os.Stderr, "panic: %v\n%s", p, debug.Stack())
+		*err = status.Errorf(codes.Internal, "panic: %v", p)
+		return
+	}
+	*err = toStatus(*err)
+}
+
+// maxErrorBytes bounds the message of a status: gRPC carries it in a header, and other languages' limit for headers is 8 KiB.
+const maxErrorBytes = 4 << 10
+
+// toStatus gives an error the code by which the host knows it again.
+func toStatus(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := err.(interface{ GRPCStatus() *status.Status }); ok {
+		return err
+	}
+	code := codes.Unknown
+	switch {
+	case errors.Is(err, backend.ErrOutOfMemory):
+		code = codes.ResourceExhausted
+	case errors.Is(err, backend.ErrUnsupported):
+		code = codes.Unimplemented
+	case errors.Is(err, context.Canceled):
+		code = codes.Canceled
+	case errors.Is(err, context.DeadlineExceeded):
+		code = codes.DeadlineExceeded
+	}
+	message := err.Error()
+	if len(message) > maxErrorBytes {
+		message = message[:maxErrorBytes] + " ..."
+	}
+	return status.Error(code, message)
+}
