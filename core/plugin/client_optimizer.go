@@ -1,0 +1,120 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"harness.invalid/core/optimizer"
+	"harness.invalid/core/plugin/internal/pb"
+)
+
+// Optimizer is the plugin as an optimizer. With Spec.Arena set, sessions are opened over sections of that arena.
+func (p *Process) Optimizer() optimizer.Optimizer { return optimizerClient{p} }
+
+type optimizerClient struct{ p *Process }
+
+func (o optimizerClient) Describe(ctx context.Context) (optimizer.Info, error) {
+	c := o.p.call(ctx, 0, o.p.spec.Timeouts.Call, "describe")
+	r, err := o.p.optimizer.Describe(c.ctx, &pb.DescribeRequest{})
+	if err := c.done(err); err != nil {
+		return optimizer.Info{}, err
+	}
+	return optimizer.Info{Name: r.GetName(), Version: r.GetVersion(), Doc: r.GetDoc(), Options: optionsFromWire(r.GetOptions())}, nil
+}
+
+func (o optimizerClient) Slots(ctx context.Context, options map[string]string) ([]string, error) {
+	c := o.p.call(ctx, 0, o.p.spec.Timeouts.Call, "slots")
+	r, err := o.p.optimizer.Slots(c.ctx, &pb.SlotsRequest{Options: options})
+	if err == nil {
+		err = checkSlots(r.GetNames())
+	}
+	if err := c.done(err); err != nil {
+		return nil, err
+	}
+	return r.GetNames(), nil
+}
+
+func checkSlots(names []string) error {
+	if len(names) > maxSlots {
+		return localError{fmt.Errorf("it asks for %d slots, want at most %d", len(names), maxSlots)}
+	}
+	for i, name := range names {
+		if name == "" || slices.Contains(names[:i], name) {
+			return localError{fmt.Errorf("it asks for slots %q, want names that are unique and not empty", names)}
+		}
+	}
+	return nil
+}
+
+func (o optimizerClient) Open(ctx context.Context, options map[string]string, m optimizer.Memory) (optimizer.Session, error) {
+	c := o.p.call(ctx, 0, o.p.spec.Timeouts.Open, "open")
+	s, err := o.open(c, options, m)
+	if err := c.done(err); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (o optimizerClient) open(c *call, options map[string]string, m optimizer.Memory) (*optimizerSession, error) {
+	// The host's memory is held against what the rule asks for before any of it is shown to the plugin.
+	slots, err := o.p.optimizer.Slots(c.ctx, &pb.SlotsRequest{Options: options})
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSlots(slots.GetNames()); err != nil {
+		return nil, err
+	}
+	if err := m.Check(len(slots.GetNames())); err != nil {
+		return nil, localError{err}
+	}
+	shared, err := o.p.openSections(m.Layout, append([][]float32{m.Params, m.Grads}, m.Slots...))
+	if err != nil {
+		return nil, localError{err}
+	}
+	r, err := o.p.optimizer.Open(c.ctx, &pb.OpenOptimizerRequest{Options: options, Memory: shared.wire(), Slots: uint32(len(m.Slots))})
+	if err != nil {
+		_ = shared.close()
+		return nil, err
+	}
+	s := &optimizerSession{session: session{p: o.p, id: r.GetSession(), sections: shared}, memory: m, out: []int{paramsSection}}
+	for i := range m.Slots {
+		s.out = append(s.out, firstSlot+i)
+	}
+	s.in = append([]int{gradsSection}, s.out...)
+	return s, nil
+}
+
+type optimizerSession struct {
+	session
+	memory  optimizer.Memory
+	in, out []int // sections that a step reads, and that the host fetches after it
+}
+
+func (s *optimizerSession) Step(ctx context.Context, step optimizer.Step) (optimizer.StepResult, error) {
+	c := s.p.call(ctx, s.id, s.p.spec.Timeouts.Step, "step %d", step.Step)
+	r, err := s.step(c, step)
+	if err := c.done(err); err != nil {
+		return optimizer.StepResult{}, err
+	}
+	return r, nil
+}
+
+func (s *optimizerSession) step(c *call, step optimizer.Step) (optimizer.StepResult, error) {
+	if err := s.sections.before(c.ctx, s.id, s.in...); err != nil {
+		return optimizer.StepResult{}, err
+	}
+	s.sections.spoil(s.in...)
+	r, err := s.p.optimizer.Step(c.ctx, &pb.OptimizerStepRequest{Session: s.id, Step: int64(step.Step), LearningRate: step.LR})
+	if err != nil {
+		return optimizer.StepResult{}, err
+	}
+	if err := s.sections.after(c.ctx, s.id, s.out...); err != nil {
+		return optimizer.StepResult{}, err
+	}
+	if n := r.GetGradientNorm(); !(n >= 0) || math.IsInf(n, 1) {
+		return optimizer.StepResult{}, localError{fmt.Errorf("it reports a gradient norm of %g", n)}
+	}
+	return optimizer.StepResult{GradientNorm: r.GetGradientNorm()}, requireFinite("parameters", s.memory.Layout, s.memory.Params)
+}

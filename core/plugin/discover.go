@@ -1,0 +1,109 @@
+package plugin
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// Found is an executable with the name of a plugin.
+type Found struct {
+	Kind Kind
+	Name string
+	Path string
+	// Problem says why it can't be used, "" when it can: it is not executable, its name is not allowed, or another one shadows it.
+	Problem string
+}
+
+// SearchPath is where plugins of third parties are looked for, in this order: the folders of $HARNESS_PLUGIN_PATH, the user's folder for
+// plugins, and $PATH.
+func SearchPath() []string {
+	folders := filepath.SplitList(os.Getenv("HARNESS_PLUGIN_PATH"))
+	if own, err := UserFolder(); err == nil {
+		folders = append(folders, own)
+	}
+	return append(folders, filepath.SplitList(os.Getenv("PATH"))...)
+}
+
+// UserFolder is the folder for a user's own plugins.
+func UserFolder() (string, error) {
+	config, err := os.UserConfigDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(config, "harness", "plugins"), nil
+}
+
+// Discover lists executables named harness-backend-NAME and harness-optimizer-NAME (with .exe on Windows) in folders, those that can't be used
+// too, each with its reason. The first usable one of a name counts. Folders that don't exist, or are named twice, are skipped; one that can't be
+// read is an error, together with what the others have.
+func Discover(folders []string) ([]Found, error) {
+	var found []Found
+	var errs []error
+	var seen []string
+	for _, folder := range folders {
+		if folder == "" || slices.Contains(seen, filepath.Clean(folder)) {
+			continue
+		}
+		seen = append(seen, filepath.Clean(folder))
+		entries, err := os.ReadDir(folder)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("plugins: %w", err))
+			continue
+		}
+		for _, e := range entries {
+			if f, ok := candidate(filepath.Join(folder, e.Name())); ok {
+				f.Problem = problem(f, found)
+				found = append(found, f)
+			}
+		}
+	}
+	return found, errors.Join(errs...)
+}
+
+// candidate takes a file's name apart.
+func candidate(path string) (Found, bool) {
+	base := filepath.Base(path)
+	if runtime.GOOS == "windows" {
+		var ok bool
+		if base, ok = strings.CutSuffix(strings.ToLower(base), ".exe"); !ok {
+			return Found{}, false
+		}
+	}
+	for _, kind := range []Kind{Backend, Optimizer} {
+		if name, ok := strings.CutPrefix(base, "harness-"+string(kind)+"-"); ok {
+			return Found{Kind: kind, Name: name, Path: path}, true
+		}
+	}
+	return Found{}, false
+}
+
+// problem says why a candidate can't be used.
+func problem(f Found, before []Found) string {
+	if !namePattern.MatchString(f.Name) {
+		return fmt.Sprintf("name %q has other characters than a-z, 0-9 and -", f.Name)
+	}
+	info, err := os.Stat(f.Path)
+	switch {
+	case err != nil:
+		return err.Error()
+	case !info.Mode().IsRegular():
+		return "not a regular file"
+	case runtime.GOOS != "windows" && info.Mode().Perm()&0o111 == 0:
+		return "not executable: run chmod +x " + f.Path
+	}
+	for _, b := range before {
+		if b.Kind == f.Kind && b.Name == f.Name && b.Problem == "" {
+			return "shadowed by " + b.Path
+		}
+	}
+	return ""
+}

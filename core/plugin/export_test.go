@@ -1,0 +1,23 @@
+package plugin
+
+import goplugin "github.com/hashicorp/go-plugin"
+
+// For tests that play a plugin that this package would not serve, or end a process in ways that no user has.
+
+// Handshake is what a plugin is asked for.
+var Handshake goplugin.HandshakeConfig = handshake
+
+// CutLifeline closes the host's end of the lifeline, as the kernel does when the host is gone.
+func (p *Process) CutLifeline() error { return p.lifeline.Close() }
+
+// ExitStatus waits for the process to end.
+func (p *Process) ExitStatus() string {
+	p.awaitExit()
+	return p.exitStatus()
+}
+
+// NewSocketFolder and Sweep are the life of a socket's folder.
+var (
+	NewSocketFolder = newSocketFolder
+	Sweep           = sweep
+)
