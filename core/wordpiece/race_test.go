@@ -1,0 +1,5 @@
+//go:build race
+
+package wordpiece_test
+
+const raceEnabled = true
