@@ -16,8 +16,22 @@ type said struct {
 
 // form is a template as a pattern that finds who a sentence is about and what it states.
 type form struct {
-	pattern *regexp.Regexp
-	slots   []string
+	pattern  *regexp.Regexp
+	slots    []string
+	literals []string // between the slots: looked for first, as patterns with long lists are slow
+}
+
+// match returns the places of the whole and of each slot, nil if the text is not of the form.
+func (f *form) match(text string) []int {
+	rest := text
+	for _, l := range f.literals {
+		_, after, found := strings.Cut(rest, l)
+		if !found {
+			return nil
+		}
+		rest = after
+	}
+	return f.pattern.FindStringSubmatchIndex(text)
 }
 
 var (
@@ -49,7 +63,7 @@ func newReader() *reader {
 		"event": "(?:" + strings.Join(eventNames, "|") + ") (?:" + strings.Join(eventKinds, "|") + ")",
 	}
 	compile := func(template string) form {
-		var f form
+		f := form{literals: regexp.MustCompile(`\{.*?\}`).Split(template, -1)}
 		pattern := regexp.MustCompile(`\\\{.*?\\\}`).ReplaceAllStringFunc(regexp.QuoteMeta(template), func(slot string) string {
 			name := strings.Trim(slot, `\{}`)
 			if patterns[name] == "" {
@@ -94,7 +108,7 @@ func (r *reader) context(w *world, text string) ([]said, error) {
 		}
 		matched := false
 		for _, f := range r.statements {
-			m := f.pattern.FindStringSubmatchIndex(sentence)
+			m := f.match(sentence)
 			if m == nil {
 				continue
 			}
@@ -151,10 +165,10 @@ func (r *reader) context(w *world, text string) ([]said, error) {
 // question returns the name and the relation that a question asks for.
 func (r *reader) question(text string) (name string, asked relation, err error) {
 	for _, f := range r.questions {
-		if m := f.pattern.FindStringSubmatch(text); m != nil {
+		if m := f.match(text); m != nil {
 			for i, slot := range f.slots[:len(f.slots)-1] {
 				if slot == "n" {
-					name = m[i+1]
+					name = text[m[2*i+2]:m[2*i+3]]
 				}
 			}
 			return name, relation(f.slots[len(f.slots)-1]), nil

@@ -117,7 +117,7 @@ func TestPeople(t *testing.T) {
 // the answer, and the answer's words are nowhere else.
 func TestQuestions(t *testing.T) {
 	read := newReader()
-	for _, s := range []Settings{quick, {2, minPeople, 1001, 101}, {3, 300, 1500, 33}} {
+	for _, s := range []Settings{{1, 1200, 2000, 400}, {2, minPeople, 1001, 101}, {3, 300, 1500, 33}} {
 		w := newWorld(s.Seed, s.People)
 		people := map[string]*person{}
 		for _, p := range w.people {
