@@ -65,7 +65,8 @@ type head struct {
 	length, width int // S, d
 	scale         float32
 	p, dp         []float32 // [S, S]
-	row           []float32 // [S]: what is added to the scores of each query
+	row, ones     []float32 // [S]: what is added to the scores of each query; 1
+	tile          []float32 // [S, d]
 	gemm          *kernels.Gemm
 	mask          place
 	drop          bool
@@ -77,8 +78,14 @@ func (d *Device) heads(p *bert.Pass, op *bert.Attention, body func(h *head)) {
 	kernels.Parallel(op.Size*op.Heads, func(i0, i1 int) {
 		s := d.scratch.get()
 		defer d.scratch.put(s)
-		floats := s.take(2*S*S + S)
-		h := head{d: d, pass: p, op: op, length: S, width: op.Width / op.Heads, p: floats[:S*S], dp: floats[S*S : 2*S*S], row: floats[2*S*S:], gemm: &s.gemm}
+		W := op.Width / op.Heads
+		floats := s.take(2*S*S + 2*S + S*W)
+		h := head{d: d, pass: p, op: op, length: S, width: W, gemm: &s.gemm}
+		h.p, h.dp, floats = floats[:S*S], floats[S*S:2*S*S], floats[2*S*S:]
+		h.row, h.ones, h.tile = floats[:S], floats[S:2*S], floats[2*S:]
+		for i := range h.ones {
+			h.ones[i] = 1
+		}
 		h.scale = float32(1 / math.Sqrt(float64(h.width)))
 		for i := i0; i < i1; i++ {
 			h.sequence, h.index = i/op.Heads, i%op.Heads
@@ -115,16 +122,21 @@ func (h *head) store(s Store, draw uint32, width int) store {
 	return store{s, h.place(random.Rounding, draw, width)}
 }
 
-// product runs a matrix product on this worker and stores it.
+// product runs a matrix product on this worker and stores it. A narrow result goes through a tile without gaps, so that it is rounded at once.
 func (h *head) product(draw uint32, out *store, g kernels.Gemm) {
 	g.Partials = h.d.partials(h.pass, h.op.Site, draw, uint32(h.index), h.pass.Sample+h.sequence)
+	c, ldc := g.C, g.LDC
+	if out.Format != numerics.FP32 && ldc != g.N {
+		g.C, g.LDC = h.tile[:g.M*g.N], g.N
+	}
 	*h.gemm = g
 	h.gemm.RunSerial()
 	if out.Format == numerics.FP32 {
 		return
 	}
-	for r := range g.M {
-		h.d.put(out, g.C[r*g.LDC:][:g.N], r, 0)
+	h.d.put(out, g.C[:g.M*g.N], 0, 0)
+	for r := 0; r < g.M && ldc != g.N; r++ {
+		copy(c[r*ldc:r*ldc+g.N], g.C[r*g.N:])
 	}
 }
 
@@ -153,29 +165,33 @@ func (h *head) probabilities() {
 	d.put(&out, h.p, 0, 0)
 }
 
-// narrowSoftmax is the softmax of a device that stores every step of it: x + mask - max, e^x, and the reciprocal of the FP32 sum.
+// softmaxRows is the number of rows that narrowSoftmax takes at a time, so that they stay in the first level cache.
+const softmaxRows = 32
+
+// narrowSoftmax is the softmax of a device that stores every step of it: x + mask - max, e^x, and the reciprocal of the sum.
 func (h *head) narrowSoftmax() {
 	d, S := h.d, h.length
 	masked := h.store(d.policy.Masked, drawMasked, S)
 	exponential := h.store(d.policy.Exponential, drawExponential, S)
 	reciprocal := h.store(d.policy.Reciprocal, drawReciprocal, 1)
-	for i := range S {
-		x := h.p[i*S : (i+1)*S]
-		kernels.Add(x, x, h.row)
-		top := kernels.Max(x)
-		for j := range x {
-			x[j] -= top
+	for i0 := 0; i0 < S; i0 += softmaxRows {
+		i1 := min(S, i0+softmaxRows)
+		for i := i0; i < i1; i++ {
+			x := h.p[i*S : (i+1)*S]
+			kernels.Add(x, x, h.row)
+			kernels.Axpy(x, -kernels.Max(x), h.ones)
 		}
-		d.put(&masked, x, i, 0)
-		kernels.Exp(x, x)
-		d.put(&exponential, x, i, 0)
-		var sum [1]float32
-		for _, v := range x {
-			sum[0] += v
+		d.putRows(&masked, h.p, i0, i1)
+		kernels.Exp(h.p[i0*S:i1*S], h.p[i0*S:i1*S])
+		d.putRows(&exponential, h.p, i0, i1)
+		var sums [softmaxRows]float32
+		for i := i0; i < i1; i++ {
+			sums[i-i0] = float32(1 / kernels.Dot(h.p[i*S:(i+1)*S], h.ones))
 		}
-		sum[0] = 1 / sum[0]
-		d.put(&reciprocal, sum[:], i, 0)
-		kernels.Scale(x, sum[0], x)
+		d.put(&reciprocal, sums[:i1-i0], i0, 0)
+		for i := i0; i < i1; i++ {
+			kernels.Scale(h.p[i*S:(i+1)*S], sums[i-i0], h.p[i*S:(i+1)*S])
+		}
 	}
 }
 

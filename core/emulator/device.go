@@ -113,6 +113,18 @@ func (d *Device) put(s *store, c []float32, row, col int) {
 	}
 }
 
+// putRows rounds whole rows r0 to r1 of a buffer, all of a sequence at once.
+func (d *Device) putRows(s *store, x []float32, r0, r1 int) {
+	if s.Format == numerics.FP32 {
+		return
+	}
+	for r := r0; r < r1; {
+		end := min(r1, (r/s.rows+1)*s.rows)
+		d.put(s, x[r*s.width:end*s.width], r, 0)
+		r = end
+	}
+}
+
 // saturate treats what became infinite as the policy wants, and counts it.
 func (d *Device) saturate(c []float32) {
 	n := int64(0)
@@ -155,6 +167,15 @@ func (d *Device) keep(p *bert.Pass, probability float64, site bert.Site, rows, w
 func (l *place) drop(x []float32, probability float64, row, col int) {
 	s, pos := l.at(row, col)
 	kernels.Dropout(x, x, float32(probability), s, pos)
+}
+
+// dropRows is dropout of whole rows, all of a sequence at once.
+func (l *place) dropRows(x []float32, probability float64, r0, r1 int) {
+	for r := r0; r < r1; {
+		end := min(r1, (r/l.rows+1)*l.rows)
+		l.drop(x[r*l.width:end*l.width], probability, r, 0)
+		r = end
+	}
 }
 
 // blockRows is the number of rows whose sums over rows are computed together: split points of sums depend on shape alone.

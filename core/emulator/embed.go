@@ -14,19 +14,19 @@ func (d *Device) Embed(p *bert.Pass, op *bert.Embed) {
 	n := d.newNormStores(p, norm)
 	mask, drop := d.keep(p, op.Dropout, op.Site, norm.Rows, H)
 	dropped := d.outputs(p, d.policy.Pointwise.Out, op.Site, drawDropout, norm.Rows, H)
-	kernels.Parallel(norm.Rows, func(r0, r1 int) {
+	blocks(norm.Rows, func(_, r0, r1 int) {
 		for r := r0; r < r1; r++ {
-			x, y := norm.X[r*H:(r+1)*H], op.Y[r*H:(r+1)*H]
+			x := norm.X[r*H : (r+1)*H]
 			id, position, kind := int(op.IDs[r])*H, r%length*H, int(op.Types[r])*H
 			kernels.Add(x, op.Word[id:id+H], op.Position[position:position+H])
 			kernels.Add(x, x, op.Type[kind:kind+H])
-			d.put(&sum, x, r, 0)
-			d.normRow(norm, n, r)
-			copy(y, norm.Y[r*H:(r+1)*H])
-			if drop {
-				mask.drop(y, op.Dropout, r, 0)
-				d.put(&dropped, y, r, 0)
-			}
+		}
+		d.putRows(&sum, norm.X, r0, r1)
+		d.normRows(norm, n, r0, r1)
+		copy(op.Y[r0*H:r1*H], norm.Y[r0*H:r1*H])
+		if drop {
+			mask.dropRows(op.Y, op.Dropout, r0, r1)
+			d.putRows(&dropped, op.Y, r0, r1)
 		}
 	})
 }
@@ -38,21 +38,15 @@ func (d *Device) EmbedBackward(p *bert.Pass, op *bert.Embed, dy []float32) {
 	H, length := norm.Width, norm.Rows/p.Size
 	if mask, drop := d.keep(p, op.Dropout, op.Site, norm.Rows, H); drop {
 		dropped := d.outputs(p, d.policy.Pointwise.Grad, op.Site, drawDropoutGrad, norm.Rows, H)
-		kernels.Parallel(norm.Rows, func(r0, r1 int) {
-			for r := r0; r < r1; r++ {
-				mask.drop(dy[r*H:(r+1)*H], op.Dropout, r, 0)
-				d.put(&dropped, dy[r*H:(r+1)*H], r, 0)
-			}
+		blocks(norm.Rows, func(_, r0, r1 int) {
+			mask.dropRows(dy, op.Dropout, r0, r1)
+			d.putRows(&dropped, dy, r0, r1)
 		})
 	}
 	d.NormBackward(p, norm, dy, dy)
 	enter := d.outputs(p, d.policy.Embed.Grad, op.Site, drawBranch, norm.Rows, H)
 	if enter.Format != numerics.FP32 {
-		kernels.Parallel(norm.Rows, func(r0, r1 int) {
-			for r := r0; r < r1; r++ {
-				d.put(&enter, dy[r*H:(r+1)*H], r, 0)
-			}
-		})
+		blocks(norm.Rows, func(_, r0, r1 int) { d.putRows(&enter, dy, r0, r1) })
 	}
 
 	clear(op.DType)

@@ -86,20 +86,17 @@ func (d *Device) LinearBackward(p *bert.Pass, op *bert.Linear, dy, dx []float32,
 	activation := d.outputs(p, d.policy.Pointwise.Grad, op.Site, drawActivationGrad, op.Rows, op.Out)
 	again := d.outputs(p, d.policy.Pointwise.Out, op.Site, drawActivation, op.Rows, op.Out)
 	blocks(op.Rows, func(block, r0, r1 int) {
-		for r := r0; r < r1; r++ {
-			z := dz[r*op.Out : (r+1)*op.Out]
-			if size > len(sums) {
-				copy(z, dy[r*op.Out:])
-				d.put(&enter, z, r, 0)
-			}
-			if drop {
-				mask.drop(z, op.Dropout, r, 0)
-				d.put(&dropped, z, r, 0)
-			}
-			pre := op.Pre
-			if pre != nil {
-				pre = pre[r*op.Out : (r+1)*op.Out]
-			}
+		z := dz[r0*op.Out : r1*op.Out]
+		if size > len(sums) {
+			copy(z, dy[r0*op.Out:])
+			d.putRows(&enter, dz, r0, r1)
+		}
+		if drop {
+			mask.dropRows(dz, op.Dropout, r0, r1)
+			d.putRows(&dropped, dz, r0, r1)
+		}
+		if op.Activation != bert.NoActivation {
+			pre := op.Pre[r0*op.Out : r1*op.Out]
 			switch op.Activation {
 			case bert.GELU:
 				kernels.GeluErfGrad(z, z, pre)
@@ -108,12 +105,10 @@ func (d *Device) LinearBackward(p *bert.Pass, op *bert.Linear, dy, dx []float32,
 			case bert.Tanh:
 				// Y may have been dropped out: compute the tanh again, rounded as it was. Pre is not needed any more.
 				kernels.Tanh(pre, pre)
-				d.put(&again, pre, r, 0)
+				d.putRows(&again, op.Pre, r0, r1)
 				kernels.TanhGrad(z, z, pre)
 			}
-			if op.Activation != bert.NoActivation {
-				d.put(&activation, z, r, 0)
-			}
+			d.putRows(&activation, dz, r0, r1)
 		}
 		sum := sums[block*op.Out : (block+1)*op.Out]
 		clear(sum)

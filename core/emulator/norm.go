@@ -9,45 +9,34 @@ import (
 // Norm normalises the rows of X. Statistics are computed in FP32 from the stored X.
 func (d *Device) Norm(p *bert.Pass, op *bert.Norm) {
 	n := d.newNormStores(p, op)
-	kernels.Parallel(op.Rows, func(r0, r1 int) {
-		if n.plain {
-			H := op.Width
-			kernels.LayerNorm(op.Y[r0*H:r1*H], op.Mean[r0:r1], op.RStd[r0:r1], op.X[r0*H:r1*H], op.Gamma, op.Beta, float32(op.Eps))
-			return
-		}
-		for r := r0; r < r1; r++ {
-			d.normRow(op, n, r)
-		}
-	})
+	blocks(op.Rows, func(_, r0, r1 int) { d.normRows(op, n, r0, r1) })
 }
 
 // normStores are the stores of one layer norm.
 type normStores struct {
 	mean, rstd, out store
-	plain           bool // nothing is rounded
 }
 
 func (d *Device) newNormStores(p *bert.Pass, op *bert.Norm) *normStores {
-	n := &normStores{
+	return &normStores{
 		mean: d.outputs(p, d.policy.Statistics, op.Site, drawMean, op.Rows, 1),
 		rstd: d.outputs(p, d.policy.Statistics, op.Site, drawRStd, op.Rows, 1),
 		out:  d.outputs(p, d.policy.Norm.Out, op.Site, drawOut, op.Rows, op.Width),
 	}
-	n.plain = n.mean.Format == numerics.FP32 && n.out.Format == numerics.FP32
-	return n
 }
 
-// normRow normalises row r.
-func (d *Device) normRow(op *bert.Norm, n *normStores, r int) {
+// normRows normalises rows r0 to r1.
+func (d *Device) normRows(op *bert.Norm, n *normStores, r0, r1 int) {
 	H := op.Width
-	x, y, mean, rstd := op.X[r*H:(r+1)*H], op.Y[r*H:(r+1)*H], op.Mean[r:r+1], op.RStd[r:r+1]
-	kernels.LayerNorm(y, mean, rstd, x, op.Gamma, op.Beta, float32(op.Eps))
+	kernels.LayerNorm(op.Y[r0*H:r1*H], op.Mean[r0:r1], op.RStd[r0:r1], op.X[r0*H:r1*H], op.Gamma, op.Beta, float32(op.Eps))
 	if n.mean.Format != numerics.FP32 {
-		d.put(&n.mean, mean, r, 0)
-		d.put(&n.rstd, rstd, r, 0)
-		normalise(y, x, op.Gamma, op.Beta, mean[0], rstd[0])
+		d.putRows(&n.mean, op.Mean, r0, r1)
+		d.putRows(&n.rstd, op.RStd, r0, r1)
+		for r := r0; r < r1; r++ {
+			normalise(op.Y[r*H:(r+1)*H], op.X[r*H:(r+1)*H], op.Gamma, op.Beta, op.Mean[r], op.RStd[r])
+		}
 	}
-	d.put(&n.out, y, r, 0)
+	d.putRows(&n.out, op.Y, r0, r1)
 }
 
 // normalise computes y = (x - mean)·rstd·gamma + beta.
@@ -69,9 +58,7 @@ func (d *Device) NormBackward(p *bert.Pass, op *bert.Norm, dy, dx []float32) {
 		sum := sums[2*block*H : 2*(block+1)*H]
 		clear(sum)
 		kernels.LayerNormGrad(dx[r0*H:r1*H], sum[:H], sum[H:], dy[r0*H:r1*H], op.X[r0*H:r1*H], op.Gamma, op.Mean[r0:r1], op.RStd[r0:r1])
-		for r := r0; r < r1 && grad.Format != numerics.FP32; r++ {
-			d.put(&grad, dx[r*H:(r+1)*H], r, 0)
-		}
+		d.putRows(&grad, dx, r0, r1)
 	})
 	sumBlocks(op.DGamma, sums, op.Rows, 2*H)
 	sumBlocks(op.DBeta, sums[H:], op.Rows, 2*H)

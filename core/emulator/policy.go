@@ -46,7 +46,7 @@ type Policy struct {
 
 	Scores        Row   // Q·Kᵀ, once more when it is scaled; Grad: the gradient of Q·Kᵀ
 	Masked        Store // scaled scores + mask, less the row's maximum
-	Exponential   Store // e^x of the softmax, whose sum is FP32
+	Exponential   Store // e^x of the softmax, whose sum is FP32 or wider
 	Reciprocal    Store // 1/sum, that multiplies the exponentials
 	Probabilities Row   // the softmax, once more when dropped out; Grad: dP after dropout
 
