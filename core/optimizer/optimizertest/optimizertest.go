@@ -187,14 +187,14 @@ func (s *suite) takesDefaults() error {
 func (s *suite) refusesUnknownOption() error {
 	unknown := map[string]string{"no_such_option": "1"}
 	if _, err := s.o.Slots(s.ctx, unknown); err == nil {
-		return errors.New("Slots took it")
+		return errors.New("slots took it")
 	}
 	m, err := s.memory()
 	if err != nil {
 		return err
 	}
 	if session, err := s.o.Open(s.ctx, unknown, m); err == nil {
-		return errors.Join(errors.New("Open took it"), session.Close())
+		return errors.Join(errors.New("open took it"), session.Close())
 	}
 	return nil
 }
@@ -221,7 +221,7 @@ func (s *suite) refusesWrongMemory() error {
 		}
 		wrong.change(&m)
 		if session, err := s.o.Open(s.ctx, nil, m); err == nil {
-			return errors.Join(fmt.Errorf("Open took %s", wrong.what), session.Close())
+			return errors.Join(fmt.Errorf("open took %s", wrong.what), session.Close())
 		}
 	}
 	return nil
@@ -240,7 +240,7 @@ func (s *suite) refusesWrongStep() (err error) {
 	before := snapshot(m)
 	for _, step := range []optimizer.Step{{Step: 0, LR: rate}, {Step: 1, LR: math.NaN()}, {Step: 1, LR: math.Inf(1)}, {Step: 1, LR: -rate}} {
 		if _, err := session.Step(s.ctx, step); err == nil {
-			return fmt.Errorf("Step took step %d with learning rate %g", step.Step, step.LR)
+			return fmt.Errorf("took step %d with learning rate %g", step.Step, step.LR)
 		}
 	}
 	return differ("memory after refused steps", before, snapshot(m))
