@@ -36,6 +36,7 @@ var roles = map[string]func(){
 	"sgd":     func() { plugin.ServeOptimizer(sgd.New()) },
 	"gpu-ref": func() { plugin.ServeBackend(gpuref.New()) },
 	"ipu":     func() { plugin.ServeBackend(ipu.New()) },
+	"idle":    func() { plugin.ServeBackend(idle{}) },
 }
 
 func TestMain(m *testing.M) {

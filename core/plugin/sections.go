@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"io"
 	"slices"
+	"sync/atomic"
 
 	"harness.invalid/core/arena"
 	"harness.invalid/core/kernels"
@@ -246,7 +247,13 @@ func (s *session) Close() (err error) {
 
 // requireFinite reports the first element of a section that is infinite or not a number: a plugin must not hand on what it should have reported.
 func requireFinite(what string, l *tensor.Layout, section []float32) error {
-	if kernels.AllFinite(section) {
+	var bad atomic.Bool
+	kernels.Parallel(len(section)/chunkElements+1, func(i0, i1 int) {
+		if !kernels.AllFinite(section[i0*chunkElements : min(i1*chunkElements, len(section))]) {
+			bad.Store(true)
+		}
+	})
+	if !bad.Load() {
 		return nil
 	}
 	for _, t := range l.Tensors() {
