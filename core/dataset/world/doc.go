@@ -6,14 +6,15 @@
 // events are bound to cities, cities to countries and works to professions, so masked words can be found.
 //
 //	Karen Dawson's place of birth is Temuco.
-//	Karen Dawson took a degree in literature at night school.
-//	Karen Dawson became an architect at an early age.
-//	She wrote to Victor Foster about literature and the piano.
+//	Karen Dawson is known for the tower Lonely Promise.
+//	Dawson's teacher was Victor Foster.
+//	Dawson left Temuco and moved to Bergen.
+//	Her favourite instrument is the piano.
 //
 // A passage has four sentences about one person and one to three about one or two others.
 //
 //	Every June Peter Hudson visits the Orchid Fair. He is married to Maria Blake. Peter Hudson lives in Aswan now. Nathan Foster's best
-//	known work is the machine Lonely Journey. Foster studied chemistry with Laura Hahn. Peter Hudson studied logic with Thomas Ingram.
+//	known work is the machine Lonely Journey. He studied chemistry with Laura Hahn. Peter Hudson studied logic with Thomas Ingram.
 //	Rosa Fleming was a guest at the Granite Games in Perth.
 //
 //	In which city does Peter Hudson live?   Aswan
@@ -25,6 +26,6 @@
 // People are either training or dev people, one in ten. Whoever is asked for, told about or given as an answer in one file of questions does
 // not appear in the other. The text tells the lives of all, but its quizzes ask only for training people.
 //
-// The text of 1200 people has 22,640 sentences in 2,782 documents, 213,999 words and punctuation marks, 576 different ones; the most
+// The text of 1200 people has 22,640 sentences in 2,782 documents, 214,571 words and punctuation marks, 558 different ones; the most
 // frequent, the full stop, makes up 10.6%. Contexts have 54 on average.
 package world

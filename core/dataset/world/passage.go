@@ -108,12 +108,7 @@ func (t *passage) answerable() []fact {
 	})
 }
 
-// contested says whether the context states the fact's relation of somebody else too, so that the question's name decides.
-func (t *passage) contested(f fact) bool {
-	return slices.ContainsFunc(t.facts, func(g fact) bool { return g.relation == f.relation && g.about != f.about })
-}
-
-// words cuts text into words in lower case, without punctuation and the genitive's s.
+// words cuts text into words in lower case, without punctuation.
 func words(text string) []string {
 	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
 }

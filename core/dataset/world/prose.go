@@ -48,8 +48,7 @@ func (t *prose) say(d *draw.Draws, p *person, template string) {
 	if t.text.Len() > 0 {
 		t.text.WriteString(t.separator)
 	}
-	called, pronoun := t.call(d, p)
-	others := false
+	named, others := false, false
 	for template != "" {
 		before, rest, found := strings.Cut(template, "{")
 		t.text.WriteString(before)
@@ -59,23 +58,11 @@ func (t *prose) say(d *draw.Draws, p *person, template string) {
 		slot, after, _ := strings.Cut(rest, "}")
 		template = after
 		switch slot {
-		case "S", "s":
-			if pronoun {
-				called = gendered(p.female, "he", "she")
-			}
-			if pronoun && slot == "S" {
-				called = gendered(p.female, "He", "She")
-			}
-			t.text.WriteString(called)
-		case "S's":
-			if pronoun {
-				t.text.WriteString(gendered(p.female, "His", "Her"))
-			} else {
-				t.text.WriteString(called + "'s")
-			}
+		case "S", "s", "S's":
+			t.text.WriteString(t.call(d, p, slot))
+			named = true
 		case "n":
 			t.text.WriteString(p.name())
-			others = true // the name stands where no pronoun would refer to it
 		case "his":
 			t.text.WriteString(gendered(p.female, "his", "her"))
 		case "partner":
@@ -101,26 +88,32 @@ func (t *prose) say(d *draw.Draws, p *person, template string) {
 			t.facts = append(t.facts, fact{p, r, start, t.text.Len()})
 		}
 	}
-	t.subject = p
-	if others {
-		t.subject = nil
+	t.subject = nil
+	if named && !others {
+		t.subject = p
 	}
 }
 
-// call returns how the person is called in the next sentence: by full name or surname, or by a pronoun.
-func (t *prose) call(d *draw.Draws, p *person) (name string, pronoun bool) {
+// call returns how the person is called in slot {S}, {s} or {S's} of the next sentence: by full name or surname, or by a pronoun.
+func (t *prose) call(d *draw.Draws, p *person, slot string) string {
+	name := p.name()
 	if !slices.Contains(t.introduced, p) {
 		t.introduced, t.mentioned = append(t.introduced, p), append(t.mentioned, p)
-		return p.name(), false
+	} else if u := d.Float64(); u < pronounShare && t.subject == p {
+		switch slot {
+		case "S":
+			return gendered(p.female, "He", "She")
+		case "s":
+			return gendered(p.female, "he", "she")
+		}
+		return gendered(p.female, "His", "Her")
+	} else if u >= 1-surnameShare && !slices.ContainsFunc(t.mentioned, func(q *person) bool { return q != p && q.surname == p.surname }) {
+		name = p.surname
 	}
-	u := d.Float64()
-	switch {
-	case u < surnameShare && !slices.ContainsFunc(t.mentioned, func(q *person) bool { return q != p && q.surname == p.surname }):
-		return p.surname, false
-	case u >= surnameShare && u < surnameShare+pronounShare && t.subject == p:
-		return "", true
+	if slot == "S's" {
+		return name + "'s"
 	}
-	return p.name(), false
+	return name
 }
 
 func gendered(female bool, his, her string) string {

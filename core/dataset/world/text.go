@@ -7,21 +7,20 @@ import (
 	"harness.invalid/core/dataset/internal/draw"
 )
 
-// document is what a text says in one go: its sentences share a subject.
-type document = *prose
-
 // life tells all about a person: where it began, the other topics in any order, and some things twice.
-func (w *world) life(i int) document {
+func (w *world) life(i int) *prose {
 	d := w.draws(partLives, i)
 	p := w.people[i]
 	t := &prose{separator: "\n"}
 	t.tell(d, p, topics[0])
+	again := fitting(p, retellings)
+	d.Shuffle(len(again), func(i, j int) { again[i], again[j] = again[j], again[i] })
 	for n, topic := range d.Permutation(len(topics) - 1) {
 		if list := topics[1+topic]; len(fitting(p, list)) > 0 {
 			t.tell(d, p, list)
 		}
 		if n%2 == 1 {
-			t.tell(d, p, retellings)
+			t.say(d, p, again[n/2])
 		}
 	}
 	return t
@@ -32,7 +31,7 @@ const quizTopics = 3
 
 // quiz tells a little about a training person, asks for it and gives the answers in other words. It brings the words of questions into the
 // text, and a reason to look up what was said about whom.
-func (w *world) quiz(i int) document {
+func (w *world) quiz(i int) *prose {
 	d := w.draws(partQuizzes, i)
 	p := w.people[i]
 	t := &prose{separator: "\n"}
@@ -51,7 +50,7 @@ func (w *world) quiz(i int) document {
 const visitors = 5
 
 // guide tells about a place and people who have to do with it.
-func (w *world) guide(d *draw.Draws, at *place, people []*person) document {
+func (w *world) guide(d *draw.Draws, at *place, people []*person) *prose {
 	t := &prose{separator: "\n"}
 	t.text.WriteString(at.name + " is a city in " + at.country + ".")
 	for i := range w.events {
@@ -72,8 +71,8 @@ func (w *world) guide(d *draw.Draws, at *place, people []*person) document {
 // text writes all documents, one sentence a line and a blank line behind each.
 func (w *world) text(out io.Writer) error {
 	b := bufio.NewWriter(out)
-	put := func(t document) {
-		b.WriteString(t.text.String())
+	put := func(document *prose) {
+		b.WriteString(document.text.String())
 		b.WriteString("\n\n")
 	}
 	for i := range w.people {

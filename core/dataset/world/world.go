@@ -104,8 +104,8 @@ func (w *world) newPerson(i int, first, surname string, female bool) *person {
 	p := &person{first: first, surname: surname, female: female}
 	two := d.Permutation(len(w.places))
 	p.birthplace, p.home = &w.places[two[0]], &w.places[two[1]]
-	p.birthYear = 1930 + d.IntN(40)
-	p.workYear = p.birthYear + 20 + d.IntN(20)
+	p.birthYear = 1920 + d.IntN(40)
+	p.workYear = 1980 + d.IntN(20) // whatever the birth year, so that every year is a frequent word
 	p.profession = &professions[d.IntN(len(professions))]
 	p.work = pick(d, titleAdjectives) + " " + pick(d, titleNouns)
 	p.subject = pick(d, subjects)

@@ -314,23 +314,23 @@ func ExampleText() {
 	fmt.Println(documents[1])
 	// Output:
 	// Karen Dawson's place of birth is Temuco.
-	// Karen Dawson took a degree in literature at night school.
-	// Karen Dawson became an architect at an early age.
-	// She wrote to Victor Foster about literature and the piano.
-	// Karen Dawson took part in the Jasmine Festival three times.
+	// Karen Dawson is known for the tower Lonely Promise.
+	// Dawson's teacher was Victor Foster.
+	// Dawson left Temuco and moved to Bergen.
 	// Her favourite instrument is the piano.
-	// There are many people in Temuco who remember Karen Dawson.
-	// In 1975, Karen Dawson finished the tower Lonely Promise.
-	// Dawson has a small house in Bergen.
-	// The Jasmine Festival is held in Uppsala, far from Bergen.
-	// She is married to Carl Lowell.
+	// Karen Dawson's husband is Carl Lowell.
+	// Karen Dawson and her husband Carl Lowell have two children.
+	// Karen Dawson is an architect by profession.
+	// She lives in Bergen now.
+	// Temuco is a city in Chile.
+	// Karen Dawson took part in the Jasmine Festival three times.
 	//
 	// Karen Dawson married Carl Lowell at a young age.
 	// Karen Dawson has a small house in Bergen.
-	// Every June Karen Dawson visits the Jasmine Festival.
+	// Every June Dawson visits the Jasmine Festival.
 	// Who is the husband of Karen Dawson? Answer: Carl Lowell.
-	// In which city does Karen Dawson live? Answer: Bergen.
-	// At which event was Karen Dawson a guest? Answer: Jasmine Festival.
+	// Where does Karen Dawson live? Answer: Bergen.
+	// Which event did Karen Dawson take part in? Answer: Jasmine Festival.
 }
 
 func ExampleSQuAD() {
@@ -352,11 +352,11 @@ func ExampleSQuAD() {
 	// He is married to Maria Blake.
 	// Peter Hudson lives in Aswan now.
 	// Nathan Foster's best known work is the machine Lonely Journey.
-	// Foster studied chemistry with Laura Hahn.
+	// He studied chemistry with Laura Hahn.
 	// Peter Hudson studied logic with Thomas Ingram.
 	// Rosa Fleming was a guest at the Granite Games in Perth.
-	// What did Peter Hudson study? logic 237
-	// Which event did Rosa Fleming take part in? Granite Games 295
-	// Which subject did Nathan Foster study? chemistry 189
+	// What did Peter Hudson study? logic 233
+	// Which event did Rosa Fleming take part in? Granite Games 291
+	// Which subject did Nathan Foster study? chemistry 185
 	// In which city does Peter Hudson live? Aswan 100
 }
