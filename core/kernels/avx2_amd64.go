@@ -8,7 +8,7 @@ import "harness.invalid/core/numerics"
 // the twin's.
 var avx2 = table{
 	name: "avx2",
-	gemm: gemmLevel{mr: 6, nr: 16, rows: gemmRowsAVX2, panels: gemmPanelsAVX2, copyPanel: copyPanelGeneric, transposePanel: transposePanelGeneric},
+	gemm: gemmLevel{mr: 6, nr: 16, rows: gemmRowsAVX2, panels: gemmPanelsAVX2, copyPanels: copyPanelsGeneric, transposePanel: transposePanelGeneric},
 	peak: func(rounds int) int { peakAVX2(rounds); return rounds * 12 * 8 * 2 },
 
 	add: addAVX2, mul: mulAVX2, axpy: axpyAVX2, scale: scaleAVX2,

@@ -109,18 +109,21 @@ func (g *Gemm) check() {
 	}
 }
 
+// microKernel computes c[i·ldc + j] (+)= Σ_k a(i, k)·strip[k·nr + j] for i < m, j < cols, k < kc; kc > 0.
+type microKernel func(m, kc int, a []float32, stride, step int, strip, c []float32, ldc, cols int, add bool)
+
 // gemmLevel is one implementation of the inner loops. B is packed into strips of nr columns: strip[k·nr + j], with zeros beyond the
-// last column. A is read in place where its rows lie along K, or packed into panels of mr rows, panel[k·mr + i].
+// last column. A is read in place, or packed: into rows of
+// one run each, or into panels of mr rows, panel[k·mr + i].
 type gemmLevel struct {
 	mr, nr int
 
-	// rows and panels compute c[i·ldc + j] (+)= Σ_k a(i, k)·strip[k·nr + j] for i < m, j < cols, k < kc. rows has a(i, k) = a[i·lda + k];
-	// panels has panel i/mr begin at a[i/mr·mr·lda].
-	rows   func(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool)
-	panels func(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool)
+	// rows and panels multiply with one strip. rows has a(i, k) = a[i·stride + k]; panels has a(i, k) = a[i/mr·step + i%mr + k·stride].
+	rows, panels microKernel
 
-	// copyPanel and transposePanel pack: dst[k·width + j] = src[k·ld + j], or src[j·ld + k], for k < kc, j < cols; 0 for cols <= j < width.
-	copyPanel      func(dst []float32, width int, src []float32, ld, kc, cols int)
+	// copyPanels and transposePanel pack. copyPanels writes panels of a width side by side, dst[p·width·kc + k·width + j] = src[k·ld + p·width + j],
+	// and zeros beyond the last of cols columns; transposePanel writes one, dst[k·width + j] = src[j·ld + k], likewise.
+	copyPanels     func(dst []float32, width int, src []float32, ld, kc, cols int)
 	transposePanel func(dst []float32, width int, src []float32, ld, kc, cols int)
 }
 
@@ -131,6 +134,10 @@ const (
 	packedB   = 256 << 10
 	blockRows = 240
 )
+
+// columnsInPlace is the longest row of a transposed A that is read in place: its columns are then apart by less than the distance that prefetchers
+// follow. Measured: 128 x 64 x 128 gains a third, rows of 512 and more lose a fifth.
+const columnsInPlace = 384
 
 // gemmPlan says how one product is cut.
 type gemmPlan struct {
@@ -143,7 +150,7 @@ type gemmPlan struct {
 // plan chooses the grid of tasks by the time that the slowest worker would take: products, packing, and nothing else. It may depend on the
 // number of workers because no grid changes the result.
 func plan(g *Gemm, level *gemmLevel, workers int) gemmPlan {
-	p := gemmPlan{level: level, rowTasks: 1, colTasks: 1, kc: runs(g.K, g.Partials.Chunk), pack: g.TransA || g.RoundA != numerics.FP32}
+	p := gemmPlan{level: level, rowTasks: 1, colTasks: 1, kc: runs(g.K, g.Partials.Chunk), pack: g.RoundA != numerics.FP32 || g.TransA && g.LDA > columnsInPlace}
 	if workers == 1 || g.M*g.N*g.K < 1<<15 {
 		return p
 	}
@@ -214,6 +221,9 @@ func (p *gemmPlan) task(g *Gemm, i0, i1, j0, j1 int) {
 	}
 	cols = min(cols, (j1-j0+segment-1)/segment*segment)
 	depth := max(1, packedB/(cols*p.kc)) * p.kc // products along K for which B is packed at once
+	if p.pack {
+		depth = p.kc
+	}
 	rows := blockRows / mr * mr
 	buf.b = grow(buf.b, min(depth, (g.K+p.kc-1)/p.kc*p.kc)*((cols+nr-1)/nr*nr))
 	if p.pack {
@@ -257,79 +267,76 @@ func (p *gemmPlan) packB(g *Gemm, dst []float32, k0, k1, j, n int) {
 	nr := p.level.nr
 	for k := k0; k < k1; k += p.kc {
 		kc := min(p.kc, k1-k)
-		for s := 0; s < n; s += nr {
-			strip := dst[:kc*nr]
-			if g.TransB {
-				p.level.transposePanel(strip, nr, g.B[(j+s)*g.LDB+k:], g.LDB, kc, min(nr, n-s))
-			} else {
-				p.level.copyPanel(strip, nr, g.B[k*g.LDB+j+s:], g.LDB, kc, min(nr, n-s))
+		run := dst[:kc*((n+nr-1)/nr*nr)]
+		if g.TransB {
+			for s := 0; s < n; s += nr {
+				p.level.transposePanel(run[s*kc:(s+nr)*kc], nr, g.B[(j+s)*g.LDB+k:], g.LDB, kc, min(nr, n-s))
 			}
-			if g.RoundB != numerics.FP32 {
-				Round(strip, strip, numerics.Rounding{Format: g.RoundB}, 0)
-			}
-			dst = dst[kc*nr:]
+		} else {
+			p.level.copyPanels(run, nr, g.B[k*g.LDB+j:], g.LDB, kc, n)
 		}
+		if g.RoundB != numerics.FP32 {
+			Round(run, run, numerics.Rounding{Format: g.RoundB}, 0)
+		}
+		dst = dst[len(run):]
 	}
+}
+
+// operandA is a block of op(A) as a micro-kernel reads it: the distance from panel to panel is step, along K it is along.
+type operandA struct {
+	a                   []float32
+	stride, step, along int
+	kernel              microKernel
 }
 
 // block adds the products k..k+kc to C[i:i+m, j:j+n]; strips is packed op(B)[k:k+kc, j:j+n].
 func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, strips []float32) {
-	a, lda, kernel := []float32(nil), g.LDA, p.level.rows
+	mr, nr := p.level.mr, p.level.nr
+	var a operandA
 	switch {
-	case g.TransA:
-		a, lda, kernel = buf.a, kc, p.level.panels
-		mr := p.level.mr
-		for r := 0; r < m; r += mr {
-			panel := a[r*kc : (r+mr)*kc]
-			p.level.copyPanel(panel, mr, g.A[k*g.LDA+i+r:], g.LDA, kc, min(mr, m-r))
-			if g.RoundA != numerics.FP32 {
-				Round(panel, panel, numerics.Rounding{Format: g.RoundA}, 0)
-			}
+	case g.TransA && p.pack:
+		a = operandA{buf.a[:(m+mr-1)/mr*mr*kc], mr, mr * kc, mr, p.level.panels}
+		p.level.copyPanels(a.a, mr, g.A[k*g.LDA+i:], g.LDA, kc, m)
+		if g.RoundA != numerics.FP32 {
+			Round(a.a, a.a, numerics.Rounding{Format: g.RoundA}, 0)
 		}
+	case g.TransA:
+		a = operandA{g.A[k*g.LDA+i:], g.LDA, mr, g.LDA, p.level.panels}
 	case p.pack:
-		a, lda = buf.a, kc
+		a = operandA{buf.a, kc, mr * kc, 1, p.level.rows}
 		for r := range m {
-			row := a[r*kc : (r+1)*kc]
-			Round(row, g.A[(i+r)*g.LDA+k:][:kc], numerics.Rounding{Format: g.RoundA}, 0)
+			Round(buf.a[r*kc:(r+1)*kc], g.A[(i+r)*g.LDA+k:][:kc], numerics.Rounding{Format: g.RoundA}, 0)
 		}
 	default:
-		a = g.A[i*g.LDA+k:]
+		a = operandA{g.A[i*g.LDA+k:], g.LDA, mr * g.LDA, 1, p.level.rows}
 	}
 	add := g.Accumulate || k > 0
-	nr := p.level.nr
 	if g.Partials.Chunk > 0 {
-		p.chunks(g, a, lda, kernel, i, m, j, n, k, kc, strips)
+		p.chunks(g, a, i, m, j, n, k, kc, strips)
 		return
 	}
 	for s := 0; s < n; s += nr {
-		kernel(m, kc, a, lda, strips[:kc*nr], g.C[i*g.LDC+j+s:], g.LDC, min(nr, n-s), add)
+		a.kernel(m, kc, a.a, a.stride, a.step, strips[:kc*nr], g.C[i*g.LDC+j+s:], g.LDC, min(nr, n-s), add)
 		strips = strips[kc*nr:]
 	}
 }
 
-// chunks is block with C rounded after every chunk, one panel of rows and one segment of columns at a time.
-func (p *gemmPlan) chunks(g *Gemm, a []float32, lda int, kernel func(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool),
-	i, m, j, n, k, kc int, strips []float32) {
+// chunks is block with C rounded after every chunk, one panel of rows at a time.
+func (p *gemmPlan) chunks(g *Gemm, a operandA, i, m, j, n, k, kc int, strips []float32) {
 	mr, nr := p.level.mr, p.level.nr
-	for s0 := 0; s0 < n; s0 += segment {
-		s1 := min(n, s0+segment)
-		for r := 0; r < m; r += mr {
-			rows := min(mr, m-r)
-			for q := 0; q < kc; q += g.Partials.Chunk {
-				qc := min(g.Partials.Chunk, kc-q)
-				from := r*lda + q
-				if g.TransA {
-					from = r*lda + q*mr
-				}
-				for s := s0; s < s1; s += nr {
-					strip := strips[s*kc+q*nr:]
-					kernel(rows, qc, a[from:], lda, strip[:qc*nr], g.C[(i+r)*g.LDC+j+s:], g.LDC, min(nr, n-s), g.Accumulate || k+q > 0)
-				}
-				count := (k + q) / g.Partials.Chunk
-				for t := i + r; t < i+r+rows; t++ {
-					c := g.C[t*g.LDC+j+s0:][:s1-s0]
-					Round(c, c, g.Partials.Rounding, (count*g.M+t)*g.N+j+s0)
-				}
+	for r := 0; r < m; r += mr {
+		rows := min(mr, m-r)
+		for q := 0; q < kc; q += g.Partials.Chunk {
+			qc := min(g.Partials.Chunk, kc-q)
+			from := a.a[r/mr*a.step+q*a.along:]
+			for s := 0; s < n; s += nr {
+				strip := strips[s*kc+q*nr:]
+				a.kernel(rows, qc, from, a.stride, a.step, strip[:qc*nr], g.C[(i+r)*g.LDC+j+s:], g.LDC, min(nr, n-s), g.Accumulate || k+q > 0)
+			}
+			count := (k + q) / g.Partials.Chunk
+			for t := i + r; t < i+r+rows; t++ {
+				c := g.C[t*g.LDC+j:][:n]
+				Round(c, c, g.Partials.Rounding, (count*g.M+t)*g.N+j)
 			}
 		}
 	}

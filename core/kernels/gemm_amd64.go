@@ -7,7 +7,7 @@ import "unsafe"
 // columnMask has a bit for each of the first n of 32 columns.
 func columnMask(n int) uint32 { return uint32(1<<n - 1) }
 
-func gemmRowsAVX512(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool) {
+func gemmRowsAVX512(m, kc int, a []float32, lda, _ int, strip, c []float32, ldc, cols int, add bool) {
 	i, mask := 0, columnMask(cols)
 	pa, pb, pc := unsafe.Pointer(unsafe.SliceData(a)), unsafe.SliceData(strip), unsafe.Pointer(unsafe.SliceData(c))
 	for i < m {
@@ -32,39 +32,42 @@ func gemmRowsAVX512(m, kc int, a []float32, lda int, strip, c []float32, ldc, co
 	}
 }
 
-func gemmPanelsAVX512(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool) {
+func gemmPanelsAVX512(m, kc int, a []float32, stride, step int, strip, c []float32, ldc, cols int, add bool) {
 	i, mask := 0, columnMask(cols)
 	pa, pb, pc := unsafe.Pointer(unsafe.SliceData(a)), unsafe.SliceData(strip), unsafe.Pointer(unsafe.SliceData(c))
 	for i < m {
-		ai, ci := (*float32)(unsafe.Add(pa, (i/12*12*lda+i%12)*4)), (*float32)(unsafe.Add(pc, i*ldc*4))
+		ai, ci := (*float32)(unsafe.Add(pa, (i/12*step+i%12)*4)), (*float32)(unsafe.Add(pc, i*ldc*4))
 		switch left := m - i; {
 		case left >= 12:
-			gemmPanel12AVX512(left/12, kc, ai, lda, pb, ci, ldc, mask, add)
+			gemmPanel12AVX512(left/12, kc, ai, stride, step, pb, ci, ldc, mask, add)
 			i += left / 12 * 12
 		case left >= 8:
-			gemmPanel8AVX512(1, kc, ai, lda, pb, ci, ldc, mask, add)
+			gemmPanel8AVX512(1, kc, ai, stride, step, pb, ci, ldc, mask, add)
 			i += 8
 		case left >= 4:
-			gemmPanel4AVX512(1, kc, ai, lda, pb, ci, ldc, mask, add)
+			gemmPanel4AVX512(1, kc, ai, stride, step, pb, ci, ldc, mask, add)
 			i += 4
 		case left >= 2:
-			gemmPanel2AVX512(1, kc, ai, lda, pb, ci, ldc, mask, add)
+			gemmPanel2AVX512(1, kc, ai, stride, step, pb, ci, ldc, mask, add)
 			i += 2
 		default:
-			gemmPanel1AVX512(1, kc, ai, lda, pb, ci, ldc, mask, add)
+			gemmPanel1AVX512(1, kc, ai, stride, step, pb, ci, ldc, mask, add)
 			i++
 		}
 	}
 }
 
-func copyPanelAVX512(dst []float32, width int, src []float32, ld, kc, cols int) {
-	switch {
-	case width == 32:
-		copyPanel32AVX512(&dst[0], &src[0], ld, kc, columnMask(cols))
-	case width == 12:
-		copyPanel12AVX512(&dst[0], &src[0], ld, kc, columnMask(cols))
-	default:
-		copyPanelGeneric(dst, width, src, ld, kc, cols)
+func copyPanelsAVX512(dst []float32, width int, src []float32, ld, kc, cols int) {
+	whole, one := copyPanels32AVX512, copyPanel32AVX512
+	if width == 12 {
+		whole, one = copyPanels12AVX512, copyPanel12AVX512
+	}
+	panels := cols / width
+	if panels > 0 {
+		whole(&dst[0], &src[0], ld, kc, panels)
+	}
+	if done := panels * width; done < cols {
+		one(&dst[done*kc], &src[done], ld, kc, columnMask(cols-done))
 	}
 }
 
@@ -83,9 +86,9 @@ func transposePanelAVX512(dst []float32, width int, src []float32, ld, kc, cols 
 		transposeRest(dst[j:], width, src[min(j*ld, len(src)):], ld, kc, cols-j, width-j)
 	}
 }
-func gemmRowsAVX2(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool) {
+func gemmRowsAVX2(m, kc int, a []float32, lda, _ int, strip, c []float32, ldc, cols int, add bool) {
 	if cols < 16 {
-		throughTile(gemmRowsAVX2, m, kc, a, lda, strip, c, ldc, cols, add)
+		throughTile(gemmRowsAVX2, m, kc, a, lda, 6*lda, strip, c, ldc, cols, add)
 		return
 	}
 	pa, pb, pc := unsafe.Pointer(unsafe.SliceData(a)), unsafe.SliceData(strip), unsafe.Pointer(unsafe.SliceData(c))
@@ -108,38 +111,37 @@ func gemmRowsAVX2(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols
 	}
 }
 
-func gemmPanelsAVX2(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool) {
+func gemmPanelsAVX2(m, kc int, a []float32, stride, step int, strip, c []float32, ldc, cols int, add bool) {
 	if cols < 16 {
-		throughTile(gemmPanelsAVX2, m, kc, a, lda, strip, c, ldc, cols, add)
+		throughTile(gemmPanelsAVX2, m, kc, a, stride, step, strip, c, ldc, cols, add)
 		return
 	}
 	pa, pb, pc := unsafe.Pointer(unsafe.SliceData(a)), unsafe.SliceData(strip), unsafe.Pointer(unsafe.SliceData(c))
 	for i := 0; i < m; {
-		ai, ci := (*float32)(unsafe.Add(pa, (i/6*6*lda+i%6)*4)), (*float32)(unsafe.Add(pc, i*ldc*4))
+		ai, ci := (*float32)(unsafe.Add(pa, (i/6*step+i%6)*4)), (*float32)(unsafe.Add(pc, i*ldc*4))
 		switch left := m - i; {
 		case left >= 6:
-			gemmPanel6AVX2(left/6, kc, ai, lda, pb, ci, ldc, add)
+			gemmPanel6AVX2(left/6, kc, ai, stride, step, pb, ci, ldc, add)
 			i += left / 6 * 6
 		case left >= 4:
-			gemmPanel4AVX2(1, kc, ai, lda, pb, ci, ldc, add)
+			gemmPanel4AVX2(1, kc, ai, stride, step, pb, ci, ldc, add)
 			i += 4
 		case left >= 2:
-			gemmPanel2AVX2(1, kc, ai, lda, pb, ci, ldc, add)
+			gemmPanel2AVX2(1, kc, ai, stride, step, pb, ci, ldc, add)
 			i += 2
 		default:
-			gemmPanel1AVX2(1, kc, ai, lda, pb, ci, ldc, add)
+			gemmPanel1AVX2(1, kc, ai, stride, step, pb, ci, ldc, add)
 			i++
 		}
 	}
 }
 
 // throughTile computes a strip of fewer columns than the kernels write: panel by panel in a buffer, from which the columns that exist are taken.
-func throughTile(kernel func(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool),
-	m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool) {
+func throughTile(kernel microKernel, m, kc int, a []float32, stride, step int, strip, c []float32, ldc, cols int, add bool) {
 	var tile [6 * 16]float32
 	for i := 0; i < m; i += 6 {
 		rows := min(6, m-i)
-		kernel(rows, kc, a[i*lda:], lda, strip, tile[:], 16, 16, false)
+		kernel(rows, kc, a[i/6*step:], stride, step, strip, tile[:], 16, 16, false)
 		for r := range rows {
 			row := c[(i+r)*ldc:][:cols]
 			for j, v := range tile[r*16:][:cols] {

@@ -10,11 +10,11 @@ package kernels
 //go:noescape
 func gemmRows6AVX2(panels int, kc int, a *float32, lda int, strip *float32, c *float32, ldc int, add bool)
 
-// gemmPanel6AVX2 computes c[i·ldc + j] (+)= Σ_k a[k·6 + i]·strip[k·16 + j] for i < 6, k < kc and the columns of the strip,
-// for each of panels blocks of 6 rows: the next one begins at a[6·lda] and c[6·ldc].
+// gemmPanel6AVX2 computes c[i·ldc + j] (+)= Σ_k a[k·stride + i]·strip[k·16 + j] for i < 6, k < kc and the columns of the strip,
+// for each of panels blocks of 6 rows: the next one begins at a[step] and c[6·ldc].
 //
 //go:noescape
-func gemmPanel6AVX2(panels int, kc int, a *float32, lda int, strip *float32, c *float32, ldc int, add bool)
+func gemmPanel6AVX2(panels int, kc int, a *float32, stride int, step int, strip *float32, c *float32, ldc int, add bool)
 
 // gemmRows4AVX2 computes c[i·ldc + j] (+)= Σ_k a[i·lda + k]·strip[k·16 + j] for i < 4, k < kc and the columns of the strip,
 // for each of panels blocks of 4 rows: the next one begins at a[4·lda] and c[4·ldc].
@@ -22,11 +22,11 @@ func gemmPanel6AVX2(panels int, kc int, a *float32, lda int, strip *float32, c *
 //go:noescape
 func gemmRows4AVX2(panels int, kc int, a *float32, lda int, strip *float32, c *float32, ldc int, add bool)
 
-// gemmPanel4AVX2 computes c[i·ldc + j] (+)= Σ_k a[k·6 + i]·strip[k·16 + j] for i < 4, k < kc and the columns of the strip,
-// for each of panels blocks of 4 rows: the next one begins at a[4·lda] and c[4·ldc].
+// gemmPanel4AVX2 computes c[i·ldc + j] (+)= Σ_k a[k·stride + i]·strip[k·16 + j] for i < 4, k < kc and the columns of the strip,
+// for each of panels blocks of 4 rows: the next one begins at a[step] and c[4·ldc].
 //
 //go:noescape
-func gemmPanel4AVX2(panels int, kc int, a *float32, lda int, strip *float32, c *float32, ldc int, add bool)
+func gemmPanel4AVX2(panels int, kc int, a *float32, stride int, step int, strip *float32, c *float32, ldc int, add bool)
 
 // gemmRows2AVX2 computes c[i·ldc + j] (+)= Σ_k a[i·lda + k]·strip[k·16 + j] for i < 2, k < kc and the columns of the strip,
 // for each of panels blocks of 2 rows: the next one begins at a[2·lda] and c[2·ldc].
@@ -34,11 +34,11 @@ func gemmPanel4AVX2(panels int, kc int, a *float32, lda int, strip *float32, c *
 //go:noescape
 func gemmRows2AVX2(panels int, kc int, a *float32, lda int, strip *float32, c *float32, ldc int, add bool)
 
-// gemmPanel2AVX2 computes c[i·ldc + j] (+)= Σ_k a[k·6 + i]·strip[k·16 + j] for i < 2, k < kc and the columns of the strip,
-// for each of panels blocks of 2 rows: the next one begins at a[2·lda] and c[2·ldc].
+// gemmPanel2AVX2 computes c[i·ldc + j] (+)= Σ_k a[k·stride + i]·strip[k·16 + j] for i < 2, k < kc and the columns of the strip,
+// for each of panels blocks of 2 rows: the next one begins at a[step] and c[2·ldc].
 //
 //go:noescape
-func gemmPanel2AVX2(panels int, kc int, a *float32, lda int, strip *float32, c *float32, ldc int, add bool)
+func gemmPanel2AVX2(panels int, kc int, a *float32, stride int, step int, strip *float32, c *float32, ldc int, add bool)
 
 // gemmRows1AVX2 computes c[i·ldc + j] (+)= Σ_k a[i·lda + k]·strip[k·16 + j] for i < 1, k < kc and the columns of the strip,
 // for each of panels blocks of 1 rows: the next one begins at a[1·lda] and c[1·ldc].
@@ -46,11 +46,11 @@ func gemmPanel2AVX2(panels int, kc int, a *float32, lda int, strip *float32, c *
 //go:noescape
 func gemmRows1AVX2(panels int, kc int, a *float32, lda int, strip *float32, c *float32, ldc int, add bool)
 
-// gemmPanel1AVX2 computes c[i·ldc + j] (+)= Σ_k a[k·6 + i]·strip[k·16 + j] for i < 1, k < kc and the columns of the strip,
-// for each of panels blocks of 1 rows: the next one begins at a[1·lda] and c[1·ldc].
+// gemmPanel1AVX2 computes c[i·ldc + j] (+)= Σ_k a[k·stride + i]·strip[k·16 + j] for i < 1, k < kc and the columns of the strip,
+// for each of panels blocks of 1 rows: the next one begins at a[step] and c[1·ldc].
 //
 //go:noescape
-func gemmPanel1AVX2(panels int, kc int, a *float32, lda int, strip *float32, c *float32, ldc int, add bool)
+func gemmPanel1AVX2(panels int, kc int, a *float32, stride int, step int, strip *float32, c *float32, ldc int, add bool)
 
 // peakAVX2 does rounds·12 multiply-adds of 8 lanes on registers alone, none waiting for another.
 //

@@ -3,10 +3,10 @@ package kernels
 import "sync/atomic"
 
 // gemmRowsGeneric is the twin of the micro-kernels on rows of A in place: two rows by four columns at a time, the eight sums in registers.
-func gemmRowsGeneric(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool) {
+func gemmRowsGeneric(m, kc int, a []float32, lda, _ int, strip, c []float32, ldc, cols int, add bool) {
 	for i := 0; i < m; i += 2 {
 		j := min(i+1, m-1) // an odd last row is computed twice
-		sum := tile(a[i*lda:][:kc], a[j*lda:][:kc], 1, strip)
+		sum := tile(a[i*lda:], a[j*lda:], 1, strip)
 		store(&sum[0], c[i*ldc:][:cols], add)
 		if j > i {
 			store(&sum[1], c[j*ldc:][:cols], add)
@@ -14,11 +14,12 @@ func gemmRowsGeneric(m, kc int, a []float32, lda int, strip, c []float32, ldc, c
 	}
 }
 
-// gemmPanelsGeneric is the twin of the micro-kernels on packed panels of A.
-func gemmPanelsGeneric(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool) {
+// gemmPanelsGeneric is the twin of the micro-kernels on panels of columns of A, packed or in place.
+func gemmPanelsGeneric(m, kc int, a []float32, stride, step int, strip, c []float32, ldc, cols int, add bool) {
 	for i := 0; i < m; i += 2 {
-		panel := a[i*lda:][:2*kc]
-		sum := tile(panel, panel[1:], 2, strip)
+		j := min(1, m-1-i)
+		panel := a[i/2*step:]
+		sum := tile(panel, panel[j:], stride, strip)
 		store(&sum[0], c[i*ldc:][:cols], add)
 		if i+1 < m {
 			store(&sum[1], c[(i+1)*ldc:][:cols], add)
@@ -55,11 +56,15 @@ func store(sum *[4]float32, c []float32, add bool) {
 	}
 }
 
-func copyPanelGeneric(dst []float32, width int, src []float32, ld, kc, cols int) {
-	for k := range kc {
-		row := dst[k*width : (k+1)*width]
-		copy(row, src[k*ld:][:cols])
-		clear(row[cols:])
+func copyPanelsGeneric(dst []float32, width int, src []float32, ld, kc, cols int) {
+	for j := 0; j < cols; j += width {
+		n := min(width, cols-j)
+		for k := range kc {
+			row := dst[k*width : (k+1)*width]
+			copy(row, src[k*ld+j:][:n])
+			clear(row[n:])
+		}
+		dst = dst[kc*width:]
 	}
 }
 

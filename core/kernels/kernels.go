@@ -64,7 +64,7 @@ type table struct {
 
 var generic = table{
 	name: "generic",
-	gemm: gemmLevel{mr: 2, nr: 4, rows: gemmRowsGeneric, panels: gemmPanelsGeneric, copyPanel: copyPanelGeneric, transposePanel: transposePanelGeneric},
+	gemm: gemmLevel{mr: 2, nr: 4, rows: gemmRowsGeneric, panels: gemmPanelsGeneric, copyPanels: copyPanelsGeneric, transposePanel: transposePanelGeneric},
 	peak: peakGeneric,
 
 	add: addGeneric, mul: mulGeneric, axpy: axpyGeneric, scale: scaleGeneric,

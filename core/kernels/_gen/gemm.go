@@ -13,11 +13,13 @@ import (
 func gemmAVX512(c *build.Context) {
 	for _, rows := range []int{12, 8, 4, 2, 1} {
 		for _, packed := range []bool{false, true} {
-			newVector(c, true).microKernel(rows, 12, packed)
+			newVector(c, true).microKernel(rows, packed)
 		}
 	}
 	copyPanelAVX512(c, 32)
 	copyPanelAVX512(c, 12)
+	copyPanelsAVX512(c, 32)
+	copyPanelsAVX512(c, 12)
 	transposeAVX512(c)
 	newVector(c, true).peak(24)
 }
@@ -26,33 +28,42 @@ func gemmAVX512(c *build.Context) {
 func gemmAVX2(c *build.Context) {
 	for _, rows := range []int{6, 4, 2, 1} {
 		for _, packed := range []bool{false, true} {
-			newVector(c, false).microKernel(rows, 6, packed)
+			newVector(c, false).microKernel(rows, packed)
 		}
 	}
 	newVector(c, false).peak(12)
 }
 
-// microKernel writes the products of a number of rows, out of panels of so many where A is packed, with one strip.
-func (c *vector) microKernel(rows, panel int, packed bool) {
-	const vectors, unroll = 2, 4
+// microKernel writes the products of a number of rows of A, in place or packed, with one strip.
+func (c *vector) microKernel(rows int, packed bool) {
+	const vectors, unroll = 2, 8
 	width := c.lanes()
-	name, element := "Rows", "a[i·lda + k]"
+	name, element, stride, next := "Rows", "a[i·lda + k]", "lda", fmt.Sprintf("a[%d·lda]", rows)
 	if packed {
-		name, element = "Panel", fmt.Sprintf("a[k·%d + i]", panel)
+		name, element, stride, next = "Panel", "a[k·stride + i]", "stride, step", "a[step]"
 	}
 	name = fmt.Sprintf("gemm%s%d", name, rows)
-	signature, which := "func(panels, kc int, a *float32, lda int, strip, c *float32, ldc int, add bool)", "the columns of the strip"
+	signature, which := "func(panels, kc int, a *float32, "+stride+" int, strip, c *float32, ldc int, add bool)", "the columns of the strip"
 	if c.wide {
-		signature, which = "func(panels, kc int, a *float32, lda int, strip, c *float32, ldc int, mask uint32, add bool)", "the columns j whose bit is set in mask"
+		signature, which = "func(panels, kc int, a *float32, "+stride+" int, strip, c *float32, ldc int, mask uint32, add bool)", "the columns j whose bit is set in mask"
 	}
 	c.begin(name, signature,
 		fmt.Sprintf("computes c[i·ldc + j] (+)= Σ_k %s·strip[k·%d + j] for i < %d, k < kc and %s,\n", element, vectors*width, rows, which)+
-			fmt.Sprintf("for each of panels blocks of %d rows: the next one begins at a[%d·lda] and c[%d·ldc].", rows, rows, rows))
+			fmt.Sprintf("for each of panels blocks of %d rows: the next one begins at %s and c[%d·ldc].", rows, next, rows))
 
 	panels := c.Load(c.Param("panels"), c.GP64()).(reg.GPVirtual)
 	kc := c.Load(c.Param("kc"), c.GP64()).(reg.GPVirtual)
 	a := c.Load(c.Param("a"), c.GP64()).(reg.GPVirtual)
-	lda := c.Load(c.Param("lda"), c.GP64()).(reg.GPVirtual)
+	var lda, step reg.GPVirtual // the stride between rows of A, or packed between its columns; and from panel to panel
+	if packed {
+		lda, step = c.Load(c.Param("stride"), c.GP64()).(reg.GPVirtual), c.Load(c.Param("step"), c.GP64()).(reg.GPVirtual)
+		c.SHLQ(operand.U8(2), lda)
+		c.SHLQ(operand.U8(2), step)
+	} else {
+		lda, step = c.Load(c.Param("lda"), c.GP64()).(reg.GPVirtual), c.GP64()
+		c.SHLQ(operand.U8(2), lda)
+		c.IMUL3Q(operand.U8(rows), lda, step)
+	}
 	strip := c.Load(c.Param("strip"), c.GP64()).(reg.GPVirtual)
 	cc := c.Load(c.Param("c"), c.GP64()).(reg.GPVirtual)
 	ldc := c.Load(c.Param("ldc"), c.GP64()).(reg.GPVirtual)
@@ -64,11 +75,7 @@ func (c *vector) microKernel(rows, panel int, packed bool) {
 		c.SHRL(operand.U8(16), mask)
 		c.KMOVW(mask, masks[1])
 	}
-	c.SHLQ(operand.U8(2), lda)
 	c.SHLQ(operand.U8(2), ldc)
-	// A panel of rows, or of packed elements, ends where the next begins.
-	step := c.GP64()
-	c.IMUL3Q(operand.U8(rows), lda, step)
 
 	var sums [12][vectors]reg.VecVirtual
 	for i := range rows {
@@ -91,6 +98,10 @@ func (c *vector) microKernel(rows, panel int, packed bool) {
 			c.ADDQ(ldc, row)
 		}
 	}
+	lda3 := c.GP64() // packed columns are reached from one pointer for four
+	if packed {
+		c.LEAQ(operand.Mem{Base: lda, Index: lda, Scale: 2}, lda3)
+	}
 	// Rows in place are reached from one pointer for three rows, plus once and twice lda.
 	var base []reg.GPVirtual
 	if packed {
@@ -111,7 +122,14 @@ func (c *vector) microKernel(rows, panel int, packed bool) {
 	}
 	element1 := func(i, k int) operand.Mem {
 		if packed {
-			return operand.Mem{Base: base[0], Disp: 4 * (panel*k + i)}
+			m := operand.Mem{Base: base[0], Disp: 4 * i}
+			switch k % 4 {
+			case 1, 2:
+				m.Index, m.Scale = lda, uint8(k%4)
+			case 3:
+				m.Index, m.Scale = lda3, 1
+			}
+			return m
 		}
 		m := operand.Mem{Base: base[i/3], Disp: 4 * k}
 		if i%3 > 0 {
@@ -130,11 +148,16 @@ func (c *vector) microKernel(rows, panel int, packed bool) {
 				c.VFMADD231PS(b0, x, sums[i][0])
 				c.VFMADD231PS(b1, x, sums[i][1])
 			}
+			if packed && (k%4 == 3 || count == 1) {
+				scale := uint8(4)
+				if count == 1 {
+					scale = 1
+				}
+				c.LEAQ(operand.Mem{Base: base[0], Index: lda, Scale: scale}, base[0])
+			}
 		}
 		for _, p := range base {
-			if packed {
-				c.ADDQ(operand.I32(4*panel*count), p)
-			} else {
+			if !packed {
 				c.ADDQ(operand.I32(4*count), p)
 			}
 		}
@@ -222,6 +245,58 @@ func copyPanelAVX512(c *build.Context, width int) {
 	} else {
 		c.VMOVUPS(x, all, operand.Mem{Base: dst})
 	}
+	c.ADDQ(ld, src)
+	c.ADDQ(operand.I32(4*width), dst)
+	c.DECQ(kc)
+	c.JNZ(operand.LabelRef("row"))
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// copyPanelsAVX512 packs rows of a matrix that are read along many strips: each row is read once, in order, which suits prefetchers and the TLB.
+func copyPanelsAVX512(c *build.Context, width int) {
+	const ahead = 8 // rows to prefetch ahead: the hardware does not follow a stride of a page
+	function(c, fmt.Sprintf("copyPanels%dAVX512", width), "func(dst, src *float32, ld, kc, panels int)",
+		fmt.Sprintf("copyPanels%dAVX512 copies dst[p·%d·kc + k·%d + j] = src[k·ld + p·%d + j] for p < panels, k < kc, j < %d; kc > 0, panels > 0.", width, width, width, width, width))
+	dst := c.Load(c.Param("dst"), c.GP64())
+	src := c.Load(c.Param("src"), c.GP64())
+	ld := c.Load(c.Param("ld"), c.GP64())
+	kc := c.Load(c.Param("kc"), c.GP64()).(reg.GPVirtual)
+	panels := c.Load(c.Param("panels"), c.GP64())
+	all, full, step := c.K(), c.GP32(), c.GP64()
+	c.MOVL(operand.U32((1<<min(width, 16))-1), full)
+	c.KMOVW(full, all)
+	c.SHLQ(operand.U8(2), ld)
+	c.IMUL3Q(operand.I32(4*width), kc, step)
+	c.Label("row")
+	from, to, left, next := c.GP64(), c.GP64(), c.GP64(), c.GP64()
+	c.MOVQ(src, from)
+	c.MOVQ(dst, to)
+	c.MOVQ(panels, left)
+	c.LEAQ(operand.Mem{Base: src, Index: ld, Scale: 8}, next)
+	for range ahead/8 - 1 {
+		c.LEAQ(operand.Mem{Base: next, Index: ld, Scale: 8}, next)
+	}
+	c.Label("panel")
+	x := c.ZMM()
+	if width > 16 {
+		y := c.ZMM()
+		c.VMOVUPS(operand.Mem{Base: from}, x)
+		c.VMOVUPS(operand.Mem{Base: from, Disp: 64}, y)
+		c.PREFETCHT0(operand.Mem{Base: next, Disp: 64})
+		c.VMOVUPS(x, operand.Mem{Base: to})
+		c.VMOVUPS(y, operand.Mem{Base: to, Disp: 64})
+	} else {
+		c.VMOVUPS_Z(operand.Mem{Base: from}, all, x)
+		c.VMOVUPS(x, all, operand.Mem{Base: to})
+	}
+	c.PREFETCHT0(operand.Mem{Base: next})
+	for _, p := range []reg.Register{from, next} {
+		c.ADDQ(operand.I32(4*width), p)
+	}
+	c.ADDQ(step, to)
+	c.DECQ(left)
+	c.JNZ(operand.LabelRef("panel"))
 	c.ADDQ(ld, src)
 	c.ADDQ(operand.I32(4*width), dst)
 	c.DECQ(kc)
