@@ -10,6 +10,9 @@ var Handshake goplugin.HandshakeConfig = handshake
 // CutLifeline closes the host's end of the lifeline, as the kernel does when the host is gone.
 func (p *Process) CutLifeline() error { return p.lifeline.Close() }
 
+// Kill ends the process at once.
+func (p *Process) Kill() { p.kill() }
+
 // ExitStatus waits for the process to end.
 func (p *Process) ExitStatus() string {
 	p.awaitExit()

@@ -245,6 +245,84 @@ func TestEqualBits(t *testing.T) {
 	}
 }
 
+// TestRestart kills both plugins in the middle of a run and goes on with others over the same arena: what the host holds is all there is.
+func TestRestart(t *testing.T) {
+	p := program()
+	layout, err := bert.Parameters(p.Model, p.Head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := arena.NewRegion(layout, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := train(t, builtin.backends["gpu-ref"], builtin.optimizers["adamw"], p, plain)
+	shared, err := arena.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shared.Close()
+	r, err := shared.Allocate(layout, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bert.Initialize(p.Model, layout, r.Params(), p.Seed)
+	var state []byte
+	for first := 1; first <= 3; first += 2 {
+		b, o := spec(t, plugin.Backend, "gpu-ref", plugin.Memory), spec(t, plugin.Optimizer, "adamw", plugin.Memory)
+		b.Arena, o.Arena = shared, shared
+		pb, po := start(t, b), start(t, o)
+		session, err := pb.Backend().Open(t.Context(), p, backend.Memory{Layout: layout, Params: r.Params(), Grads: r.Grads()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		updates, err := po.Optimizer().Open(t.Context(), map[string]string{"max_grad_norm": "1"}, optimizer.Memory{Layout: layout, Params: r.Params(), Grads: r.Grads(), Slots: r.Slots()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if state != nil {
+			if err := session.Load(t.Context(), state); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := session.Commit(t.Context(), first-1); err != nil {
+			t.Fatal(err)
+		}
+		for step := first; step < first+2; step++ {
+			result, err := session.Step(t.Context(), stepOf(p, step), batches(p, step))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if result.Finite {
+				if _, err := updates.Step(t.Context(), optimizer.Step{Step: step, LR: 1e-3}); err != nil {
+					t.Fatal(err)
+				}
+				if err := session.Commit(t.Context(), step); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if state, err = session.Save(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, process := range []*plugin.Process{pb, po} {
+			process.Kill()
+			if got := process.ExitStatus(); got != "signal: killed" {
+				t.Errorf("exit status %q, want signal: killed", got)
+			}
+		}
+		if err := errors.Join(session.Close(), updates.Close()); err != nil {
+			t.Errorf("close of sessions in processes that are gone: %v", err)
+		}
+	}
+	sameBits(t, "params", r.Params(), want.params)
+	sameBits(t, "m", r.Slots()[0], want.m)
+	sameBits(t, "v", r.Slots()[1], want.v)
+	if string(state) != string(want.state) {
+		t.Errorf("state %q, want %q", state, want.state)
+	}
+}
+
 // TestForeignMemory must not be copied in silence when the host said which arena it uses.
 func TestForeignMemory(t *testing.T) {
 	shared, err := arena.New()
