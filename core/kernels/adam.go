@@ -10,7 +10,7 @@ import "math"
 //	u  = Correction1·m / (sqrt(Correction2·v) + Eps) + WeightDecay·p
 //
 // Beta3 is 1-Beta1 (1 for LAMB without gradient averaging) and Beta4 is 1-Beta2; round them from float64. Correction1 = 1/(1-Beta1^t) and
-// Correction2 = 1/(1-Beta2^t), or 1 without bias correction.
+// Correction2 = 1/(1-Beta2^t), or 1 without bias correction. Vector versions take subnormal numbers for 0.
 type Adam struct {
 	LR, GradScale              float32
 	Beta1, Beta2, Beta3, Beta4 float32

@@ -5,16 +5,21 @@
 #include "textflag.h"
 
 // func adamWAVX2(p []float32, m []float32, v []float32, g []float32, c *float32)
-// Requires: AVX, FMA3
-TEXT ·adamWAVX2(SB), NOSPLIT, $0-104
-	MOVQ c+96(FP), AX
-	MOVQ p_len+8(FP), CX
-	MOVQ p_base+0(FP), DX
-	MOVQ m_base+24(FP), BX
-	MOVQ v_base+48(FP), SI
-	MOVQ g_base+72(FP), DI
-	SUBQ $+8, CX
-	JLT  rest2
+// Requires: AVX, FMA3, SSE
+TEXT ·adamWAVX2(SB), NOSPLIT, $16-104
+	MOVQ    c+96(FP), AX
+	MOVQ    p_len+8(FP), CX
+	MOVQ    p_base+0(FP), DX
+	MOVQ    m_base+24(FP), BX
+	MOVQ    v_base+48(FP), SI
+	MOVQ    g_base+72(FP), DI
+	STMXCSR (SP)
+	MOVL    (SP), R8
+	ORL     $0x00008040, R8
+	MOVL    R8, 8(SP)
+	LDMXCSR 8(SP)
+	SUBQ    $+8, CX
+	JLT     rest2
 
 loop1:
 	VMOVUPS      (DI), Y0
@@ -98,6 +103,7 @@ rest2:
 	VMASKMOVPS   Y2, Y0, (DX)
 
 done3:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -130,17 +136,22 @@ DATA tail<>+60(SB)/4, $0x00000000
 GLOBL tail<>(SB), RODATA|NOPTR, $64
 
 // func lambAVX2(u []float32, p []float32, m []float32, v []float32, g []float32, c *float32)
-// Requires: AVX, FMA3
-TEXT ·lambAVX2(SB), NOSPLIT, $0-128
-	MOVQ c+120(FP), AX
-	MOVQ p_len+32(FP), CX
-	MOVQ p_base+24(FP), DX
-	MOVQ m_base+48(FP), BX
-	MOVQ v_base+72(FP), SI
-	MOVQ g_base+96(FP), DI
-	MOVQ u_base+0(FP), R8
-	SUBQ $+8, CX
-	JLT  rest2
+// Requires: AVX, FMA3, SSE
+TEXT ·lambAVX2(SB), NOSPLIT, $16-128
+	MOVQ    c+120(FP), AX
+	MOVQ    p_len+32(FP), CX
+	MOVQ    p_base+24(FP), DX
+	MOVQ    m_base+48(FP), BX
+	MOVQ    v_base+72(FP), SI
+	MOVQ    g_base+96(FP), DI
+	STMXCSR (SP)
+	MOVL    (SP), R8
+	ORL     $0x00008040, R8
+	MOVL    R8, 8(SP)
+	LDMXCSR 8(SP)
+	MOVQ    u_base+0(FP), R8
+	SUBQ    $+8, CX
+	JLT     rest2
 
 loop1:
 	VMOVUPS      (DI), Y0
@@ -221,5 +232,6 @@ rest2:
 	VMASKMOVPS   Y1, Y0, (R8)
 
 done3:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET

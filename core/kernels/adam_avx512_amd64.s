@@ -5,16 +5,21 @@
 #include "textflag.h"
 
 // func adamWAVX512(p []float32, m []float32, v []float32, g []float32, c *float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·adamWAVX512(SB), NOSPLIT, $0-104
-	MOVQ c+96(FP), AX
-	MOVQ p_len+8(FP), CX
-	MOVQ p_base+0(FP), DX
-	MOVQ m_base+24(FP), BX
-	MOVQ v_base+48(FP), SI
-	MOVQ g_base+72(FP), DI
-	SUBQ $+16, CX
-	JLT  rest2
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·adamWAVX512(SB), NOSPLIT, $16-104
+	MOVQ    c+96(FP), AX
+	MOVQ    p_len+8(FP), CX
+	MOVQ    p_base+0(FP), DX
+	MOVQ    m_base+24(FP), BX
+	MOVQ    v_base+48(FP), SI
+	MOVQ    g_base+72(FP), DI
+	STMXCSR (SP)
+	MOVL    (SP), R8
+	ORL     $0x00008040, R8
+	MOVL    R8, 8(SP)
+	LDMXCSR 8(SP)
+	SUBQ    $+16, CX
+	JLT     rest2
 
 loop1:
 	VMOVUPS           (DI), Z0
@@ -81,6 +86,7 @@ rest2:
 	VMOVUPS           Z1, K1, (DX)
 
 done3:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -95,21 +101,26 @@ DATA c3f800000<>+28(SB)/4, $0x3f800000
 GLOBL c3f800000<>(SB), RODATA|NOPTR, $32
 
 // func lambAVX512(u []float32, p []float32, m []float32, v []float32, g []float32, c *float32) (pp float64, uu float64)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2
-TEXT ·lambAVX512(SB), NOSPLIT, $0-144
-	MOVQ   c+120(FP), AX
-	MOVQ   p_len+32(FP), CX
-	MOVQ   p_base+24(FP), DX
-	MOVQ   m_base+48(FP), BX
-	MOVQ   v_base+72(FP), SI
-	MOVQ   g_base+96(FP), DI
-	MOVQ   u_base+0(FP), R8
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	SUBQ   $+16, CX
-	JLT    rest2
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2, SSE
+TEXT ·lambAVX512(SB), NOSPLIT, $16-144
+	MOVQ    c+120(FP), AX
+	MOVQ    p_len+32(FP), CX
+	MOVQ    p_base+24(FP), DX
+	MOVQ    m_base+48(FP), BX
+	MOVQ    v_base+72(FP), SI
+	MOVQ    g_base+96(FP), DI
+	STMXCSR (SP)
+	MOVL    (SP), R8
+	ORL     $0x00008040, R8
+	MOVL    R8, 8(SP)
+	LDMXCSR 8(SP)
+	MOVQ    u_base+0(FP), R8
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	SUBQ    $+16, CX
+	JLT     rest2
 
 loop1:
 	VMOVUPS           (DI), Z4
@@ -196,6 +207,7 @@ rest2:
 	VFMADD231PD       Z4, Z4, Z3
 
 done3:
+	LDMXCSR       (SP)
 	VADDPD        Z1, Z0, Z0
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VADDPD        Y1, Y0, Y1

@@ -13,6 +13,8 @@
 // Functions here run on the calling goroutine unless they say otherwise; callers split work with Parallel. Slices may be the same
 // (in place) where a comment allows it, and must not overlap otherwise. A wrong length is a bug of the caller and panics.
 //
+// `go generate ./core/kernels` writes the assembly anew and leaves no diff; nobody edits it by hand.
+//
 // HARNESS_CPU=generic|avx2|avx512 in the environment lowers the level that is used, to test or to reproduce another machine's bits.
 package kernels
 

@@ -899,8 +899,8 @@ done5:
 loop6:
 	VMOVUPS           (BX), Z1
 	VSUBPS            Z0, Z1, Z1
-	VBROADCASTSS      cc2d00000<>+0(SB), Z2
-	VMAXPS            Z1, Z2, Z1
+	VBROADCASTSS      cc2a00000<>+0(SB), Z2
+	VCMPPS            $0x05, Z2, Z1, K1
 	VMULPS.BCST       c3fb8aa3b<>+0(SB), Z1, Z2
 	VRNDSCALEPS       $0x08, Z2, Z2
 	VMOVAPS           Z1, Z1
@@ -915,13 +915,13 @@ loop6:
 	VMULPS            Z1, Z1, Z4
 	VFMADD213PS       Z1, Z4, Z3
 	VADDPS.BCST       c3f800000<>+0(SB), Z3, Z1
-	VSCALEFPS         Z2, Z1, Z1
+	VSCALEFPS.Z       Z2, Z1, K1, Z1
 	VMOVUPS           Z1, (DX)
 	VADDPS            Z1, Z6, Z6
 	VMOVUPS           64(BX), Z1
 	VSUBPS            Z0, Z1, Z1
-	VBROADCASTSS      cc2d00000<>+0(SB), Z2
-	VMAXPS            Z1, Z2, Z1
+	VBROADCASTSS      cc2a00000<>+0(SB), Z2
+	VCMPPS            $0x05, Z2, Z1, K1
 	VMULPS.BCST       c3fb8aa3b<>+0(SB), Z1, Z2
 	VRNDSCALEPS       $0x08, Z2, Z2
 	VMOVAPS           Z1, Z1
@@ -936,7 +936,7 @@ loop6:
 	VMULPS            Z1, Z1, Z4
 	VFMADD213PS       Z1, Z4, Z3
 	VADDPS.BCST       c3f800000<>+0(SB), Z3, Z1
-	VSCALEFPS         Z2, Z1, Z1
+	VSCALEFPS.Z       Z2, Z1, K1, Z1
 	VMOVUPS           Z1, 64(DX)
 	VADDPS            Z1, Z7, Z7
 	ADDQ              $+128, DX
@@ -952,8 +952,8 @@ rest7:
 loop8:
 	VMOVUPS           (BX), Z1
 	VSUBPS            Z0, Z1, Z1
-	VBROADCASTSS      cc2d00000<>+0(SB), Z2
-	VMAXPS            Z1, Z2, Z1
+	VBROADCASTSS      cc2a00000<>+0(SB), Z2
+	VCMPPS            $0x05, Z2, Z1, K1
 	VMULPS.BCST       c3fb8aa3b<>+0(SB), Z1, Z2
 	VRNDSCALEPS       $0x08, Z2, Z2
 	VMOVAPS           Z1, Z1
@@ -968,7 +968,7 @@ loop8:
 	VMULPS            Z1, Z1, Z4
 	VFMADD213PS       Z1, Z4, Z3
 	VADDPS.BCST       c3f800000<>+0(SB), Z3, Z1
-	VSCALEFPS         Z2, Z1, Z1
+	VSCALEFPS.Z       Z2, Z1, K1, Z1
 	VMOVUPS           Z1, (DX)
 	VADDPS            Z1, Z6, Z6
 	ADDQ              $+64, DX
@@ -985,8 +985,8 @@ rest9:
 	KMOVW             DI, K1
 	VMOVUPS.Z         (BX), K1, Z1
 	VSUBPS            Z0, Z1, Z0
-	VBROADCASTSS      cc2d00000<>+0(SB), Z1
-	VMAXPS            Z0, Z1, Z0
+	VBROADCASTSS      cc2a00000<>+0(SB), Z1
+	VCMPPS            $0x05, Z1, Z0, K2
 	VMULPS.BCST       c3fb8aa3b<>+0(SB), Z0, Z1
 	VRNDSCALEPS       $0x08, Z1, Z1
 	VMOVAPS           Z0, Z0
@@ -1001,7 +1001,7 @@ rest9:
 	VMULPS            Z0, Z0, Z3
 	VFMADD213PS       Z0, Z3, Z2
 	VADDPS.BCST       c3f800000<>+0(SB), Z2, Z0
-	VSCALEFPS         Z1, Z0, Z0
+	VSCALEFPS.Z       Z1, Z0, K2, Z0
 	VMOVUPS           Z0, K1, (DX)
 	VMOVAPS.Z         Z0, K1, Z0
 	VADDPS            Z0, Z6, Z6
@@ -1067,15 +1067,15 @@ done15:
 	VZEROUPPER
 	RET
 
-DATA cc2d00000<>+0(SB)/4, $0xc2d00000
-DATA cc2d00000<>+4(SB)/4, $0xc2d00000
-DATA cc2d00000<>+8(SB)/4, $0xc2d00000
-DATA cc2d00000<>+12(SB)/4, $0xc2d00000
-DATA cc2d00000<>+16(SB)/4, $0xc2d00000
-DATA cc2d00000<>+20(SB)/4, $0xc2d00000
-DATA cc2d00000<>+24(SB)/4, $0xc2d00000
-DATA cc2d00000<>+28(SB)/4, $0xc2d00000
-GLOBL cc2d00000<>(SB), RODATA|NOPTR, $32
+DATA cc2a00000<>+0(SB)/4, $0xc2a00000
+DATA cc2a00000<>+4(SB)/4, $0xc2a00000
+DATA cc2a00000<>+8(SB)/4, $0xc2a00000
+DATA cc2a00000<>+12(SB)/4, $0xc2a00000
+DATA cc2a00000<>+16(SB)/4, $0xc2a00000
+DATA cc2a00000<>+20(SB)/4, $0xc2a00000
+DATA cc2a00000<>+24(SB)/4, $0xc2a00000
+DATA cc2a00000<>+28(SB)/4, $0xc2a00000
+GLOBL cc2a00000<>(SB), RODATA|NOPTR, $32
 
 DATA c3fb8aa3b<>+0(SB)/4, $0x3fb8aa3b
 DATA c3fb8aa3b<>+4(SB)/4, $0x3fb8aa3b
@@ -1270,8 +1270,8 @@ done5:
 loop6:
 	VMOVUPS           (BX), Z1
 	VSUBPS            Z0, Z1, Z1
-	VBROADCASTSS      cc2d00000<>+0(SB), Z2
-	VMAXPS            Z1, Z2, Z1
+	VBROADCASTSS      cc2a00000<>+0(SB), Z2
+	VCMPPS            $0x05, Z2, Z1, K1
 	VMULPS.BCST       c3fb8aa3b<>+0(SB), Z1, Z2
 	VRNDSCALEPS       $0x08, Z2, Z2
 	VMOVAPS           Z1, Z1
@@ -1286,13 +1286,13 @@ loop6:
 	VMULPS            Z1, Z1, Z4
 	VFMADD213PS       Z1, Z4, Z3
 	VADDPS.BCST       c3f800000<>+0(SB), Z3, Z1
-	VSCALEFPS         Z2, Z1, Z1
+	VSCALEFPS.Z       Z2, Z1, K1, Z1
 	VMOVUPS           Z1, (DX)
 	VADDPS            Z1, Z7, Z7
 	VMOVUPS           64(BX), Z1
 	VSUBPS            Z0, Z1, Z1
-	VBROADCASTSS      cc2d00000<>+0(SB), Z2
-	VMAXPS            Z1, Z2, Z1
+	VBROADCASTSS      cc2a00000<>+0(SB), Z2
+	VCMPPS            $0x05, Z2, Z1, K1
 	VMULPS.BCST       c3fb8aa3b<>+0(SB), Z1, Z2
 	VRNDSCALEPS       $0x08, Z2, Z2
 	VMOVAPS           Z1, Z1
@@ -1307,7 +1307,7 @@ loop6:
 	VMULPS            Z1, Z1, Z4
 	VFMADD213PS       Z1, Z4, Z3
 	VADDPS.BCST       c3f800000<>+0(SB), Z3, Z1
-	VSCALEFPS         Z2, Z1, Z1
+	VSCALEFPS.Z       Z2, Z1, K1, Z1
 	VMOVUPS           Z1, 64(DX)
 	VADDPS            Z1, Z8, Z8
 	ADDQ              $+128, DX
@@ -1323,8 +1323,8 @@ rest7:
 loop8:
 	VMOVUPS           (BX), Z1
 	VSUBPS            Z0, Z1, Z1
-	VBROADCASTSS      cc2d00000<>+0(SB), Z2
-	VMAXPS            Z1, Z2, Z1
+	VBROADCASTSS      cc2a00000<>+0(SB), Z2
+	VCMPPS            $0x05, Z2, Z1, K1
 	VMULPS.BCST       c3fb8aa3b<>+0(SB), Z1, Z2
 	VRNDSCALEPS       $0x08, Z2, Z2
 	VMOVAPS           Z1, Z1
@@ -1339,7 +1339,7 @@ loop8:
 	VMULPS            Z1, Z1, Z4
 	VFMADD213PS       Z1, Z4, Z3
 	VADDPS.BCST       c3f800000<>+0(SB), Z3, Z1
-	VSCALEFPS         Z2, Z1, Z1
+	VSCALEFPS.Z       Z2, Z1, K1, Z1
 	VMOVUPS           Z1, (DX)
 	VADDPS            Z1, Z7, Z7
 	ADDQ              $+64, DX
@@ -1356,8 +1356,8 @@ rest9:
 	KMOVW             DI, K1
 	VMOVUPS.Z         (BX), K1, Z1
 	VSUBPS            Z0, Z1, Z0
-	VBROADCASTSS      cc2d00000<>+0(SB), Z1
-	VMAXPS            Z0, Z1, Z0
+	VBROADCASTSS      cc2a00000<>+0(SB), Z1
+	VCMPPS            $0x05, Z1, Z0, K2
 	VMULPS.BCST       c3fb8aa3b<>+0(SB), Z0, Z1
 	VRNDSCALEPS       $0x08, Z1, Z1
 	VMOVAPS           Z0, Z0
@@ -1372,7 +1372,7 @@ rest9:
 	VMULPS            Z0, Z0, Z3
 	VFMADD213PS       Z0, Z3, Z2
 	VADDPS.BCST       c3f800000<>+0(SB), Z2, Z0
-	VSCALEFPS         Z1, Z0, Z0
+	VSCALEFPS.Z       Z1, Z0, K2, Z0
 	VMOVUPS           Z0, K1, (DX)
 	VMOVAPS.Z         Z0, K1, Z0
 	VADDPS            Z0, Z7, Z7
@@ -1585,8 +1585,8 @@ TEXT ·expSumAVX512(SB), NOSPLIT, $0-60
 loop1:
 	VMOVUPS           (DX), Z3
 	VSUBPS            Z0, Z3, Z3
-	VBROADCASTSS      cc2d00000<>+0(SB), Z4
-	VMAXPS            Z3, Z4, Z3
+	VBROADCASTSS      cc2a00000<>+0(SB), Z4
+	VCMPPS            $0x05, Z4, Z3, K1
 	VMULPS.BCST       c3fb8aa3b<>+0(SB), Z3, Z4
 	VRNDSCALEPS       $0x08, Z4, Z4
 	VMOVAPS           Z3, Z3
@@ -1601,13 +1601,13 @@ loop1:
 	VMULPS            Z3, Z3, Z6
 	VFMADD213PS       Z3, Z6, Z5
 	VADDPS.BCST       c3f800000<>+0(SB), Z5, Z3
-	VSCALEFPS         Z4, Z3, Z3
+	VSCALEFPS.Z       Z4, Z3, K1, Z3
 	VMOVUPS           Z3, (CX)
 	VADDPS            Z3, Z1, Z1
 	VMOVUPS           64(DX), Z3
 	VSUBPS            Z0, Z3, Z3
-	VBROADCASTSS      cc2d00000<>+0(SB), Z4
-	VMAXPS            Z3, Z4, Z3
+	VBROADCASTSS      cc2a00000<>+0(SB), Z4
+	VCMPPS            $0x05, Z4, Z3, K1
 	VMULPS.BCST       c3fb8aa3b<>+0(SB), Z3, Z4
 	VRNDSCALEPS       $0x08, Z4, Z4
 	VMOVAPS           Z3, Z3
@@ -1622,7 +1622,7 @@ loop1:
 	VMULPS            Z3, Z3, Z6
 	VFMADD213PS       Z3, Z6, Z5
 	VADDPS.BCST       c3f800000<>+0(SB), Z5, Z3
-	VSCALEFPS         Z4, Z3, Z3
+	VSCALEFPS.Z       Z4, Z3, K1, Z3
 	VMOVUPS           Z3, 64(CX)
 	VADDPS            Z3, Z2, Z2
 	ADDQ              $+128, CX
@@ -1638,8 +1638,8 @@ rest2:
 loop3:
 	VMOVUPS           (DX), Z3
 	VSUBPS            Z0, Z3, Z3
-	VBROADCASTSS      cc2d00000<>+0(SB), Z4
-	VMAXPS            Z3, Z4, Z3
+	VBROADCASTSS      cc2a00000<>+0(SB), Z4
+	VCMPPS            $0x05, Z4, Z3, K1
 	VMULPS.BCST       c3fb8aa3b<>+0(SB), Z3, Z4
 	VRNDSCALEPS       $0x08, Z4, Z4
 	VMOVAPS           Z3, Z3
@@ -1654,7 +1654,7 @@ loop3:
 	VMULPS            Z3, Z3, Z6
 	VFMADD213PS       Z3, Z6, Z5
 	VADDPS.BCST       c3f800000<>+0(SB), Z5, Z3
-	VSCALEFPS         Z4, Z3, Z3
+	VSCALEFPS.Z       Z4, Z3, K1, Z3
 	VMOVUPS           Z3, (CX)
 	VADDPS            Z3, Z1, Z1
 	ADDQ              $+64, CX
@@ -1671,8 +1671,8 @@ rest4:
 	KMOVW             BX, K1
 	VMOVUPS.Z         (DX), K1, Z3
 	VSUBPS            Z0, Z3, Z0
-	VBROADCASTSS      cc2d00000<>+0(SB), Z3
-	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      cc2a00000<>+0(SB), Z3
+	VCMPPS            $0x05, Z3, Z0, K2
 	VMULPS.BCST       c3fb8aa3b<>+0(SB), Z0, Z3
 	VRNDSCALEPS       $0x08, Z3, Z3
 	VMOVAPS           Z0, Z0
@@ -1687,7 +1687,7 @@ rest4:
 	VMULPS            Z0, Z0, Z5
 	VFMADD213PS       Z0, Z5, Z4
 	VADDPS.BCST       c3f800000<>+0(SB), Z4, Z0
-	VSCALEFPS         Z3, Z0, Z0
+	VSCALEFPS.Z       Z3, Z0, K2, Z0
 	VMOVUPS           Z0, K1, (CX)
 	VMOVAPS.Z         Z0, K1, Z0
 	VADDPS            Z0, Z1, Z1

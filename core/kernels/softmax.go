@@ -3,7 +3,8 @@ package kernels
 import "math"
 
 // Softmax computes y = softmax(scale·x + mask) of one row. mask is added element by element; nil adds nothing. y may be x. Exponentials are
-// Exp's, their sum is float32. A row of -Inf alone gives NaN.
+// Exp's, their sum is float32; vector versions give 0 where the exponent is below -80, lest subnormal numbers slow down what follows. A row of
+// -Inf alone gives NaN.
 func Softmax(y, x, mask []float32, scale float32) {
 	if len(x) != len(y) || mask != nil && len(mask) != len(y) {
 		panic("kernels: length of x or mask differs from y")

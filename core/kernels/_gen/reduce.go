@@ -271,12 +271,12 @@ func (e *vector) layerNormGrad() {
 	e.end()
 }
 
-// exponentials writes y = exp(x - top) and returns the registers of the sum.
+// exponentials writes y = exp(x - top), cut at -80, and returns the registers of the sum.
 func (e *vector) exponentials(n, y, x reg.GPVirtual, top vec) []vec {
 	p := e.again(y, x)
 	sums := e.sums(2)
 	e.each(n, p, 2, func(j int, last bool) {
-		v := e.exp(e.sub(e.load(p[1], j, last), top))
+		v := e.expCut(e.sub(e.load(p[1], j, last), top))
 		e.store(v, p[0], j, last)
 		e.into(e.VADDPS, nil, sums[j], e.existing(v, last), sums[j])
 	})
