@@ -39,8 +39,8 @@ func (d *Device) accumulate(p *bert.Pass, sum, grad []float32, k int) {
 	})
 }
 
-// reduce sets sum to the sum of the replicas' gradients in the order of a ring: the buffer is cut into as many parts as there are replicas, and part
-// c starts at replica c+1, takes up replicas c+2, c+3, ... (modulo their number), and is complete at replica c. So every element has
+// reduce sets sum to the sum of the replicas' gradients in the order of a ring: the buffer is cut into as many parts as there are replicas (at
+// multiples of a stretch), and part c starts at replica c+1, takes up replicas c+2, c+3, ... (modulo their number), and is complete at replica c. So every element has
 // one order of summation, whoever computes it. Source: the reduce-scatter of Baidu's ring all-reduce (2017), which GCL and NCCL follow.
 func (d *Device) reduce(p *bert.Pass, sum []float32, replicas [][]float32) {
 	n := len(replicas)

@@ -23,7 +23,7 @@
 // The tied word embeddings get FP32 gradients from the lookup and N gradients from the decoder, added in FP32.
 //
 // The loss scale is dynamic in fp16, as torch.amp.GradScaler's: a step with an infinite or NaN gradient is skipped by the host and halves it, 2000
-// good steps double it. It is the session's only state.
+// good steps double it. It is the session's only state. As with DistributedDataParallel, it scales the mean loss of a replica, and replicas are averaged.
 package gpuref
 
 import (
@@ -48,7 +48,8 @@ var _ backend.Backend = (*Backend)(nil)
 // New returns the backend.
 func New() *Backend { return &Backend{} }
 
-// info describes the backend; the default precision comes first. TestTolerances measures the errors that the tolerances bound.
+// info describes the backend; the default precision comes first. The errors that the tolerances bound are measured by
+// TestTolerances of core/backend/backendtest.
 var info = backend.Info{
 	Name: "gpu-ref", Version: "1", Doc: "GPU with autocast's mixed precision and FP32 master weights",
 	Precisions: []backend.Precision{
