@@ -128,11 +128,13 @@ type gemmLevel struct {
 }
 
 // Blocking. A packed block of B (packedB floats) and a block of A (blockRows·runLength) fit the second level cache together; a strip of B
-// (runLength·nr floats, 32 KiB) stays in the first while the rows of A pass.
+// (runLength·nr floats, 32 KiB) stays in the first while panelsAtOnce panels of A
+// pass, or all of them where they are columns.
 const (
-	runLength = 256
-	packedB   = 256 << 10
-	blockRows = 240
+	runLength    = 256
+	packedB      = 256 << 10
+	blockRows    = 240
+	panelsAtOnce = 2
 )
 
 // columnsInPlace is the longest row of a transposed A that is read in place: its columns are then apart by less than the distance that prefetchers
@@ -315,9 +317,17 @@ func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, strip
 		p.chunks(g, a, i, m, j, n, k, kc, strips)
 		return
 	}
-	for s := 0; s < n; s += nr {
-		a.kernel(m, kc, a.a, a.stride, a.step, strips[:kc*nr], g.C[i*g.LDC+j+s:], g.LDC, min(nr, n-s), add)
-		strips = strips[kc*nr:]
+	// Rows of A in place stay in the first level cache while all strips pass, and C is written along its rows. (Measured against all rows for each
+	// strip: 4096 x 1024 x 256 79 -> 88% of peak, 1024 x 768 x 3072 65 -> 86%. Packed columns gain nothing.)
+	group := m
+	if !g.TransA {
+		group = panelsAtOnce * mr
+	}
+	for r := 0; r < m; r += group {
+		rows := min(group, m-r)
+		for s := 0; s < n; s += nr {
+			a.kernel(rows, kc, a.a[r/mr*a.step:], a.stride, a.step, strips[s*kc:(s+nr)*kc], g.C[(i+r)*g.LDC+j+s:], g.LDC, min(nr, n-s), add)
+		}
 	}
 }
 
