@@ -5,6 +5,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 
 	"harness.invalid/core/bert"
@@ -318,5 +319,50 @@ func TestOverflow(t *testing.T) {
 		if d.TakeOverflows() != 0 {
 			t.Error("the count is not taken")
 		}
+	}
+}
+
+// TestPassesAtOnce: a device serves micro-batches at the same time, as a pipeline wants, with the bits that they have one after the other.
+func TestPassesAtOnce(t *testing.T) {
+	d := emulator.New(half(true))
+	const passes = 4
+	var want [passes][]float32
+	benches := make([]*bench, passes)
+	for i := range benches {
+		benches[i] = newBench(t, small, bert.Pretraining, passes)
+		benches[i].run(t, d, benches[i].batch.Slice(i, i+1))
+		want[i] = slices.Clone(benches[i].grads)
+	}
+	var done sync.WaitGroup
+	for i, b := range benches {
+		done.Go(func() { b.run(t, d, b.batch.Slice(i, i+1)) })
+	}
+	done.Wait()
+	for i, b := range benches {
+		if !slices.Equal(b.grads, want[i]) {
+			t.Errorf("pass %d has other gradients beside the others than alone", i)
+		}
+	}
+}
+
+// TestRecomputation: a layer that is run again from its input just before its backward pass gives the same gradients, dropout and stochastic
+// rounding included.
+func TestRecomputation(t *testing.T) {
+	d := emulator.New(half(true))
+	b := newBench(t, small, bert.Classification, 4)
+	b.run(t, d, b.batch)
+	want := slices.Clone(b.grads)
+	p := &bert.Pass{Seed: 5, Step: 2, Train: true}
+	if _, err := b.network.Forward(d, p, b.batch, &b.objective); err != nil {
+		t.Fatal(err)
+	}
+	b.network.HeadsBackward(d, p)
+	for i := small.NumHiddenLayers - 1; i >= 0; i-- {
+		b.network.Layer(d, p, i)
+		b.network.LayerBackward(d, p, i)
+	}
+	b.network.EmbeddingsBackward(d, p)
+	if !slices.Equal(b.grads, want) {
+		t.Error("recomputation changes the gradients")
 	}
 }
