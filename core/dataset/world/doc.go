@@ -1,8 +1,8 @@
 // Package world makes up a small world of people, places and events from a seed, and writes it in the file formats of real data: text for
 // pre-training, and questions in SQuAD's JSON. The default job learns from it without a download, through the same code as real data.
 //
-// A document of the text tells the life of a person, asks a few questions about one and answers them, or guides to a city. Sentences
-// of a document share their subject, so next sentences can be told from others; names, places and facts come again within a document,
+// A document of the text tells a person's life, or something of two people with questions and answers, or guides to a city. Sentences
+// of a document share their people or place, so next sentences can be told from others; names, places and facts come again within a document,
 // events are bound to cities, cities to countries and works to professions, so masked words can be found.
 //
 //	Karen Dawson's place of birth is Temuco.
@@ -13,19 +13,19 @@
 //
 // A passage has four sentences about one person and one to three about one or two others.
 //
-//	Every June Peter Hudson visits the Orchid Fair. He is married to Maria Blake. Peter Hudson lives in Aswan now. Nathan Foster's best
-//	known work is the machine Lonely Journey. He studied chemistry with Laura Hahn. Peter Hudson studied logic with Thomas Ingram.
-//	Rosa Fleming was a guest at the Granite Games in Perth.
+//	Every June Peter Hudson visits the Orchid Fair. Peter Hudson is married to Maria Blake. Peter Hudson lives in Aswan now. Nathan
+//	Foster's best known work is the machine Lonely Journey. He studied chemistry with Laura Hahn. Peter Hudson studied logic with Thomas
+//	Ingram. In 1994, Rosa Fleming finished the film Silent Castle.
 //
-//	In which city does Peter Hudson live?   Aswan
-//	Which subject did Nathan Foster study?  chemistry
+//	In which city does Peter Hudson live?     Aswan
+//	Who was the teacher of Nathan Foster?     Laura Hahn
 //
-// In seven questions of ten the relation alone finds the answer, as in the first one: nobody else's city is told. In the rest the context
+// In three questions of four the relation alone finds the answer, as in the first one: nobody else's city is told. In the rest the context
 // tells the same of another person, as in the second, and the name decides. An answer is one or two words that the context holds once.
 //
 // People are either training or dev people, one in ten. Whoever is asked for, told about or given as an answer in one file of questions does
 // not appear in the other. The text tells the lives of all, but its quizzes ask only for training people.
 //
-// The text of 1200 people has 22,640 sentences in 2,782 documents, 214,571 words and punctuation marks, 558 different ones; the most
-// frequent, the full stop, makes up 10.6%. Contexts have 54 on average.
+// The text of 1200 people has 23,699 sentences in 2,782 documents, 224,949 words and punctuation marks, 558 different ones; the most
+// frequent, the full stop, makes up 10.5%. Contexts have 55 on average.
 package world

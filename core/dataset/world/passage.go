@@ -15,7 +15,7 @@ const (
 	leastSentences   = 5    // in all
 	mostSentences    = 7    // in all
 	questionsAPiece  = 4    // most questions about one passage
-	sharedTopicShare = 0.55 // sentences about others that have the topic of one about the main person
+	sharedTopicShare = 0.45 // sentences about others that have the topic of one about the main person
 )
 
 // passage is a context: sentences about a main person and one or two others.
@@ -26,7 +26,7 @@ type passage struct {
 
 // newPassage tells about people[main] and others of the people.
 func newPassage(d *draw.Draws, people []*person, main int) passage {
-	t := passage{&prose{separator: " "}, people[main]}
+	t := passage{&prose{separator: " ", style: formal}, people[main]}
 	topics := tellable(d, t.main)
 	own := topics[:mainSentences]
 	present := []*person{t.main}
@@ -74,9 +74,12 @@ func tellable(d *draw.Draws, p *person) []int {
 	return list
 }
 
-func (t *passage) tellTopics(d *draw.Draws, p *person, which []int) {
+// tellTopics adds a sentence about the person for each topic on which there is something to say.
+func (t *prose) tellTopics(d *draw.Draws, p *person, which []int) {
 	for _, topic := range which {
-		t.tell(d, p, topics[topic])
+		if len(fitting(p, topics[topic])) > 0 {
+			t.tell(d, p, topics[topic])
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 type prose struct {
 	text       strings.Builder
 	separator  string // between sentences
+	style      style
 	facts      []fact
 	introduced []*person // have been the subject, called by their full names
 	mentioned  []*person // all who are named so far
@@ -24,10 +25,15 @@ type fact struct {
 	start, end int // in bytes, which are characters here: the world is plain ASCII
 }
 
-// How people are called who have just been, or already been, called by name. The rest get their full names.
-const (
-	pronounShare = 0.4
-	surnameShare = 0.2
+// style is how often people who have already been called by name are called otherwise. The rest get their full names.
+type style struct {
+	pronouns float64 // where the last sentence was about them
+	surnames float64
+}
+
+var (
+	plain  = style{pronouns: 0.4, surnames: 0.2}
+	formal = style{pronouns: 0.2, surnames: 0.1} // where several people are told apart
 )
 
 // tell adds a sentence about a person after one of the templates.
@@ -99,7 +105,7 @@ func (t *prose) call(d *draw.Draws, p *person, slot string) string {
 	name := p.name()
 	if !slices.Contains(t.introduced, p) {
 		t.introduced, t.mentioned = append(t.introduced, p), append(t.mentioned, p)
-	} else if u := d.Float64(); u < pronounShare && t.subject == p {
+	} else if u := d.Float64(); u < t.style.pronouns && t.subject == p {
 		switch slot {
 		case "S":
 			return gendered(p.female, "He", "She")
@@ -107,7 +113,7 @@ func (t *prose) call(d *draw.Draws, p *person, slot string) string {
 			return gendered(p.female, "he", "she")
 		}
 		return gendered(p.female, "His", "Her")
-	} else if u >= 1-surnameShare && !slices.ContainsFunc(t.mentioned, func(q *person) bool { return q != p && q.surname == p.surname }) {
+	} else if u >= 1-t.style.surnames && !slices.ContainsFunc(t.mentioned, func(q *person) bool { return q != p && q.surname == p.surname }) {
 		name = p.surname
 	}
 	if slot == "S's" {

@@ -11,7 +11,7 @@ import (
 func (w *world) life(i int) *prose {
 	d := w.draws(partLives, i)
 	p := w.people[i]
-	t := &prose{separator: "\n"}
+	t := &prose{separator: "\n", style: plain}
 	t.tell(d, p, topics[0])
 	again := fitting(p, retellings)
 	d.Shuffle(len(again), func(i, j int) { again[i], again[j] = again[j], again[i] })
@@ -26,22 +26,29 @@ func (w *world) life(i int) *prose {
 	return t
 }
 
-// quizTopics is the number of topics of a quiz, and of its questions.
-const quizTopics = 3
+// Sizes of a quiz.
+const (
+	quizTopics    = 2 // told of each of two people
+	quizQuestions = 3
+)
 
-// quiz tells a little about a training person, asks for it and gives the answers in other words. It brings the words of questions into the
+// quiz tells the same kind of things about two training people, asks for some and gives the answers. It brings the words of questions into the
 // text, and a reason to look up what was said about whom.
 func (w *world) quiz(i int) *prose {
 	d := w.draws(partQuizzes, i)
-	p := w.people[i]
-	t := &prose{separator: "\n"}
-	for _, topic := range tellable(d, p)[:quizTopics] {
-		t.tell(d, p, topics[topic])
+	two := []*person{w.people[i]}
+	if p := other(d, w.training(), two); p != nil {
+		two = append(two, p)
+	}
+	d.Shuffle(len(two), func(i, j int) { two[i], two[j] = two[j], two[i] })
+	t := &prose{separator: "\n", style: formal}
+	chosen := tellable(d, w.people[i])[:quizTopics]
+	for _, p := range two {
+		t.tellTopics(d, p, chosen)
 	}
 	told := t.facts
-	for _, f := range d.Permutation(len(told))[:quizTopics] {
-		r := told[f].relation
-		t.say(d, p, pick(d, questionTexts(r))+" Answer: {"+string(r)+"}.")
+	for _, f := range d.Permutation(len(told))[:min(quizQuestions, len(told))] {
+		t.say(d, told[f].about, pick(d, questionTexts(told[f].relation))+" Answer: {"+string(told[f].relation)+"}.")
 	}
 	return t
 }
@@ -51,7 +58,7 @@ const visitors = 5
 
 // guide tells about a place and people who have to do with it.
 func (w *world) guide(d *draw.Draws, at *place, people []*person) *prose {
-	t := &prose{separator: "\n"}
+	t := &prose{separator: "\n", style: plain}
 	t.text.WriteString(at.name + " is a city in " + at.country + ".")
 	for i := range w.events {
 		if e := &w.events[i]; e.place == at {

@@ -173,8 +173,8 @@ func TestQuestions(t *testing.T) {
 				}
 			}
 		}
-		if share := float64(hard) / float64(s.Questions+s.DevQuestions); share < 0.25 || share > 0.35 {
-			t.Errorf("%+v: %.2f of the questions are decided by the name alone, want 0.25 to 0.35", s, share)
+		if share := float64(hard) / float64(s.Questions+s.DevQuestions); share < 0.2 || share > 0.3 {
+			t.Errorf("%+v: %.2f of the questions are decided by the name alone, want 0.2 to 0.3", s, share)
 		}
 		t.Logf("%+v: hard %.3f, about others %.3f", s, float64(hard)/float64(s.Questions+s.DevQuestions), float64(other)/float64(s.Questions+s.DevQuestions))
 	}
@@ -325,12 +325,13 @@ func ExampleText() {
 	// Temuco is a city in Chile.
 	// Karen Dawson took part in the Jasmine Festival three times.
 	//
-	// Karen Dawson married Carl Lowell at a young age.
-	// Karen Dawson has a small house in Bergen.
-	// Every June Dawson visits the Jasmine Festival.
-	// Who is the husband of Karen Dawson? Answer: Carl Lowell.
-	// Where does Karen Dawson live? Answer: Bergen.
-	// Which event did Karen Dawson take part in? Answer: Jasmine Festival.
+	// In 1990, Karen Dawson finished the tower Lonely Promise.
+	// Dawson's favourite instrument is the piano.
+	// Max Ingram's best known work is the report Hidden Desert.
+	// In the evening Ingram plays the oboe.
+	// Which instrument does Karen Dawson play? Answer: piano.
+	// In what year did Karen Dawson finish the tower? Answer: 1990.
+	// Which work is Max Ingram known for? Answer: Hidden Desert.
 }
 
 func ExampleSQuAD() {
@@ -349,14 +350,14 @@ func ExampleSQuAD() {
 	}
 	// Output:
 	// Every June Peter Hudson visits the Orchid Fair.
-	// He is married to Maria Blake.
+	// Peter Hudson is married to Maria Blake.
 	// Peter Hudson lives in Aswan now.
 	// Nathan Foster's best known work is the machine Lonely Journey.
 	// He studied chemistry with Laura Hahn.
 	// Peter Hudson studied logic with Thomas Ingram.
-	// Rosa Fleming was a guest at the Granite Games in Perth.
-	// What did Peter Hudson study? logic 233
-	// Which event did Rosa Fleming take part in? Granite Games 291
-	// Which subject did Nathan Foster study? chemistry 185
-	// In which city does Peter Hudson live? Aswan 100
+	// In 1994, Rosa Fleming finished the film Silent Castle.
+	// Which work is Rosa Fleming known for? Silent Castle 309
+	// What is the best known work of Nathan Foster? Lonely Journey 168
+	// Who was the teacher of Peter Hudson? Thomas Ingram 254
+	// Who was the teacher of Nathan Foster? Laura Hahn 210
 }
