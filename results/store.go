@@ -1,18 +1,17 @@
 package results
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 
+	"harness.invalid/core/durable"
 	"harness.invalid/core/recipe"
 )
 
@@ -49,11 +48,7 @@ func Create(dir string, id Identity, r *recipe.Recipe, env Environment) (*Writer
 	if _, err := os.Lstat(filepath.Join(dir, runFile)); err == nil {
 		return fail(fmt.Errorf("the folder holds a run already: %w", fs.ErrExist))
 	}
-	var text bytes.Buffer
-	if err := r.Write(&text); err != nil {
-		return fail(err)
-	}
-	if err := replaceFile(filepath.Join(dir, recipeFile), text.Bytes()); err != nil {
+	if err := durable.WriteFile(filepath.Join(dir, recipeFile), r.Write); err != nil {
 		return fail(err)
 	}
 	if err := replaceJSON(filepath.Join(dir, environmentFile), env); err != nil {
@@ -211,37 +206,8 @@ func replaceJSON(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(path, append(text, '\n'))
-}
-
-// replaceFile puts a file at path in full or not at all, and on the disk before it returns.
-func replaceFile(path string, text []byte) (err error) {
-	temp := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%08x.tmp", filepath.Base(path), rand.Uint32()))
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
+	return durable.WriteFile(path, func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
 		return err
-	}
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(temp, path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temp))
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir flushes a folder's list of names, without which a power cut may undo a rename.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil // folders can't be opened for flushing there; NTFS journals renames
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	})
 }

@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"harness.invalid/core/internal/durable"
+	"harness.invalid/core/durable"
 )
 
 // sumWriter writes files into a folder and keeps their SHA-256.

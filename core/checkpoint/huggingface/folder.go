@@ -13,7 +13,7 @@ import (
 
 	"harness.invalid/core/bert"
 	"harness.invalid/core/checkpoint/safetensors"
-	"harness.invalid/core/internal/durable"
+	"harness.invalid/core/durable"
 	"harness.invalid/core/tensor"
 )
 

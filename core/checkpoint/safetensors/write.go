@@ -14,7 +14,7 @@ import (
 
 	"github.com/x448/float16"
 
-	"harness.invalid/core/internal/durable"
+	"harness.invalid/core/durable"
 	"harness.invalid/core/tensor"
 )
 

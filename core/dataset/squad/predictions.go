@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf16"
 
-	"harness.invalid/core/internal/durable"
+	"harness.invalid/core/durable"
 )
 
 // Answers returns the answers by question.

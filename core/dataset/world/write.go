@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"harness.invalid/core/internal/durable"
+	"harness.invalid/core/durable"
 )
 
 // ErrInvalid is wrapped by every error about settings.
