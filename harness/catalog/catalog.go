@@ -1,0 +1,137 @@
+// Package catalog knows which plugins there are: those that are built in, by an explicit table, and those of third parties, by looking into the
+// folders that core/plugin names. A built-in plugin is this executable started again, with no privilege that a third party lacks.
+package catalog
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"harness.invalid/core/backend"
+	"harness.invalid/core/optimizer"
+	"harness.invalid/core/plugin"
+	"harness.invalid/core/spelling"
+	gpuref "harness.invalid/plugins/gpu-ref"
+	"harness.invalid/plugins/ipu"
+	"harness.invalid/plugins/optimizers/adamw"
+	"harness.invalid/plugins/optimizers/lamb"
+	"harness.invalid/plugins/optimizers/sgd"
+)
+
+var backends = []struct {
+	name string
+	new  func() backend.Backend
+}{
+	{"gpu-ref", func() backend.Backend { return gpuref.New() }},
+	{"ipu", func() backend.Backend { return ipu.New() }},
+}
+
+var optimizers = []struct {
+	name string
+	new  func() optimizer.Optimizer
+}{
+	{"adamw", func() optimizer.Optimizer { return adamw.New() }},
+	{"lamb", func() optimizer.Optimizer { return lamb.New() }},
+	{"sgd", func() optimizer.Optimizer { return sgd.New() }},
+}
+
+// Entry is a plugin that can be started.
+type Entry struct {
+	Kind    plugin.Kind
+	Name    string
+	Path    string   // of the executable
+	Args    []string // that make it serve
+	BuiltIn bool
+	Note    string // why it can't be used, or what it hides; empty: nothing to say
+}
+
+// ServeCommand is the hidden command line that makes this program serve a built-in plugin: harness plugin serve KIND NAME.
+var ServeCommand = []string{"plugin", "serve"}
+
+// List returns all plugins, built-in ones first. Those of third parties that can't be used, or are hidden by another of their name, are listed with a note.
+func List() ([]Entry, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find the program itself: %w", err)
+	}
+	var list []Entry
+	builtIn := func(k plugin.Kind, name string) {
+		list = append(list, Entry{Kind: k, Name: name, Path: self, Args: append(slices.Clone(ServeCommand), string(k), name), BuiltIn: true})
+	}
+	for _, b := range backends {
+		builtIn(plugin.Backend, b.name)
+	}
+	for _, o := range optimizers {
+		builtIn(plugin.Optimizer, o.name)
+	}
+	// A folder that can't be read hides what is in it and nothing else: with $PATH among them there is always one.
+	found, _ := plugin.Discover(plugin.SearchPath())
+	for _, f := range found {
+		e := Entry{Kind: f.Kind, Name: f.Name, Path: f.Path, Note: f.Problem}
+		if e.Note == "" {
+			if i := slices.IndexFunc(list, func(o Entry) bool { return o.Kind == e.Kind && o.Name == e.Name && o.Note == "" }); i >= 0 {
+				e.Note = "hidden by " + list[i].Path
+				if list[i].BuiltIn {
+					e.Note = "hidden by the built-in plugin of that name"
+				}
+			}
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+// Names lists the plugins of a kind that can be used.
+func Names(k plugin.Kind) []string {
+	list, err := List()
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, e := range list {
+		if e.Kind == k && e.Note == "" {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
+// Find returns the plugin of a name.
+func Find(k plugin.Kind, name string) (Entry, error) {
+	list, err := List()
+	if err != nil {
+		return Entry{}, err
+	}
+	var names []string
+	problem := ""
+	for _, e := range list {
+		switch {
+		case e.Kind != k:
+		case e.Name == name && e.Note == "":
+			return e, nil
+		case e.Name == name:
+			problem = fmt.Sprintf(": %s: %s", e.Path, e.Note)
+		case e.Note == "":
+			names = append(names, e.Name)
+		}
+	}
+	return Entry{}, fmt.Errorf("no %s is named %q%s%s (known: %s)", k, name, problem, spelling.Hint(name, names), strings.Join(names, ", "))
+}
+
+// Serve plays a built-in plugin until the host is done with it.
+func Serve(k plugin.Kind, name string) error {
+	for _, b := range backends {
+		if k == plugin.Backend && b.name == name {
+			plugin.ServeBackend(b.new())
+			return nil
+		}
+	}
+	for _, o := range optimizers {
+		if k == plugin.Optimizer && o.name == name {
+			plugin.ServeOptimizer(o.new())
+			return nil
+		}
+	}
+	return fmt.Errorf("no built-in %s is named %q", k, name)
+}

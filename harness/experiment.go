@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"harness.invalid/core/backend"
+	"harness.invalid/core/plugin"
+	"harness.invalid/core/recipe"
+	"harness.invalid/core/spelling"
+	"harness.invalid/harness/catalog"
+	"harness.invalid/harness/train"
+	"harness.invalid/results"
+)
+
+// experiment is a recipe with the arms and seeds that it is run with: what `run` and `compare` have in common.
+type experiment struct {
+	recipeRef string
+	sets      []string
+	data      []string
+	out       string
+	resume    bool
+	quiet     bool
+	transport string
+	firstSeed uint64
+	seeds     int
+
+	recipe    *recipe.Recipe
+	arms      []arm
+	progress  *progress
+	described map[string]backend.Info
+	plugins   []results.Plugin // that take part
+}
+
+// arm is a backend in a precision with an optimizer.
+type arm struct {
+	spec      string // as it was asked for: NAME or NAME:PRECISION
+	backend   string
+	precision string // empty: the recipe's or the backend's default
+	optimizer string // empty: the recipe's
+	shown     results.Arm
+	resolved  string // precision that will run
+}
+
+func (e *experiment) flags(f *pflag.FlagSet) {
+	f.StringVar(&e.recipeRef, "recipe", "quick", "built-in recipe (harness recipe list), or the path of a YAML file")
+	f.StringArrayVar(&e.sets, "set", nil, "change a field of the recipe, such as phases.phase1.steps=100 (repeatable)")
+	f.StringArrayVar(&e.data, "data", nil, "name a data file: text=F, vocab=F, squad.train=F or squad.dev=F (repeatable; text may come several times)")
+	f.StringVar(&e.out, "out", "", "folder for the runs (default runs/RECIPE-TIME)")
+	f.BoolVar(&e.resume, "resume", false, "go on with the runs in --out from their last checkpoints")
+	f.BoolVar(&e.quiet, "quiet", false, "no progress, only the result")
+	f.StringVar(&e.transport, "transport", "memory", "how tensors reach the plugins: memory (shared) or stream (gRPC)")
+}
+
+// complete adds shell completion of what the flags take.
+func (e *experiment) complete(cmd *cobra.Command) {
+	words := func(flag string, list func() []string) {
+		_ = cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return list(), cobra.ShellCompDirectiveNoFileComp
+		})
+	}
+	words("transport", func() []string { return []string{"memory", "stream"} })
+	_ = cmd.RegisterFlagCompletionFunc("recipe", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return recipe.Names(), cobra.ShellCompDirectiveDefault
+	})
+	for _, flag := range []string{"backend", "backends"} {
+		if cmd.Flags().Lookup(flag) != nil {
+			words(flag, func() []string { return catalog.Names(plugin.Backend) })
+		}
+	}
+	for _, flag := range []string{"optimizer", "optimizers"} {
+		if cmd.Flags().Lookup(flag) != nil {
+			words(flag, func() []string { return catalog.Names(plugin.Optimizer) })
+		}
+	}
+}
+
+// load reads the recipe and puts the data files in.
+func (e *experiment) load() error {
+	r, err := recipe.Load(e.recipeRef, e.sets...)
+	if err != nil {
+		return err
+	}
+	e.recipe = r
+	names := []string{"text", "vocab", "squad.train", "squad.dev"}
+	text := false
+	for _, d := range e.data {
+		name, path, ok := strings.Cut(d, "=")
+		if !ok || path == "" {
+			return fmt.Errorf("--data %s: want NAME=FILE", d)
+		}
+		switch name {
+		case "text":
+			if !text {
+				r.Data.Files.Text, text = nil, true
+			}
+			r.Data.Files.Text = append(r.Data.Files.Text, path)
+		case "vocab":
+			r.Data.Files.Vocab = path
+		case "squad.train":
+			r.Data.Files.SQuAD.Train = path
+		case "squad.dev":
+			r.Data.Files.SQuAD.Dev = path
+		default:
+			return fmt.Errorf("--data %s: no data set is named %q%s (known: %s)", d, name, spelling.Hint(name, names), strings.Join(names, ", "))
+		}
+	}
+	if len(e.data) > 0 && r.Data.Kind == recipe.GeneratedData {
+		return withHint(fmt.Errorf("--data: recipe %s makes up its own data and reads no files", r.Name), "use a recipe for files, such as --recipe tiny-wiki-squad, or --set data.kind=files")
+	}
+	return nil
+}
+
+// arrange makes the arms of backends and optimizers and asks each plugin whether it can do its part, so that a wrong name ends the experiment
+// before it began.
+func (e *experiment) arrange(ctx context.Context, backends, optimizers []string) error {
+	e.described = map[string]backend.Info{}
+	if len(optimizers) == 0 {
+		optimizers = []string{""}
+	}
+	for _, spec := range backends {
+		name, precision, _ := strings.Cut(spec, ":")
+		info, err := e.describe(ctx, name)
+		if err != nil {
+			return err
+		}
+		for i := range e.recipe.Phases {
+			settings := e.recipe.ForBackend(name, precision, e.recipe.Phases[i].Name)
+			if err := takes(info, settings); err != nil {
+				return err
+			}
+		}
+		resolved := e.recipe.ForBackend(name, precision, e.recipe.Phases[0].Name).Precision
+		if resolved == "" {
+			resolved = info.Precisions[0].Name
+		}
+		for _, o := range optimizers {
+			a := arm{spec: spec, backend: name, precision: precision, optimizer: o, resolved: resolved}
+			a.shown = results.Arm{Backend: spec, Optimizer: e.optimizerName(o)}
+			if slices.ContainsFunc(e.arms, func(b arm) bool { return b.shown == a.shown }) {
+				return fmt.Errorf("%s with %s is asked for twice", spec, a.shown.Optimizer)
+			}
+			e.arms = append(e.arms, a)
+		}
+	}
+	checked := map[string]bool{}
+	for _, o := range optimizers {
+		for i := range e.recipe.Phases {
+			u := e.recipe.Phases[i].OptimizerNamed(o)
+			if key := fmt.Sprint(u); checked[key] {
+				continue
+			} else {
+				checked[key] = true
+			}
+			if err := e.checkOptimizer(ctx, u); err != nil {
+				return fmt.Errorf("phase %s: %w", e.recipe.Phases[i].Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// optimizerName is what tables call an optimizer: the recipe's own may differ from phase to phase.
+func (e *experiment) optimizerName(name string) string {
+	if name != "" {
+		return name
+	}
+	var names []string
+	for i := range e.recipe.Phases {
+		if n := e.recipe.Phases[i].Optimizer.Name; !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	return strings.Join(names, "+")
+}
+
+// takes reports a precision or an option that a backend does not have.
+func takes(info backend.Info, b recipe.Backend) error {
+	if len(info.Precisions) == 0 {
+		return fmt.Errorf("backend %s: it says that it has no precision at all", info.Name)
+	}
+	var known []string
+	for _, p := range info.Precisions {
+		known = append(known, p.Name)
+	}
+	if b.Precision != "" && !slices.Contains(known, b.Precision) {
+		return fmt.Errorf("backend %s: no precision is named %q%s (known: %s)", info.Name, b.Precision, spelling.Hint(b.Precision, known), strings.Join(known, ", "))
+	}
+	return nil
+}
+
+// cell is one run of the matrix.
+type cell struct {
+	arm  arm
+	seed uint64
+}
+
+// cells are all runs, seed by seed, so that a comparison that is cut short still has whole pairs.
+func (e *experiment) cells() []cell {
+	var list []cell
+	for i := range e.seeds {
+		for _, a := range e.arms {
+			list = append(list, cell{a, e.firstSeed + uint64(i)})
+		}
+	}
+	return list
+}
+
+func (c cell) name() string {
+	return fmt.Sprintf("%s-%s-seed%d", strings.ReplaceAll(c.arm.shown.Backend, ":", "-"), c.arm.shown.Optimizer, c.seed)
+}
+
+// train does all runs that are not done yet and returns them all.
+func (e *experiment) train(ctx context.Context, errOut *progress) ([]*results.Run, error) {
+	e.progress = errOut
+	if e.out == "" {
+		if e.resume {
+			return nil, withHint(errors.New("--resume needs --out, the folder of the runs to go on with"), "harness prints the folder at the start of a comparison")
+		}
+		e.out = filepath.Join("runs", e.recipe.Name+"-"+time.Now().Format("20060102-150405"))
+	}
+	if err := os.MkdirAll(filepath.Join(e.out, "data"), 0o777); err != nil {
+		return nil, err
+	}
+	e.progress.say("recipe %s, %d runs in %s", e.recipe.Name, len(e.cells()), e.out)
+	data, err := train.OpenData(e.recipe, filepath.Join(e.out, "data"), func(what string) { e.progress.say("%s", what) })
+	if err != nil {
+		return nil, err
+	}
+	defer data.Close()
+	var runs []*results.Run
+	for _, c := range e.cells() {
+		r, err := e.one(ctx, c, data)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", c.name(), err)
+			if ctx.Err() != nil {
+				return nil, withHint(err, "go on with: the same command with --resume --out %s", e.out)
+			}
+			return nil, err
+		}
+		runs = append(runs, r)
+	}
+	return runs, nil
+}
+
+// one does one run, or takes it from the folder when it is complete there.
+func (e *experiment) one(ctx context.Context, c cell, data *train.Data) (*results.Run, error) {
+	dir := filepath.Join(e.out, c.name())
+	id := results.Identity{
+		Recipe: e.recipe.Name, Fingerprint: e.recipe.Fingerprint(), DataDigest: data.Digest,
+		Backend: c.arm.shown.Backend, Precision: c.arm.resolved, Optimizer: c.arm.shown.Optimizer, Seed: c.seed,
+	}
+	if e.resume {
+		before, err := results.Open(dir)
+		if err == nil && before.Result != nil && before.Result.Status == results.Complete && before.Identity == id {
+			e.progress.say("%s: complete", c.name())
+			return before, nil
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	plugins, err := startProcesses(ctx, c.arm.backend, plugin.Transport(e.transport))
+	if err != nil {
+		return nil, err
+	}
+	observe, done := e.progress.run(c.name())
+	defer done()
+	_, err = train.Run(ctx, train.Job{
+		Recipe: e.recipe, Data: data, Backend: c.arm.backend, Precision: c.arm.precision, Optimizer: c.arm.optimizer, Seed: c.seed,
+		Plugins: plugins, Observe: observe, Dir: dir, Identity: id, Environment: results.CaptureEnvironment(e.plugins...), Resume: e.resume,
+	})
+	if err := errors.Join(err, plugins.Close()); err != nil {
+		return nil, err
+	}
+	return results.Open(dir)
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "harness.invalid/"
+
+// layers are the rules of the house: code under a folder may import of this module only what one of its prefixes allows. The first folder that matches
+// decides. Tests may reach further, generators are modules of their own.
+var layers = []struct {
+	folder string
+	allow  []string
+	deny   []string
+}{
+	{"core/tensor", nil, nil},
+	{"core/random", nil, nil},
+	{"core/spelling", nil, nil},
+	{"core/option", []string{"core/spelling"}, nil},
+	{"core/numerics", []string{"core/random"}, nil},
+	{"core/kernels", []string{"core/numerics", "core/random"}, nil},
+	{"core/bert", []string{"core/tensor", "core/random"}, nil},
+	{"core", []string{"core"}, []string{"core/plugin"}},
+	{"plugins", []string{"core", "plugins"}, []string{"core/plugin"}},
+	{"results", []string{"core/bert", "core/tensor", "core/recipe", "core/backend", "core/durable", "results"}, nil},
+	{"harness", []string{"core", "plugins", "results", "harness"}, nil},
+}
+
+// TestImports holds the structure of the house: imports go down, only core/plugin speaks gRPC, a plugin knows no other plugin.
+func TestImports(t *testing.T) {
+	seen := 0
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		path = filepath.ToSlash(path)
+		if d.IsDir() {
+			if n := d.Name(); n == "testdata" || strings.HasPrefix(n, "_") || strings.HasPrefix(n, ".") && n != ".." {
+				return filepath.SkipDir
+			}
+			switch d.Name() {
+			case "util", "utils", "common", "helper", "helpers", "base", "types", "shared", "misc":
+				t.Errorf("%s: a package is named by what it provides", path)
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		seen++
+		file := strings.TrimPrefix(path, "../")
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range f.Imports {
+			p, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			checkImport(t, file, p)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen < 20 {
+		t.Errorf("only %d files were looked at: is the test in the right folder?", seen)
+	}
+}
+
+func checkImport(t *testing.T, file, path string) {
+	t.Helper()
+	if wire := strings.HasPrefix(path, "google.golang.org/grpc") || strings.HasPrefix(path, "google.golang.org/protobuf") ||
+		strings.HasPrefix(path, "github.com/hashicorp/go-plugin"); wire && !within(file, "core/plugin") {
+		t.Errorf("%s imports %s: only core/plugin speaks the wire", file, path)
+	}
+	local, ok := strings.CutPrefix(path, module)
+	if !ok {
+		return
+	}
+	if local == "core/internal/reference" {
+		t.Errorf("%s imports %s: it is for tests", file, path)
+	}
+	for _, l := range layers {
+		if !within(file, l.folder) {
+			continue
+		}
+		allowed := within(local, filepath.ToSlash(filepath.Dir(file)))
+		for _, a := range l.allow {
+			allowed = allowed || within(local, a)
+		}
+		for _, d := range l.deny {
+			if within(local, d) && !within(file, d) {
+				allowed = false
+			}
+		}
+		if l.folder == "plugins" && within(local, "plugins") && !within(local, filepath.ToSlash(filepath.Dir(file))) {
+			allowed = false
+		}
+		if !allowed {
+			t.Errorf("%s imports %s: %s may import %v, not %v", file, path, l.folder, l.allow, l.deny)
+		}
+		return
+	}
+	t.Errorf("%s lies outside of the fixed top level", file)
+}
+
+// within reports whether path is folder or lies under it.
+func within(path, folder string) bool {
+	return path == folder || strings.HasPrefix(path, folder+"/")
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes. Shells add 128 to a signal's number, and so does harness when it was asked to stop.
+const (
+	exitOK          = 0
+	exitFailed      = 1 // the answer is no: a plugin did not pass, a result is out of tolerance
+	exitError       = 2 // no answer: wrong usage, bad input, a plugin that died
+	exitInterrupted = 130
+)
+
+// errFailed is returned by a command that did its work and whose answer is no; the reason has been printed.
+var errFailed = errors.New("failed")
+
+func main() {
+	os.Exit(execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// execute is the whole program: it runs one command line and returns the exit code.
+func execute(args []string, in io.Reader, out, errOut io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	go func() {
+		// The first signal ends the run in order; from then on a second one kills.
+		<-ctx.Done()
+		stop()
+	}()
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errFailed):
+		return exitFailed
+	case ctx.Err() != nil:
+		fmt.Fprintf(errOut, "harness: stopped: %v\n", err)
+		return exitInterrupted
+	}
+	fmt.Fprintf(errOut, "harness: %v\n", err)
+	if hint := hintFor(err); hint != "" {
+		fmt.Fprintf(errOut, "hint: %s\n", hint)
+	}
+	return exitError
+}
+
+// hinted is an error with a line that says what to do.
+type hinted struct {
+	error
+	hint string
+}
+
+func (h hinted) Unwrap() error { return h.error }
+
+// withHint adds to an error what to do about it.
+func withHint(err error, format string, args ...any) error {
+	return hinted{err, fmt.Sprintf(format, args...)}
+}
+
+func hintFor(err error) string {
+	var h hinted
+	if errors.As(err, &h) {
+		return h.hint
+	}
+	return ""
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "harness",
+		Short: "Train the same BERT on several backends and compare accuracy and time",
+		Long: `harness trains the same BERT recipe on several backends, each a plugin in a process of its own, and says whether they reach the
+same accuracy and how long they take.`,
+		Example: strings.TrimPrefix(`
+  harness compare --backends ipu,gpu-ref
+  harness compare --backends gpu-ref:fp32,gpu-ref:fp16,ipu --seeds 3 --out runs/formats
+  harness run --backend ipu --recipe quick --seed 1
+  harness plugin list`, "\n"),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.AddCommand(newCompare(), newRun(), newPlugin(), newTokenize(), newVocab(), newData(), newScore(), newRecipe())
+	return root
+}

@@ -1,0 +1,391 @@
+package train
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"harness.invalid/core/backend"
+	"harness.invalid/core/bert"
+	"harness.invalid/core/dataset"
+	"harness.invalid/core/dataset/pretraining"
+	"harness.invalid/core/dataset/squad"
+	"harness.invalid/core/dataset/world"
+	"harness.invalid/core/recipe"
+	"harness.invalid/core/score"
+	"harness.invalid/core/wordpiece"
+)
+
+// Data is what the phases of a recipe are trained and evaluated on, opened once for all runs of a comparison.
+type Data struct {
+	Tokenizer *wordpiece.Tokenizer
+	// Digest is a SHA-256 over the contents of all files: runs on other data can't be compared.
+	Digest string
+
+	corpus     *pretraining.Corpus
+	train, dev *squad.Data
+	vocabFile  string
+}
+
+// OpenData opens the files of a recipe. The made-up world of generated data is written to dir first, and a vocabulary is learned from the text
+// when none is given. told is told what takes time.
+func OpenData(r *recipe.Recipe, dir string, told func(what string)) (_ *Data, err error) {
+	files := r.Data.Files
+	if r.Data.Kind == recipe.GeneratedData {
+		told("generating data")
+		g := r.Data.Generated
+		w, err := world.Write(dir, world.Settings{Seed: uint64(g.Seed), People: g.People, Questions: g.Questions, DevQuestions: g.DevQuestions})
+		if err != nil {
+			return nil, err
+		}
+		files = recipe.Files{Text: []string{w.Text}}
+		files.SQuAD.Train, files.SQuAD.Dev = w.Train, w.Dev
+	}
+	d := new(Data)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Close())
+		}
+	}()
+	if err := wanted(r, files); err != nil {
+		return nil, err
+	}
+	if d.vocabFile = files.Vocab; d.vocabFile == "" {
+		told("learning a vocabulary")
+		d.vocabFile = filepath.Join(dir, "vocab.txt")
+		if _, err := LearnVocab(d.vocabFile, files.Text, r.Vocab.Size, r.Vocab.Lowercase); err != nil {
+			return nil, err
+		}
+	}
+	v, err := wordpiece.Load(d.vocabFile)
+	if err != nil {
+		return nil, err
+	}
+	if d.Tokenizer, err = wordpiece.New(v, wordpiece.Google(r.Vocab.Lowercase)); err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(d.vocabFile)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "vocab %x\n", sha256.Sum256(text))
+	if len(files.Text) > 0 {
+		told("reading the text")
+		if d.corpus, err = pretraining.Open(files.Text, nil); err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(sum, "text %s\n", d.corpus.Digest())
+	}
+	for _, f := range []struct {
+		name, path string
+		into       **squad.Data
+	}{{"squad.train", files.SQuAD.Train, &d.train}, {"squad.dev", files.SQuAD.Dev, &d.dev}} {
+		if f.path == "" {
+			continue
+		}
+		if *f.into, err = squad.Read(f.path); err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(sum, "%s %s\n", f.name, (*f.into).Digest)
+	}
+	d.Digest = hex.EncodeToString(sum.Sum(nil))
+	return d, nil
+}
+
+// Close closes the files.
+func (d *Data) Close() error {
+	if d.corpus == nil {
+		return nil
+	}
+	return d.corpus.Close()
+}
+
+// wanted reports all files that a recipe needs and that were not given.
+func wanted(r *recipe.Recipe, f recipe.Files) error {
+	var missing []string
+	need := func(name string, given bool) {
+		for _, m := range missing {
+			given = given || m == name
+		}
+		if !given {
+			missing = append(missing, name)
+		}
+	}
+	for _, p := range r.Phases {
+		switch p.Task {
+		case bert.Pretraining:
+			need("text", len(f.Text) > 0)
+		case bert.QuestionAnswering:
+			need("squad.train", f.SQuAD.Train != "")
+			need("squad.dev", f.SQuAD.Dev != "")
+		}
+	}
+	if f.Vocab == "" {
+		need("text", len(f.Text) > 0)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("recipe %s needs files that were not given: %s (--data %s=FILE)", r.Name, strings.Join(missing, ", "), missing[0])
+}
+
+// LearnVocab learns a vocabulary of at most size tokens from text files, writes it to path and returns its number of tokens.
+func LearnVocab(path string, text []string, size int, lowercase bool) (int, error) {
+	t, err := wordpiece.NewTrainer(wordpiece.TrainOptions{Size: size, Options: wordpiece.Google(lowercase)})
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range text {
+		if err := learnFrom(t, name); err != nil {
+			return 0, err
+		}
+	}
+	v, err := t.Train()
+	if err != nil {
+		return 0, err
+	}
+	return v.Len(), v.Save(path)
+}
+
+func learnFrom(t *wordpiece.Trainer, name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := t.ReadFrom(f); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// set is the data of one phase.
+type set interface {
+	// sequences is the number of training sequences of an epoch, as far as it is known: for text it is not, and phases over text count steps.
+	sequences() int
+	source() (dataset.Source, error)
+	// evaluate measures the model that a session holds. When final is set it also writes what belongs into the run's folder, where path says, under the
+	// phase's name.
+	evaluate(ctx context.Context, s backend.Session, final bool, path func(string) string, phase string) (map[string]float64, error)
+	// evaluated is the number of sequences of an evaluation.
+	evaluated() int
+	// notes are doubts about the data that do not stop the run.
+	notes() []string
+}
+
+// open makes the data of a phase.
+func (d *Data) open(r *recipe.Recipe, p *recipe.Phase, seed uint64) (set, error) {
+	switch p.Task {
+	case bert.Pretraining:
+		return d.openText(r, p, seed)
+	case bert.QuestionAnswering:
+		return d.openQuestions(p, seed)
+	}
+	return nil, fmt.Errorf("task %s: there is no data set for it", p.Task)
+}
+
+// sizes is the number of sequences of all batches.
+func sizes(batches []*bert.Batch) int {
+	n := 0
+	for _, b := range batches {
+		n += b.Size
+	}
+	return n
+}
+
+// textSet is masked language modelling and next sentence prediction on text.
+type textSet struct {
+	deal    *pretraining.Source
+	held    []*bert.Batch
+	unigram float64
+}
+
+func (d *Data) openText(r *recipe.Recipe, p *recipe.Phase, seed uint64) (*textSet, error) {
+	m := p.Masking
+	dupe := m.DupeFactor
+	if m.Kind == recipe.DynamicMasking {
+		dupe = 0
+	}
+	deal, err := pretraining.NewSource(d.corpus, d.Tokenizer, pretraining.Options{
+		Settings: pretraining.Settings{MaxLength: p.Length, MaxPredictions: p.MaxPredictions, ShortProb: m.ShortSeqProb, MaskedProb: m.MaskedLMProb, WholeWord: m.WholeWord},
+		Batch:    p.GlobalBatch, Seed: seed, DupeFactor: dupe, HeldOut: r.Data.HeldOut,
+	})
+	if err != nil {
+		return nil, err
+	}
+	t := &textSet{deal: deal}
+	sequences := p.Evaluation.Sequences
+	if sequences == 0 {
+		sequences = math.MaxInt32
+	}
+	t.held, err = deal.Evaluation(sequences, p.Evaluation.Batch)
+	t.unigram = unigramLoss(t.held)
+	return t, err
+}
+
+func (t *textSet) sequences() int                  { return 0 }
+func (t *textSet) source() (dataset.Source, error) { return t.deal, nil }
+func (t *textSet) notes() []string                 { return nil }
+func (t *textSet) evaluated() int                  { return sizes(t.held) }
+
+func (t *textSet) evaluate(ctx context.Context, s backend.Session, _ bool, _ func(string) string, _ string) (map[string]float64, error) {
+	l, err := s.Evaluate(ctx, backend.Evaluation{Labels: true}, each(t.held), func(backend.Outputs) error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	m := lossMetrics(bert.Pretraining, l)
+	m["unigram_loss"] = t.unigram
+	return m, nil
+}
+
+// unigramLoss is the cross-entropy in nats of predicting every masked token with the frequencies of the masked tokens themselves: what no model
+// reaches that looks at no context.
+func unigramLoss(batches []*bert.Batch) float64 {
+	count := map[int32]int{}
+	n := 0
+	for _, b := range batches {
+		for i, id := range b.MaskedLMIDs {
+			if b.MaskedLMWeights[i] > 0 {
+				count[id]++
+				n++
+			}
+		}
+	}
+	counts := slices.Sorted(maps.Values(count)) // a sum in a fixed order
+	loss := 0.0
+	for _, c := range counts {
+		f := float64(c) / float64(n)
+		loss -= f * math.Log(f)
+	}
+	return loss
+}
+
+// questionSet is SQuAD.
+type questionSet struct {
+	training *squad.Set
+	dev      *squad.Set
+	deal     *squad.Source
+	held     []*bert.Batch
+	golds    []score.Question
+	decoding squad.Decoding
+}
+
+func (d *Data) openQuestions(p *recipe.Phase, seed uint64) (*questionSet, error) {
+	qa := p.QuestionAnswering
+	settings := squad.Settings{MaxLength: p.Length, DocStride: qa.DocStride, MaxQueryLength: qa.MaxQueryLength}
+	q := &questionSet{decoding: squad.Decoding{NBest: qa.NBest, MaxAnswerLength: qa.MaxAnswerLength}}
+	var err error
+	if q.training, err = squad.NewSet(d.train, d.Tokenizer, settings, true); err != nil {
+		return nil, err
+	}
+	if q.deal, err = squad.NewSource(q.training, p.GlobalBatch, seed); err != nil {
+		return nil, err
+	}
+	dev := firstQuestions(d.dev, p.Evaluation.Sequences)
+	if q.dev, err = squad.NewSet(dev, d.Tokenizer, settings, false); err != nil {
+		return nil, err
+	}
+	for b, err := range q.dev.Batches(p.Evaluation.Batch) {
+		if err != nil {
+			return nil, err
+		}
+		q.held = append(q.held, b)
+	}
+	q.golds = slices.Collect(Golds(dev))
+	return q, nil
+}
+
+// Golds are the questions of a file with their answers, for core/score.
+func Golds(d *squad.Data) iter.Seq[score.Question] {
+	return func(yield func(score.Question) bool) {
+		for _, a := range d.Articles {
+			for _, g := range a.Paragraphs {
+				for _, q := range g.Questions {
+					gold := score.Question{ID: q.ID}
+					for _, answer := range q.Answers {
+						gold.Answers = append(gold.Answers, answer.Text)
+					}
+					if !yield(gold) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// firstQuestions is the data with its first n questions; 0: all.
+func firstQuestions(d *squad.Data, n int) *squad.Data {
+	if n == 0 || n >= d.Questions() {
+		return d
+	}
+	part := &squad.Data{Version: d.Version, Name: d.Name, Digest: d.Digest}
+	for _, a := range d.Articles {
+		cut := squad.Article{Title: a.Title}
+		for _, g := range a.Paragraphs {
+			k := min(n, len(g.Questions))
+			if n -= k; k > 0 {
+				cut.Paragraphs = append(cut.Paragraphs, squad.Paragraph{Context: g.Context, Questions: g.Questions[:k]})
+			}
+		}
+		part.Articles = append(part.Articles, cut)
+	}
+	return part
+}
+
+func (q *questionSet) sequences() int                  { return q.training.Len() }
+func (q *questionSet) source() (dataset.Source, error) { return q.deal, nil }
+func (q *questionSet) evaluated() int                  { return sizes(q.held) }
+
+func (q *questionSet) notes() []string {
+	if n := len(q.training.Skipped); n > 0 {
+		return []string{fmt.Sprintf("%d training questions were left out, as the published program does; the first is %s: %s", n, q.training.Skipped[0].ID, q.training.Skipped[0].Reason)}
+	}
+	return nil
+}
+
+func (q *questionSet) evaluate(ctx context.Context, s backend.Session, final bool, path func(string) string, phase string) (map[string]float64, error) {
+	decoder, err := squad.NewDecoder(q.dev, q.decoding)
+	if err != nil {
+		return nil, err
+	}
+	next := 0
+	_, err = s.Evaluate(ctx, backend.Evaluation{Outputs: []string{"start_logits", "end_logits"}}, each(q.held), func(o backend.Outputs) error {
+		if next == len(q.held) {
+			return fmt.Errorf("outputs for more than %d batches", next)
+		}
+		b := q.held[next]
+		next++
+		return decoder.Add(b, o["start_logits"].Values, o["end_logits"].Values)
+	})
+	if err != nil {
+		return nil, err
+	}
+	predictions, err := decoder.Predictions()
+	if err != nil {
+		return nil, err
+	}
+	if final {
+		if err := predictions.Save(path(phase + ".predictions.json")); err != nil {
+			return nil, err
+		}
+		if err := predictions.SaveNBest(path(phase + ".nbest_predictions.json")); err != nil {
+			return nil, err
+		}
+	}
+	r, err := score.SQuAD(slices.Values(q.golds), predictions.Answers())
+	if err != nil {
+		return nil, err
+	}
+	return map[string]float64{"exact_match": r.ExactMatch, "f1": r.F1}, nil
+}

@@ -1,0 +1,318 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"harness.invalid/core/backend"
+	"harness.invalid/core/bert"
+	"harness.invalid/core/checkpoint"
+	"harness.invalid/core/dataset"
+	"harness.invalid/core/optimizer"
+	"harness.invalid/core/recipe"
+	"harness.invalid/results"
+)
+
+// keep is how many checkpoints of a run are kept: the newest, and one before in case it turns out damaged.
+const keep = 2
+
+// phase is one phase of a run.
+type phase struct {
+	*run
+	index    int
+	recipe   *recipe.Phase
+	program  backend.Program
+	update   recipe.Optimizer
+	schedule recipe.Schedule
+	set      set
+	steps    int
+	resume   *checkpoint.Checkpoint // where to go on; nil: at the beginning
+
+	memory    Memory
+	slots     []string
+	session   backend.Session
+	optimizer optimizer.Session
+	position  dataset.Position // of the next batch
+	phaseTotals
+}
+
+// phaseTotals are what a phase adds up.
+type phaseTotals struct {
+	Step    int                `json:"step"`    // done
+	Updates int                `json:"updates"` // of them with an update
+	Seconds map[string]float64 `json:"seconds"` // measured, by part
+	Target  *results.Reached   `json:"target,omitempty"`
+}
+
+// The parts of a phase's measured time that the host sees. What the backend measures inside "backend" has its own names.
+const (
+	partSetup      = "setup"
+	partData       = "data" // waiting for a batch
+	partBackend    = "backend"
+	partOptimizer  = "optimizer"
+	partCommit     = "commit"
+	partEvaluation = "evaluation"
+	partCheckpoint = "checkpoint"
+)
+
+// lap adds the time since start to a part and returns now.
+func (p *phase) lap(part string, start time.Time) time.Time {
+	now := time.Now()
+	p.Seconds[part] += now.Sub(start).Seconds()
+	return now
+}
+
+// train runs the phase from where it stands to its end.
+func (p *phase) train(ctx context.Context) (err error) {
+	p.Seconds = map[string]float64{}
+	start := time.Now()
+	if err := p.open(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, p.session.Close(), p.optimizer.Close())
+	}()
+	p.lap(partSetup, start)
+	if err := p.loop(ctx); err != nil {
+		return err
+	}
+	metrics, err := p.evaluate(ctx, true)
+	if err != nil {
+		return err
+	}
+	p.finish(metrics)
+	if p.index == len(p.Recipe.Phases)-1 {
+		return nil
+	}
+	// The next phase starts from here, whatever becomes of the shared memory.
+	p.layout, p.params = p.memory.Layout, append([]float32(nil), p.memory.Params...)
+	return nil
+}
+
+// open brings the model, the memory and the plugins to where the phase begins, or goes on.
+func (p *phase) open(ctx context.Context) error {
+	l, err := bert.Parameters(p.program.Model, p.program.Head)
+	if err != nil {
+		return err
+	}
+	rule, err := p.Plugins.Optimizer(ctx, p.update.Name)
+	if err != nil {
+		return err
+	}
+	if p.slots, err = rule.Slots(ctx, p.update.Options); err != nil {
+		return err
+	}
+	if p.memory, err = p.Plugins.Allocate(l, len(p.slots)); err != nil {
+		return err
+	}
+	if err := p.fill(); err != nil {
+		return err
+	}
+	if p.optimizer, err = rule.Open(ctx, p.update.Options, p.memory); err != nil {
+		return err
+	}
+	m := backend.Memory{Layout: l, Params: p.memory.Params, Grads: p.memory.Grads}
+	if p.session, err = p.Plugins.Backend().Open(ctx, p.program, m); err != nil {
+		return errors.Join(err, p.optimizer.Close())
+	}
+	if p.resume != nil {
+		if err = p.session.Load(ctx, p.resume.Backend.State); err == nil {
+			err = p.session.Commit(ctx, p.done)
+		}
+	} else {
+		err = p.session.Commit(ctx, 0)
+	}
+	if err != nil {
+		return errors.Join(err, p.session.Close(), p.optimizer.Close())
+	}
+	return nil
+}
+
+// fill sets parameters and slots.
+func (p *phase) fill() error {
+	clear(p.memory.Grads)
+	for _, s := range p.memory.Slots {
+		clear(s)
+	}
+	if p.resume == nil {
+		p.initial(p.program.Model, p.memory.Layout, p.memory.Params)
+		return nil
+	}
+	c := p.resume
+	if err := c.ReadParams(p.memory.Layout, p.memory.Params); err != nil {
+		return err
+	}
+	for i, name := range p.slots {
+		if err := c.ReadSlot(name, p.memory.Layout, p.memory.Slots[i]); err != nil {
+			return err
+		}
+	}
+	if err := json.Unmarshal(c.Position, &p.position); err != nil {
+		return fmt.Errorf("checkpoint %s: position: %w", c.Path, err)
+	}
+	var host carried
+	if err := json.Unmarshal(c.Host, &host); err != nil {
+		return fmt.Errorf("checkpoint %s: %w", c.Path, err)
+	}
+	seconds := p.Seconds
+	p.phaseTotals = host.Current
+	for part, s := range seconds {
+		p.Seconds[part] += s
+	}
+	return nil
+}
+
+func (p *phase) loop(ctx context.Context) error {
+	source, err := p.set.source()
+	if err != nil {
+		return err
+	}
+	if err := source.Seek(p.position); err != nil {
+		return err
+	}
+	feed, stop := context.WithCancel(ctx)
+	batches := prefetch(feed, source, p.steps-p.Step)
+	defer func() {
+		stop()
+		for range batches { // the source is free again when the channel is closed
+		}
+	}()
+	for p.Step < p.steps {
+		err := context.Cause(ctx)
+		if err == nil {
+			err = p.step(ctx, batches)
+		}
+		if err != nil && ctx.Err() != nil {
+			return errors.Join(context.Cause(ctx), p.interrupted())
+		}
+		if err != nil {
+			return fmt.Errorf("step %d: %w", p.Step+1, err)
+		}
+		every := p.recipe.Evaluation.Every
+		if every > 0 && p.Step%every == 0 && p.Step < p.steps {
+			if _, err := p.evaluate(ctx, false); err != nil {
+				return err
+			}
+		}
+		if n := p.recipe.CheckpointEvery; n > 0 && p.Step%n == 0 {
+			if err := p.save(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return p.save(ctx)
+}
+
+// interrupted saves where the run is, on a context of its own since the run's is over.
+func (p *phase) interrupted() error {
+	if p.Step == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return p.save(ctx)
+}
+
+// step trains on one global batch. A signal does not cut it short: a step is done or not begun.
+func (p *phase) step(ctx context.Context, batches <-chan loaded) error {
+	start := time.Now()
+	next, ok := <-batches
+	if !ok {
+		return context.Cause(ctx)
+	}
+	ctx = context.WithoutCancel(ctx)
+	if next.err != nil {
+		return next.err
+	}
+	waited := time.Since(start).Seconds()
+	b := next.batch
+	now := p.lap(partData, start)
+	number := p.done + 1
+	res, err := p.session.Step(ctx, backend.Step{Step: number, Sequences: b.Size, MaskedWeight: b.MaskedWeight()}, microBatches(b, p.program.MicroBatch))
+	if err != nil {
+		return err
+	}
+	computed := time.Now()
+	backendSeconds := computed.Sub(now).Seconds()
+	now = p.lap(partBackend, now)
+	rate := p.schedule.LR(p.Step+1, p.steps)
+	var norm float64
+	var optimizerSeconds, commitSeconds float64
+	if res.Finite {
+		u, err := p.optimizer.Step(ctx, optimizer.Step{Step: p.Updates + 1, LR: rate})
+		if err != nil {
+			return err
+		}
+		norm = u.GradientNorm
+		after := p.lap(partOptimizer, now)
+		optimizerSeconds = after.Sub(now).Seconds()
+		if err := p.session.Commit(ctx, number); err != nil {
+			return err
+		}
+		commitSeconds = p.lap(partCommit, after).Sub(after).Seconds()
+		p.Updates++
+	}
+	p.digest.add(b)
+	p.position = next.after
+	p.Step++
+	p.done = number
+	seconds := map[string]float64{"total": time.Since(start).Seconds(), partData: waited, partBackend: backendSeconds, partOptimizer: optimizerSeconds, partCommit: commitSeconds}
+	for _, ph := range res.Phases {
+		seconds["backend."+ph.Name] = ph.Seconds
+		p.Seconds["backend."+ph.Name] += ph.Seconds
+	}
+	throughput, share, left := p.work.step(p.recipe)
+	p.Observe(Event{Phase: p.recipe.Name, Step: p.Step, Steps: p.steps, Loss: res.Losses.Total(), Skipped: p.Step - p.Updates,
+		Throughput: throughput, Done: share, Left: left})
+	return p.record.Step(results.Step{
+		Phase: p.recipe.Name, Step: p.Step, TotalStep: number, Metrics: lossMetrics(p.recipe.Task, res.Losses),
+		LearningRate: results.Number(rate), LossScale: results.Number(res.LossScale), Finite: res.Finite, Overflows: res.Overflows,
+		GradientNorm: results.Number(norm), Sequences: b.Size, MeasuredSeconds: seconds,
+	})
+}
+
+// save writes a checkpoint and what was recorded up to it.
+func (p *phase) save(ctx context.Context) error {
+	start := time.Now()
+	blob, err := p.session.Save(ctx)
+	if err != nil {
+		return err
+	}
+	digest, err := p.digest.save()
+	if err != nil {
+		return err
+	}
+	position, err := json.Marshal(p.position)
+	if err != nil {
+		return err
+	}
+	host, err := json.Marshal(carried{Digest: digest, Mark: p.record.Mark(), Result: p.outcome, Current: p.phaseTotals})
+	if err != nil {
+		return err
+	}
+	if err := p.record.Sync(); err != nil {
+		return err
+	}
+	t := checkpoint.Tensors{Layout: p.memory.Layout, Params: p.memory.Params}
+	for i, name := range p.slots {
+		t.Slots = append(t.Slots, checkpoint.Slot{Name: name, Values: p.memory.Slots[i]})
+	}
+	_, err = checkpoint.Save(p.record.Checkpoints(), checkpoint.State{
+		Fingerprint: p.Recipe.Fingerprint(), DataDigest: p.Data.Digest, Seed: p.Seed,
+		PhaseIndex: p.index, Phase: p.recipe.Name, Step: p.Step, TotalSteps: p.done, Updates: p.Updates, Skipped: p.Step - p.Updates,
+		BatchDigest: p.digest.sum(), Position: position, Host: host,
+		Backend:   checkpoint.Plugin{Name: p.Backend, Options: p.program.Options, State: blob},
+		Optimizer: checkpoint.Plugin{Name: p.update.Name, Options: p.update.Options},
+	}, t)
+	if err != nil {
+		return err
+	}
+	if err := checkpoint.Prune(p.record.Checkpoints(), keep); err != nil {
+		return err
+	}
+	p.lap(partCheckpoint, start)
+	return nil
+}

@@ -1,0 +1,68 @@
+package train
+
+import (
+	"time"
+
+	"harness.invalid/core/recipe"
+)
+
+// Event tells an observer how far a run is.
+type Event struct {
+	Phase      string
+	Step       int // done in the phase
+	Steps      int // of the phase
+	Loss       float64
+	Skipped    int                // steps of the phase skipped so far
+	Metrics    map[string]float64 // of an evaluation; nil for a step
+	Throughput float64            // sequences a second, measured over the last steps; 0: not yet known
+	Done       float64            // share of the run's work, 0 to 1
+	Left       time.Duration      // estimate for the run; 0: not yet known
+}
+
+// Observer is told about a run while it goes on. Calls come from one goroutine and should return at once.
+type Observer func(Event)
+
+// work estimates how much of a run is done. Its unit is a token that is trained on: attention aside, the time of a step grows with those.
+type work struct {
+	total, done float64
+	began       time.Time
+	doneAtStart float64
+	window      []mark // the last steps
+}
+
+type mark struct {
+	at        time.Time
+	sequences int
+}
+
+func tokens(p *recipe.Phase, steps int) float64 {
+	return float64(steps) * float64(p.GlobalBatch) * float64(p.Length)
+}
+
+// start begins the clock; what was done before (in a run that is resumed) does not count towards the speed.
+func (w *work) start() {
+	w.began, w.doneAtStart = time.Now(), w.done
+	w.window = w.window[:0]
+}
+
+// step counts one step and returns the throughput, the share done and the time left.
+func (w *work) step(p *recipe.Phase) (throughput, share float64, left time.Duration) {
+	now := time.Now()
+	w.done += tokens(p, 1)
+	if len(w.window) == 20 {
+		w.window = append(w.window[:0], w.window[1:]...)
+	}
+	w.window = append(w.window, mark{now, p.GlobalBatch})
+	if first := w.window[0]; len(w.window) > 1 {
+		n := 0
+		for _, m := range w.window[1:] {
+			n += m.sequences
+		}
+		throughput = float64(n) / max(now.Sub(first.at).Seconds(), 1e-9)
+	}
+	share = w.done / w.total
+	if fresh := w.done - w.doneAtStart; fresh > 0 {
+		left = time.Duration(float64(now.Sub(w.began)) * (w.total - w.done) / fresh)
+	}
+	return throughput, share, left
+}

@@ -1,0 +1,231 @@
+// Package train runs a recipe on one backend with one seed: phase after phase, step after step. Batches come in from core/dataset, gradients from
+// a backend, updates from an optimizer; out goes the record of the run.
+//
+// A step is
+//
+//	batch -> backend.Step -> gradients -> optimizer.Step -> parameters -> backend.Commit
+//
+// and the host owns everything that passes between them, so that a run can stop after any step and go on from its last checkpoint with the same
+// bits.
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"time"
+
+	"harness.invalid/core/backend"
+	"harness.invalid/core/bert"
+	"harness.invalid/core/checkpoint"
+	"harness.invalid/core/optimizer"
+	"harness.invalid/core/recipe"
+	"harness.invalid/core/tensor"
+	"harness.invalid/results"
+)
+
+// Plugins are the processes that a run uses, and the memory that they share with the host.
+type Plugins interface {
+	Backend() backend.Backend
+	// Optimizer starts an optimizer, or returns the one of that name that runs.
+	Optimizer(ctx context.Context, name string) (optimizer.Optimizer, error)
+	// Allocate returns memory for a layout and the optimizer's slots. What was allocated before must not be used any more.
+	Allocate(l *tensor.Layout, slots int) (Memory, error)
+}
+
+// Memory is what an optimizer works on; a backend sees its parameters and gradients.
+type Memory = optimizer.Memory
+
+// Job is one run.
+type Job struct {
+	Recipe    *recipe.Recipe
+	Data      *Data
+	Backend   string // name of the backend
+	Precision string // empty: the recipe's, or the backend's default
+	Optimizer string // empty: the recipe's
+	Seed      uint64
+	Plugins   Plugins
+	Observe   Observer
+
+	Dir         string // of the run's record, see results
+	Identity    results.Identity
+	Environment results.Environment
+	// Resume goes on from the last checkpoint in Dir, if there is one.
+	Resume bool
+}
+
+// run is a job that is under way.
+type run struct {
+	Job
+	record  *results.Writer
+	work    work
+	digest  *batchDigest
+	done    int // steps over all phases
+	outcome results.Result
+
+	// The model as the last phase left it.
+	layout *tensor.Layout
+	params []float32
+}
+
+// carried is what of a run goes into a checkpoint besides what every checkpoint holds.
+type carried struct {
+	Digest  []byte         `json:"digest"`  // state of the running batch digest
+	Mark    results.Mark   `json:"mark"`    // end of the record
+	Result  results.Result `json:"result"`  // of the phases that are over
+	Current phaseTotals    `json:"current"` // of the phase under way
+}
+
+// Run trains all phases and records them in j.Dir. When ctx ends, it saves a checkpoint and returns ctx's error.
+func Run(ctx context.Context, j Job) (_ *results.Result, err error) {
+	if j.Observe == nil {
+		j.Observe = func(Event) {}
+	}
+	r := &run{Job: j, digest: newBatchDigest()}
+	phases := make([]*phase, len(r.Recipe.Phases))
+	for i := range phases {
+		if phases[i], err = r.prepare(i); err != nil {
+			return nil, err
+		}
+		r.work.total += tokens(phases[i].recipe, phases[i].steps)
+	}
+	from, err := r.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.record.Close())
+		}
+	}()
+	if from != nil {
+		defer from.Close()
+	}
+	for i, p := range phases {
+		if from != nil && i < from.PhaseIndex {
+			r.work.done += tokens(p.recipe, p.steps)
+			continue
+		}
+		if from != nil && i == from.PhaseIndex {
+			p.resume = from
+			r.work.done += tokens(p.recipe, from.Step)
+		}
+		if i == 0 || p.resume != nil {
+			r.work.start()
+		}
+		if err := p.train(ctx); err != nil {
+			return nil, fmt.Errorf("phase %s: %w", p.recipe.Name, err)
+		}
+	}
+	r.outcome.Status = results.Complete
+	r.outcome.BatchDigest = r.digest.sum()
+	r.outcome.Finished = time.Now().UTC()
+	return &r.outcome, r.record.Finish(r.outcome)
+}
+
+// begin opens the record and, when the run is to be resumed, the checkpoint that it goes on from.
+func (r *run) begin() (*checkpoint.Checkpoint, error) {
+	r.outcome.Started = time.Now().UTC()
+	var err error
+	if !r.Resume {
+		r.record, err = results.Create(r.Dir, r.Identity, r.Recipe, r.Environment)
+		return nil, err
+	}
+	before, err := results.Open(r.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		r.record, err = results.Create(r.Dir, r.Identity, r.Recipe, r.Environment)
+		return nil, err
+	}
+	if err != nil {
+		return nil, err
+	}
+	if before.Identity != r.Identity {
+		return nil, fmt.Errorf("run %s is of %+v, can't be resumed as %+v: finish it with its own recipe, data and seed, or start in another folder", r.Dir, before.Identity, r.Identity)
+	}
+	c, damaged, err := checkpoint.Latest(before.Checkpoints())
+	if errors.Is(err, fs.ErrNotExist) {
+		r.record, err = results.Resume(r.Dir, results.Mark{})
+		return nil, err
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := r.takeOver(c); err != nil {
+		return nil, errors.Join(fmt.Errorf("checkpoint %s: %w", c.Path, err), c.Close())
+	}
+	for _, d := range damaged {
+		r.note("a checkpoint was not used: %v", d)
+	}
+	return c, nil
+}
+
+// takeOver reads what a checkpoint says of the run as a whole.
+func (r *run) takeOver(c *checkpoint.Checkpoint) error {
+	var host carried
+	if err := json.Unmarshal(c.Host, &host); err != nil {
+		return err
+	}
+	if c.PhaseIndex >= len(r.Recipe.Phases) {
+		return fmt.Errorf("it is of phase %d, the recipe has %d", c.PhaseIndex+1, len(r.Recipe.Phases))
+	}
+	if err := r.digest.load(host.Digest); err != nil {
+		return fmt.Errorf("batch digest: %w", err)
+	}
+	r.outcome = host.Result
+	r.done = c.TotalSteps
+	var err error
+	r.record, err = results.Resume(r.Dir, host.Mark)
+	return err
+}
+
+// note adds a doubt that does not stop the run.
+func (r *run) note(format string, args ...any) {
+	r.outcome.Notes = append(r.outcome.Notes, fmt.Sprintf(format, args...))
+}
+
+// prepare settles what a phase will run, so that a bad setting ends the run before it began.
+func (r *run) prepare(i int) (*phase, error) {
+	p := &phase{run: r, index: i, recipe: &r.Recipe.Phases[i]}
+	fail := func(err error) (*phase, error) { return nil, fmt.Errorf("phase %s: %w", p.recipe.Name, err) }
+	config, err := r.Recipe.ModelConfig(r.Data.Tokenizer.Vocab().Len())
+	if err != nil {
+		return nil, err
+	}
+	settings := r.Recipe.ForBackend(r.Backend, r.Precision, p.recipe.Name)
+	cut, err := p.recipe.Cut(settings)
+	if err != nil {
+		return fail(err)
+	}
+	p.program = backend.Program{
+		Model: p.recipe.PhaseModel(config), Head: p.recipe.Head(), Precision: settings.Precision, Options: maps.Clone(settings.Options),
+		Seed: r.Seed, Length: p.recipe.Length, MaxPredictions: p.recipe.MaxPredictions,
+		MicroBatch: cut.MicroBatch, Accumulation: cut.Accumulation, Replicas: cut.Replicas,
+	}
+	if err := p.program.Validate(); err != nil {
+		return fail(err)
+	}
+	p.update = p.recipe.OptimizerNamed(r.Optimizer)
+	p.schedule = p.recipe.Schedule.With(p.update.LearningRate)
+	if p.set, err = r.Data.open(r.Recipe, p.recipe, r.Seed); err != nil {
+		return fail(err)
+	}
+	p.steps = p.recipe.TotalSteps(p.set.sequences())
+	return p, nil
+}
+
+// initial fills a phase's parameters: those that the phase before had, by name, and initial values for the rest.
+func (r *run) initial(config bert.Config, l *tensor.Layout, params []float32) {
+	clear(params)
+	for _, t := range l.Tensors() {
+		if r.layout != nil {
+			if before, ok := r.layout.Lookup(t.Name); ok && before.Len() == t.Len() {
+				copy(t.Of(params), before.Of(r.params))
+				continue
+			}
+		}
+		bert.InitializeTensor(config, t, t.Of(params), r.Seed)
+	}
+}

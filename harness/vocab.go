@@ -1,0 +1,39 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"harness.invalid/harness/train"
+)
+
+func newVocab() *cobra.Command {
+	cmd := &cobra.Command{Use: "vocab", Short: "Work with vocabularies"}
+	var text []string
+	var out string
+	var size int
+	var cased bool
+	learn := &cobra.Command{
+		Use:     "train --text FILE --out FILE",
+		Short:   "Learn a WordPiece vocabulary from text",
+		Example: `  harness vocab train --text wiki.txt --size 30522 --out vocab.txt`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			n, err := train.LearnVocab(out, text, size, !cased)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d tokens\n", out, n)
+			return nil
+		},
+	}
+	learn.Flags().StringArrayVar(&text, "text", nil, "text to learn from (repeatable)")
+	learn.Flags().StringVar(&out, "out", "", "file to write")
+	learn.Flags().IntVar(&size, "size", 30522, "tokens, special ones included, at most")
+	learn.Flags().BoolVar(&cased, "cased", false, "keep case and accents")
+	_ = learn.MarkFlagRequired("text")
+	_ = learn.MarkFlagRequired("out")
+	cmd.AddCommand(learn)
+	return cmd
+}
