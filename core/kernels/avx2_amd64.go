@@ -32,7 +32,7 @@ var avx2 = table{
 	},
 }
 
-func roundAVX2(y, x []float32, r *numerics.Rounding, pos int) {
+func roundAVX2(y, x []float32, r numerics.Rounding, pos int) {
 	switch {
 	case r.Stochastic && r.Format != numerics.TF32:
 		roundGeneric(y, x, r, pos)

@@ -24,7 +24,7 @@ func Dropout(y, x []float32, p float32, stream random.Stream, pos int) {
 		copy(y, x)
 		return
 	}
-	active.dropout(y, x, uint32(t), float32(65536/(65536-t)), &stream, pos)
+	active.dropout(y, x, uint32(t), float32(65536/(65536-t)), stream, pos)
 }
 
 // Round computes y[i] = r.Round(x[i], pos+i), bit for bit. y may be x.
@@ -39,10 +39,10 @@ func Round(y, x []float32, r numerics.Rounding, pos int) {
 		copy(y, x)
 		return
 	}
-	active.round(y, x, &r, pos)
+	active.round(y, x, r, pos)
 }
 
-func dropoutGeneric(y, x []float32, threshold uint32, scale float32, stream *random.Stream, pos int) {
+func dropoutGeneric(y, x []float32, threshold uint32, scale float32, stream random.Stream, pos int) {
 	var bits [random.Group]uint16
 	for len(y) > 0 {
 		n := min(random.Group-pos%random.Group, len(y))
@@ -58,7 +58,7 @@ func dropoutGeneric(y, x []float32, threshold uint32, scale float32, stream *ran
 	}
 }
 
-func roundGeneric(y, x []float32, r *numerics.Rounding, pos int) {
+func roundGeneric(y, x []float32, r numerics.Rounding, pos int) {
 	if !r.Stochastic {
 		for i, v := range x {
 			y[i] = r.RoundWith(v, 0)

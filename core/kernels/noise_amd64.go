@@ -42,32 +42,33 @@ func newPhiloxSchedule(s *random.Stream) (p philoxSchedule) {
 	return p
 }
 
-// inGroups calls f on whole groups of random bits: on y and x directly where groups are whole, on a copy where they are cut.
-func inGroups(y, x []float32, pos int, f func(y, x *float32, groups int, block uint32)) {
-	var whole [random.Group]float32
+// portion says how the next elements at a position lie in the groups of random bits: groups that are whole, or the n elements of a group that is cut,
+// which begin at its element at. block is the first block of the first group.
+func portion(length, pos int) (n, groups, at int, block uint32) {
+	block, at = uint32(pos/random.Group*random.Lanes), pos%random.Group
+	if groups = length / random.Group; at == 0 && groups > 0 {
+		return groups * random.Group, groups, 0, block
+	}
+	return min(length, random.Group-at), 0, at, block
+}
+
+func dropoutVector(y, x []float32, threshold uint32, scale float32, stream random.Stream, pos int) {
+	schedule := newPhiloxSchedule(&stream)
+	var whole [random.Group]float32 // for groups that are cut
 	for len(y) > 0 {
-		block, at := uint32(pos/random.Group*random.Lanes), pos%random.Group
-		if groups := len(y) / random.Group; at == 0 && groups > 0 {
-			f(&y[0], &x[0], groups, block)
-			n := groups * random.Group
-			y, x, pos = y[n:], x[n:], pos+n
-			continue
+		n, groups, at, block := portion(len(y), pos)
+		if groups > 0 {
+			dropoutGroupsAVX512(&y[0], &x[0], groups, block, &schedule[0], threshold<<16, scale)
+		} else {
+			copy(whole[at:], x[:n])
+			dropoutGroupsAVX512(&whole[0], &whole[0], 1, block, &schedule[0], threshold<<16, scale)
+			copy(y, whole[at:at+n])
 		}
-		n := copy(whole[at:], x)
-		f(&whole[0], &whole[0], 1, block)
-		copy(y, whole[at:at+n])
 		y, x, pos = y[n:], x[n:], pos+n
 	}
 }
 
-func dropoutVector(y, x []float32, threshold uint32, scale float32, stream *random.Stream, pos int) {
-	schedule := newPhiloxSchedule(stream)
-	inGroups(y, x, pos, func(y, x *float32, groups int, block uint32) {
-		dropoutGroupsAVX512(y, x, groups, block, &schedule[0], threshold<<16, scale)
-	})
-}
-
-func roundVector(y, x []float32, r *numerics.Rounding, pos int) {
+func roundVector(y, x []float32, r numerics.Rounding, pos int) {
 	switch {
 	case r.Format == numerics.TF32:
 		roundTF32AVX512(y, x)
@@ -76,14 +77,31 @@ func roundVector(y, x []float32, r *numerics.Rounding, pos int) {
 	case r.Format == numerics.FP16 && !r.Stochastic:
 		roundFP16AVX512(y, x, overflowBits(r.Overflow))
 	default:
-		schedule := newPhiloxSchedule(&r.Stream)
-		over := overflowBits(r.Overflow)
-		kernel := roundFP16GroupsAVX512
-		if r.Format == numerics.BF16 {
-			over, kernel = overflowBits(numerics.Inf), roundBF16GroupsAVX512
+		roundStochastic(y, x, r, pos)
+	}
+}
+
+func roundStochastic(y, x []float32, r numerics.Rounding, pos int) {
+	schedule := newPhiloxSchedule(&r.Stream)
+	var whole [random.Group]float32 // for groups that are cut
+	for len(y) > 0 {
+		n, groups, at, block := portion(len(y), pos)
+		if groups > 0 {
+			roundGroups(&y[0], &x[0], groups, block, &schedule, &r)
+		} else {
+			copy(whole[at:], x[:n])
+			roundGroups(&whole[0], &whole[0], 1, block, &schedule, &r)
+			copy(y, whole[at:at+n])
 		}
-		inGroups(y, x, pos, func(y, x *float32, groups int, block uint32) {
-			kernel(y, x, groups, block, &schedule[0], over)
-		})
+		y, x, pos = y[n:], x[n:], pos+n
+	}
+}
+
+// roundGroups calls its kernels by name: through a variable the compiler would move their arguments to the heap.
+func roundGroups(y, x *float32, groups int, block uint32, schedule *philoxSchedule, r *numerics.Rounding) {
+	if r.Format == numerics.BF16 {
+		roundBF16GroupsAVX512(y, x, groups, block, &schedule[0], overflowBits(numerics.Inf))
+	} else {
+		roundFP16GroupsAVX512(y, x, groups, block, &schedule[0], overflowBits(r.Overflow))
 	}
 }
