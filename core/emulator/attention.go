@@ -15,8 +15,7 @@ func (d *Device) Attention(p *bert.Pass, op *bert.Attention) {
 	d.heads(p, op, func(h *head) {
 		h.probabilities()
 		h.dropout(h.p)
-		out := h.store(d.policy.Linear.Out, drawContext, h.width)
-		h.product(drawContext, &out, kernels.Gemm{M: h.length, N: h.width, K: h.length, A: h.p, LDA: h.length, B: h.of(op.V), LDB: op.Width,
+		h.product(drawContext, d.policy.Linear.Out, kernels.Gemm{M: h.length, N: h.width, K: h.length, A: h.p, LDA: h.length, B: h.of(op.V), LDB: op.Width,
 			RoundA: d.policy.read(d.policy.Probabilities.Out), RoundB: d.policy.read(d.policy.Linear.Out), C: h.of(op.Context), LDC: op.Width})
 	})
 }
@@ -31,27 +30,21 @@ func (d *Device) AttentionBackward(p *bert.Pass, op *bert.Attention, dcontext, d
 		h.probabilities()
 		copy(h.dp, h.p)
 		h.dropout(h.dp)
-		out := h.store(d.policy.Linear.Grad, drawValueGrad, W)
-		h.product(drawValueGrad, &out, kernels.Gemm{TransA: true, M: S, N: W, K: S, A: h.dp, LDA: S, B: h.of(dcontext), LDB: H, C: h.of(dv), LDC: H,
+		h.product(drawValueGrad, d.policy.Linear.Grad, kernels.Gemm{TransA: true, M: S, N: W, K: S, A: h.dp, LDA: S, B: h.of(dcontext), LDB: H, C: h.of(dv), LDC: H,
 			RoundA: d.policy.read(d.policy.Probabilities.Out), RoundB: grad})
-		out = h.store(d.policy.Linear.Grad, drawProbabilitiesGrad, S)
-		h.product(drawProbabilitiesGrad, &out, kernels.Gemm{TransB: true, M: S, N: S, K: W, A: h.of(dcontext), LDA: H, B: h.of(op.V), LDB: H, C: h.dp, LDC: S,
+		h.product(drawProbabilitiesGrad, d.policy.Linear.Grad, kernels.Gemm{TransB: true, M: S, N: S, K: W, A: h.of(dcontext), LDA: H, B: h.of(op.V), LDB: H, C: h.dp, LDC: S,
 			RoundA: grad, RoundB: linear})
 		if h.drop {
 			h.mask.drop(h.dp, op.Dropout, 0, 0)
-			out = h.store(d.policy.Probabilities.Grad, drawDropoutGrad, S)
-			d.put(&out, h.dp, 0, 0)
+			h.put(h.dp, d.policy.Probabilities.Grad, drawDropoutGrad)
 		}
 		for i := range S {
 			kernels.SoftmaxGrad(h.dp[i*S:(i+1)*S], h.dp[i*S:(i+1)*S], h.p[i*S:(i+1)*S], h.scale)
 		}
-		out = h.store(d.policy.Scores.Grad, drawScoresGrad, S)
-		d.put(&out, h.dp, 0, 0)
+		h.put(h.dp, d.policy.Scores.Grad, drawScoresGrad)
 		scores := d.policy.read(d.policy.Scores.Grad)
-		out = h.store(d.policy.Linear.Grad, drawQueryGrad, W)
-		h.product(drawQueryGrad, &out, kernels.Gemm{M: S, N: W, K: S, A: h.dp, LDA: S, B: h.of(op.K), LDB: H, C: h.of(dq), LDC: H, RoundA: scores, RoundB: linear})
-		out = h.store(d.policy.Linear.Grad, drawKeyGrad, W)
-		h.product(drawKeyGrad, &out, kernels.Gemm{TransA: true, M: S, N: W, K: S, A: h.dp, LDA: S, B: h.of(op.Q), LDB: H, C: h.of(dk), LDC: H, RoundA: scores, RoundB: linear})
+		h.product(drawQueryGrad, d.policy.Linear.Grad, kernels.Gemm{M: S, N: W, K: S, A: h.dp, LDA: S, B: h.of(op.K), LDB: H, C: h.of(dq), LDC: H, RoundA: scores, RoundB: linear})
+		h.product(drawKeyGrad, d.policy.Linear.Grad, kernels.Gemm{TransA: true, M: S, N: W, K: S, A: h.dp, LDA: S, B: h.of(op.Q), LDB: H, C: h.of(dk), LDC: H, RoundA: scores, RoundB: linear})
 	})
 }
 
@@ -122,8 +115,15 @@ func (h *head) store(s Store, draw uint32, width int) store {
 	return store{s, h.place(random.Rounding, draw, width)}
 }
 
+// put stores an [S, S] matrix of this head.
+func (h *head) put(x []float32, s Store, draw uint32) {
+	out := h.store(s, draw, h.length)
+	h.d.put(&out, x, 0, 0)
+}
+
 // product runs a matrix product on this worker and stores it. A narrow result goes through a tile without gaps, so that it is rounded at once.
-func (h *head) product(draw uint32, out *store, g kernels.Gemm) {
+func (h *head) product(draw uint32, s Store, g kernels.Gemm) {
+	out := h.store(h.d.policy.product(s), draw, g.N)
 	g.Partials = h.d.partials(h.pass, h.op.Site, draw, uint32(h.index), h.pass.Sample+h.sequence)
 	c, ldc := g.C, g.LDC
 	if out.Format != numerics.FP32 && ldc != g.N {
@@ -134,7 +134,7 @@ func (h *head) product(draw uint32, out *store, g kernels.Gemm) {
 	if out.Format == numerics.FP32 {
 		return
 	}
-	h.d.put(out, g.C[:g.M*g.N], 0, 0)
+	h.d.put(&out, g.C[:g.M*g.N], 0, 0)
 	for r := 0; r < g.M && ldc != g.N; r++ {
 		copy(c[r*ldc:r*ldc+g.N], g.C[r*g.N:])
 	}
@@ -144,14 +144,12 @@ func (h *head) product(draw uint32, out *store, g kernels.Gemm) {
 func (h *head) probabilities() {
 	d, op, S := h.d, h.op, h.length
 	linear := d.policy.read(d.policy.Linear.Out)
-	out := h.store(d.policy.Scores.Out, drawOut, S)
-	h.product(drawOut, &out, kernels.Gemm{TransB: true, M: S, N: S, K: h.width, A: h.of(op.Q), LDA: op.Width, B: h.of(op.K), LDB: op.Width, C: h.p, LDC: S,
+	h.product(drawOut, d.policy.Scores.Out, kernels.Gemm{TransB: true, M: S, N: S, K: h.width, A: h.of(op.Q), LDA: op.Width, B: h.of(op.K), LDB: op.Width, C: h.p, LDC: S,
 		RoundA: linear, RoundB: linear})
 	scale := h.scale
 	if d.policy.Scores.Out.Format != numerics.FP32 {
 		kernels.Scale(h.p, scale, h.p)
-		out = h.store(d.policy.Scores.Out, drawScaled, S)
-		d.put(&out, h.p, 0, 0)
+		h.put(h.p, d.policy.Scores.Out, drawScaled)
 		scale = 1
 	}
 	if d.policy.Exponential.Format != numerics.FP32 {
@@ -161,8 +159,7 @@ func (h *head) probabilities() {
 			kernels.Softmax(h.p[i*S:(i+1)*S], h.p[i*S:(i+1)*S], h.row, scale)
 		}
 	}
-	out = h.store(d.policy.Probabilities.Out, drawProbabilities, S)
-	d.put(&out, h.p, 0, 0)
+	h.put(h.p, d.policy.Probabilities.Out, drawProbabilities)
 }
 
 // softmaxRows is the number of rows that narrowSoftmax takes at a time, so that they stay in the first level cache.
@@ -184,11 +181,11 @@ func (h *head) narrowSoftmax() {
 		d.putRows(&masked, h.p, i0, i1)
 		kernels.Exp(h.p[i0*S:i1*S], h.p[i0*S:i1*S])
 		d.putRows(&exponential, h.p, i0, i1)
-		var sums [softmaxRows]float32
+		sums := h.tile[:i1-i0]
 		for i := i0; i < i1; i++ {
 			sums[i-i0] = float32(1 / kernels.Dot(h.p[i*S:(i+1)*S], h.ones))
 		}
-		d.put(&reciprocal, sums[:i1-i0], i0, 0)
+		d.put(&reciprocal, sums, i0, 0)
 		for i := i0; i < i1; i++ {
 			kernels.Scale(h.p[i*S:(i+1)*S], sums[i-i0], h.p[i*S:(i+1)*S])
 		}
@@ -199,7 +196,6 @@ func (h *head) narrowSoftmax() {
 func (h *head) dropout(p []float32) {
 	if h.drop {
 		h.mask.drop(p, h.op.Dropout, 0, 0)
-		out := h.store(h.d.policy.Probabilities.Out, drawDropout, h.length)
-		h.d.put(&out, p, 0, 0)
+		h.put(p, h.d.policy.Probabilities.Out, drawDropout)
 	}
 }

@@ -121,7 +121,7 @@ func (d *Device) LinearBackward(p *bert.Pass, op *bert.Linear, dy, dx []float32,
 	// dz has the format of Pointwise.Grad or, where nothing is between it and a product, of Linear.Grad; both are Inputs on every
 	// device that rounds its inputs to a narrow storage format.
 	read := d.policy.read(d.policy.Linear.Grad)
-	weight := d.weights(p, d.policy.Linear.Weight, op.Site, drawWeight, op.In)
+	weight := d.weights(p, d.policy.product(d.policy.Linear.Weight), op.Site, drawWeight, op.In)
 	g := &s.gemm
 	*g = kernels.Gemm{
 		TransA: true, M: op.Out, N: op.In, K: op.Rows, A: dz, LDA: op.Out, B: op.X, LDB: op.In, C: op.DW, LDC: op.In,
@@ -146,7 +146,7 @@ func (d *Device) epilogue(s *store) func(row, col int, c []float32) {
 func (d *Device) inputGrad(p *bert.Pass, op *bert.Linear, dz, dx []float32, accumulate bool) {
 	s := d.scratch.get()
 	defer d.scratch.put(s)
-	grad := d.outputs(p, d.policy.Linear.Grad, op.Site, drawGrad, op.Rows, op.In)
+	grad := d.outputs(p, d.policy.product(d.policy.Linear.Grad), op.Site, drawGrad, op.Rows, op.In)
 	g := &s.gemm
 	*g = kernels.Gemm{
 		M: op.Rows, N: op.In, K: op.Out, A: dz, LDA: op.Out, B: op.W, LDB: op.In, C: dx, LDC: op.In, Accumulate: accumulate,

@@ -104,3 +104,11 @@ func (p *Policy) read(s Store) numerics.Format {
 	}
 	return p.Inputs
 }
+
+// product is how the result of a matrix product is stored that nothing is added to: the last store of its partial sums may have done it.
+func (p *Policy) product(s Store) Store {
+	if p.Partials.Chunk > 0 && s == p.Partials.Store {
+		return Store{}
+	}
+	return s
+}
