@@ -48,15 +48,16 @@ func execute(args []string, in io.Reader, out, errOut io.Writer) int {
 		return exitOK
 	case errors.Is(err, errFailed):
 		return exitFailed
-	case ctx.Err() != nil:
-		fmt.Fprintf(errOut, "harness: stopped: %v\n", err)
-		return exitInterrupted
 	}
-	fmt.Fprintf(errOut, "harness: %v\n", err)
+	code, stopped := exitError, ""
+	if ctx.Err() != nil {
+		code, stopped = exitInterrupted, "stopped: "
+	}
+	fmt.Fprintf(errOut, "harness: %s%v\n", stopped, err)
 	if hint := hintFor(err); hint != "" {
 		fmt.Fprintf(errOut, "hint: %s\n", hint)
 	}
-	return exitError
+	return code
 }
 
 // hinted is an error with a line that says what to do.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 
 	"harness.invalid/core/arena"
 	"harness.invalid/core/backend"
@@ -32,7 +33,8 @@ func launch(ctx context.Context, k plugin.Kind, name string, transport plugin.Tr
 	if err != nil {
 		return nil, err
 	}
-	return plugin.Launch(ctx, plugin.Spec{Kind: k, Name: name, Path: e.Path, Args: e.Args, Transport: transport, Arena: a})
+	// Plugins compute on as many threads as this program may: GOMAXPROCS or the limit of a container holds for all of them.
+	return plugin.Launch(ctx, plugin.Spec{Kind: k, Name: name, Path: e.Path, Args: e.Args, Threads: runtime.GOMAXPROCS(0), Transport: transport, Arena: a})
 }
 
 // startProcesses starts a backend. Optimizers are started when a phase asks for them.
