@@ -5,27 +5,27 @@
 // of a document share their people or place, so next sentences can be told from others; names, places and facts come again within a document,
 // events are bound to cities, cities to countries and works to professions, so masked words can be found.
 //
-//	Karen Dawson's place of birth is Temuco.
-//	Karen Dawson is known for the tower Lonely Promise.
-//	Dawson's teacher was Victor Foster.
-//	Dawson left Temuco and moved to Bergen.
-//	Her favourite instrument is the piano.
+//	Karen Dawson's place of birth is Bordeaux.
+//	Karen Dawson is known for the film Wandering Mountain.
+//	Dawson's teacher was Felix Keller.
+//	Dawson left Bordeaux and moved to Hungary.
+//	Her favourite instrument is the cello.
 //
 // A passage has four sentences about one person and one to three about one or two others.
 //
-//	Every June Peter Hudson visits the Orchid Fair. Peter Hudson is married to Maria Blake. Peter Hudson lives in Aswan now. Nathan
-//	Foster's best known work is the machine Lonely Journey. He studied chemistry with Laura Hahn. Peter Hudson studied logic with Thomas
-//	Ingram. In 1994, Rosa Fleming finished the film Silent Castle.
+//	Every June Peter Hudson visits the Velvet Games. Peter Hudson is married to Maria Blake. Peter Hudson lives in Norway now. Nathan
+//	Foster's best known work is the tower Wandering Island. He studied geography for some years. Peter Hudson studied chemistry with
+//	Emma Hayden. In 1982, Rosa Fleming finished the report Silver Candle.
 //
-//	In which city does Peter Hudson live?     Aswan
-//	Who was the teacher of Nathan Foster?     Laura Hahn
+//	In which country does Peter Hudson live?  Norway
+//	Which subject did Nathan Foster study?    geography
 //
-// In three questions of four the relation alone finds the answer, as in the first one: nobody else's city is told. In the rest the context
+// In three questions of four the relation alone finds the answer, as in the first one: nobody else's country is told. In the rest the context
 // tells the same of another person, as in the second, and the name decides. An answer is one or two words that the context holds once.
 //
 // People are either training or dev people, one in ten. Whoever is asked for, told about or given as an answer in one file of questions does
 // not appear in the other. The text tells the lives of all, but its quizzes ask only for training people.
 //
-// The text of 1200 people has 23,699 sentences in 2,782 documents, 224,949 words and punctuation marks, 558 different ones; the most
+// The text of 1200 people has 22,178 sentences in 2,545 documents, 211,441 words and punctuation marks, 559 different ones; the most
 // frequent, the full stop, makes up 10.5%. Contexts have 55 on average.
 package world

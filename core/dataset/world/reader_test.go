@@ -47,7 +47,9 @@ type reader struct{ statements, questions []form }
 
 func newReader() *reader {
 	cities := ""
+	var nations []string
 	for _, c := range countries {
+		nations = append(nations, c.name)
 		cities += "|" + strings.Join(c.cities[:], "|")
 	}
 	var trades, works []string
@@ -57,7 +59,7 @@ func newReader() *reader {
 	patterns := map[string]string{
 		"S": "He|She|" + called, "s": "he|she|" + called, "S's": "His|Her|" + called + "'s", "n": fullName, "his": "his|her", "a": "an?",
 		"kind": strings.Join(works, "|"), "partner": "husband|wife", "eventplace": cities[1:], "eventmonth": strings.Join(months, "|"),
-		"birthplace": cities[1:], "home": cities[1:], "birthyear": `\d{4}`, "workyear": `\d{4}`, "profession": strings.Join(trades, "|"),
+		"birthplace": cities[1:], "home": strings.Join(nations, "|"), "birthyear": `\d{4}`, "workyear": `\d{4}`, "profession": strings.Join(trades, "|"),
 		"subject": strings.Join(subjects, "|"), "instrument": strings.Join(instruments, "|"), "teacher": fullName, "spouse": fullName,
 		"work":  "(?:" + strings.Join(titleAdjectives, "|") + ") (?:" + strings.Join(titleNouns, "|") + ")",
 		"event": "(?:" + strings.Join(eventNames, "|") + ") (?:" + strings.Join(eventKinds, "|") + ")",

@@ -12,7 +12,8 @@ package world
 //	{partner} husband or wife: what the spouse is
 //	{birthcountry} {eventplace} {eventmonth} of the birthplace and the event
 
-// topics are what a sentence can be about, in several ways each. Topics do not share relations.
+// topics are what a sentence can be about, in several ways each. Topics do not share relations, and every relation has words of its own for its
+// values, but for teachers and spouses: the kind of a word tells what it may answer.
 var topics = [][]string{
 	{
 		"{S} was born in {birthplace}.",
@@ -31,7 +32,7 @@ var topics = [][]string{
 		"{S} lives in {home} now.",
 		"{S's} home is in {home}.",
 		"{S} has a small house in {home}.",
-		"Today {s} lives in the middle of {home}.",
+		"Today {s} lives in the north of {home}.",
 	},
 	{
 		"{S} studied {subject} for some years.",
@@ -55,7 +56,7 @@ var topics = [][]string{
 	{
 		"{S} won a prize at the {event}.",
 		"{S} took part in the {event} three times.",
-		"{S} was a guest at the {event} in {eventplace}.",
+		"{S} was a guest at the {event} last year.",
 		"Every {eventmonth} {s} visits the {event}.",
 	},
 	{
@@ -69,7 +70,7 @@ var topics = [][]string{
 var retellings = []string{
 	"{S} left {birthplace} and moved to {home}.",
 	"There are many people in {birthplace} who remember {n}.",
-	"The {event} is held in {eventplace}, far from {home}.",
+	"The {event} is held in {eventplace} every {eventmonth}.",
 	"{S} and {his} {partner} {spouse} have two children.",
 	"{S} wrote to {teacher} about {subject} and the {instrument}.",
 	"The {kind} {work} was shown at the {event}.",
@@ -85,7 +86,7 @@ var questions = []struct {
 }{
 	{birthplace, []string{"Where was {n} born?", "In which city was {n} born?", "What is the place of birth of {n}?"}},
 	{birthYear, []string{"When was {n} born?", "In what year was {n} born?"}},
-	{homeCity, []string{"Where does {n} live?", "In which city does {n} live?", "Where is the home of {n}?"}},
+	{homeCountry, []string{"Where does {n} live?", "In which country does {n} live?", "Which country is the home of {n}?"}},
 	{trade, []string{"What is the profession of {n}?", "What does {n} work as?", "Which profession does {n} have?"}},
 	{field, []string{"What did {n} study?", "Which subject did {n} study?"}},
 	{teacher, []string{"Who was the teacher of {n}?", "Who taught {n}?"}},

@@ -56,7 +56,10 @@ func (w *world) quiz(i int) *prose {
 // visitors is the number of people that a document about a place has room for.
 const visitors = 5
 
-// guide tells about a place and people who have to do with it.
+// birthHere says who was born in the place that a document is about.
+var birthHere = []string{"{S} was born in {birthplace}.", "{S} was born in {birthplace} in {birthyear}.", "{S} left {birthplace} and moved to {home}."}
+
+// guide tells about a place and people who were born there.
 func (w *world) guide(d *draw.Draws, at *place, people []*person) *prose {
 	t := &prose{separator: "\n", style: plain}
 	t.text.WriteString(at.name + " is a city in " + at.country + ".")
@@ -66,11 +69,7 @@ func (w *world) guide(d *draw.Draws, at *place, people []*person) *prose {
 		}
 	}
 	for _, p := range people {
-		topic := topics[2]
-		if p.birthplace == at {
-			topic = []string{"{S} was born in {birthplace}.", "{S} was born in {birthplace} in {birthyear}.", "{S} left {birthplace} and moved to {home}."}
-		}
-		t.tell(d, p, topic)
+		t.tell(d, p, birthHere)
 	}
 	return t
 }
@@ -93,7 +92,7 @@ func (w *world) text(out io.Writer) error {
 		at := &w.places[i]
 		var people []*person
 		for _, p := range w.people {
-			if p.birthplace == at || p.home == at {
+			if p.birthplace == at {
 				people = append(people, p)
 			}
 		}

@@ -51,7 +51,7 @@ type person struct {
 	female          bool
 	birthplace      *place
 	birthYear       int
-	home            *place // another than birthplace
+	home            string // country, another than the birthplace's
 	profession      *profession
 	subject         string
 	instrument      string
@@ -102,8 +102,9 @@ func newWorld(seed uint64, people int) *world {
 func (w *world) newPerson(i int, first, surname string, female bool) *person {
 	d := w.draws(partPeople, i)
 	p := &person{first: first, surname: surname, female: female}
-	two := d.Permutation(len(w.places))
-	p.birthplace, p.home = &w.places[two[0]], &w.places[two[1]]
+	two := d.Permutation(len(countries))
+	p.birthplace = &w.places[int(two[0])*len(countries[0].cities)+d.IntN(len(countries[0].cities))]
+	p.home = countries[two[1]].name
 	p.birthYear = 1920 + d.IntN(40)
 	p.workYear = 1980 + d.IntN(20) // whatever the birth year, so that every year is a frequent word
 	p.profession = &professions[d.IntN(len(professions))]
@@ -156,7 +157,7 @@ type relation string
 const (
 	birthplace   relation = "birthplace"
 	birthYear    relation = "birthyear"
-	homeCity     relation = "home"
+	homeCountry  relation = "home"
 	trade        relation = "profession"
 	field        relation = "subject"
 	teacher      relation = "teacher"
@@ -174,8 +175,8 @@ func (p *person) value(r relation) string {
 		return p.birthplace.name
 	case birthYear:
 		return strconv.Itoa(p.birthYear)
-	case homeCity:
-		return p.home.name
+	case homeCountry:
+		return p.home
 	case trade:
 		return p.profession.name
 	case field:

@@ -96,8 +96,8 @@ func TestPeople(t *testing.T) {
 			t.Errorf("two people are called %s", p.name())
 		}
 		names[p.name()] = true
-		if p.home == p.birthplace || p.workYear < p.birthYear+20 {
-			t.Errorf("%s was born in %s in %d, lives in %s and made a work in %d", p.name(), p.birthplace.name, p.birthYear, p.home.name, p.workYear)
+		if p.home == p.birthplace.country || p.workYear < p.birthYear+20 {
+			t.Errorf("%s was born in %s in %d, lives in %s and made a work in %d", p.name(), p.birthplace.name, p.birthYear, p.home, p.workYear)
 		}
 		if p.teacher != nil && p.teacher.birthYear > p.birthYear-10 {
 			t.Errorf("%s, born %d, has a teacher born %d", p.name(), p.birthYear, p.teacher.birthYear)
@@ -313,25 +313,25 @@ func ExampleText() {
 	fmt.Println()
 	fmt.Println(documents[1])
 	// Output:
-	// Karen Dawson's place of birth is Temuco.
-	// Karen Dawson is known for the tower Lonely Promise.
-	// Dawson's teacher was Victor Foster.
-	// Dawson left Temuco and moved to Bergen.
-	// Her favourite instrument is the piano.
+	// Karen Dawson's place of birth is Bordeaux.
+	// Karen Dawson is known for the film Wandering Mountain.
+	// Dawson's teacher was Felix Keller.
+	// Dawson left Bordeaux and moved to Hungary.
+	// Her favourite instrument is the cello.
 	// Karen Dawson's husband is Carl Lowell.
 	// Karen Dawson and her husband Carl Lowell have two children.
-	// Karen Dawson is an architect by profession.
-	// She lives in Bergen now.
-	// Temuco is a city in Chile.
-	// Karen Dawson took part in the Jasmine Festival three times.
+	// Karen Dawson is a director by profession.
+	// She lives in Hungary now.
+	// Bordeaux is a city in France.
+	// Karen Dawson took part in the Pearl Games three times.
 	//
-	// In 1990, Karen Dawson finished the tower Lonely Promise.
-	// Dawson's favourite instrument is the piano.
-	// Max Ingram's best known work is the report Hidden Desert.
-	// In the evening Ingram plays the oboe.
-	// Which instrument does Karen Dawson play? Answer: piano.
-	// In what year did Karen Dawson finish the tower? Answer: 1990.
-	// Which work is Max Ingram known for? Answer: Hidden Desert.
+	// In 1995, Karen Dawson finished the film Wandering Mountain.
+	// Dawson's favourite instrument is the cello.
+	// Max Ingram's best known work is the dessert Painted Orchard.
+	// In the evening Ingram plays the accordion.
+	// Which instrument does Karen Dawson play? Answer: cello.
+	// In what year did Karen Dawson finish the film? Answer: 1995.
+	// Which work is Max Ingram known for? Answer: Painted Orchard.
 }
 
 func ExampleSQuAD() {
@@ -349,15 +349,15 @@ func ExampleSQuAD() {
 		fmt.Println(q.Text, q.Answers[0].Text, q.Answers[0].Start)
 	}
 	// Output:
-	// Every June Peter Hudson visits the Orchid Fair.
+	// Every June Peter Hudson visits the Velvet Games.
 	// Peter Hudson is married to Maria Blake.
-	// Peter Hudson lives in Aswan now.
-	// Nathan Foster's best known work is the machine Lonely Journey.
-	// He studied chemistry with Laura Hahn.
-	// Peter Hudson studied logic with Thomas Ingram.
-	// In 1994, Rosa Fleming finished the film Silent Castle.
-	// Which work is Rosa Fleming known for? Silent Castle 309
-	// What is the best known work of Nathan Foster? Lonely Journey 168
-	// Who was the teacher of Peter Hudson? Thomas Ingram 254
-	// Who was the teacher of Nathan Foster? Laura Hahn 210
+	// Peter Hudson lives in Norway now.
+	// Nathan Foster's best known work is the tower Wandering Island.
+	// He studied geography for some years.
+	// Peter Hudson studied chemistry with Emma Hayden.
+	// In 1982, Rosa Fleming finished the report Silver Candle.
+	// Who was the teacher of Peter Hudson? Emma Hayden 259
+	// Which work is Rosa Fleming known for? Silver Candle 314
+	// Which subject did Nathan Foster study? geography 197
+	// In which country does Peter Hudson live? Norway 111
 }
