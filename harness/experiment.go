@@ -243,8 +243,11 @@ func (e *experiment) train(ctx context.Context, errOut *progress) ([]*results.Ru
 		r, err := e.one(ctx, c, data)
 		if err != nil {
 			err = fmt.Errorf("%s: %w", c.name(), err)
-			if ctx.Err() != nil {
-				return nil, withHint(err, "go on with: the same command with --resume --out %s", e.out)
+			switch {
+			case ctx.Err() != nil:
+				err = withHint(err, "go on with: the same command with --resume --out %s", e.out)
+			case errors.Is(err, fs.ErrExist):
+				err = withHint(err, "go on with the runs in the folder with --resume, or start in another --out")
 			}
 			return nil, err
 		}
@@ -260,26 +263,33 @@ func (e *experiment) one(ctx context.Context, c cell, data *train.Data) (*result
 		Recipe: e.recipe.Name, Fingerprint: e.recipe.Fingerprint(), DataDigest: data.Digest,
 		Backend: c.arm.shown.Backend, Precision: c.arm.resolved, Optimizer: c.arm.shown.Optimizer, Seed: c.seed,
 	}
+	job := train.Job{
+		Recipe: e.recipe, Data: data, Backend: c.arm.backend, Precision: c.arm.precision, Optimizer: c.arm.optimizer, Seed: c.seed,
+		Dir: dir, Identity: id, Environment: results.CaptureEnvironment(e.plugins...), Resume: e.resume,
+	}
 	if e.resume {
 		before, err := results.Open(dir)
-		if err == nil && before.Result != nil && before.Result.Status == results.Complete && before.Identity == id {
+		if err == nil {
+			err = job.Continues(before)
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, err
+		case before.Result != nil && before.Result.Status == results.Complete:
 			e.progress.say("%s: complete", c.name())
 			return before, nil
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
 		}
 	}
 	plugins, err := startProcesses(ctx, c.arm.backend, plugin.Transport(e.transport))
 	if err != nil {
 		return nil, err
 	}
-	observe, done := e.progress.run(c.name())
+	var done func()
+	job.Plugins = plugins
+	job.Observe, done = e.progress.run(c.name())
 	defer done()
-	_, err = train.Run(ctx, train.Job{
-		Recipe: e.recipe, Data: data, Backend: c.arm.backend, Precision: c.arm.precision, Optimizer: c.arm.optimizer, Seed: c.seed,
-		Plugins: plugins, Observe: observe, Dir: dir, Identity: id, Environment: results.CaptureEnvironment(e.plugins...), Resume: e.resume,
-	})
+	_, err = train.Run(ctx, job)
 	if err := errors.Join(err, plugins.Close()); err != nil {
 		return nil, err
 	}

@@ -1,48 +1,82 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
+	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// programVariable makes the test binary be the program. Variables of that prefix are handed to plugins, so the binary that the host starts
+// again as a plugin is the program as well, and its value marks all processes of one test.
+const programVariable = "HARNESS_TEST_PROGRAM"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(programVariable) != "" {
+		main()
+		return
+	}
 	testscript.Main(m, map[string]func(){"harness": main})
 }
 
 // TestScripts runs the command lines in testdata/script: real files, real subprocesses.
 func TestScripts(t *testing.T) {
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
-			root, err := filepath.Abs("..")
-			if err != nil {
-				return err
+			for name, value := range map[string]string{
+				"ROOT":              root,
+				"MINI":              filepath.Join(root, "harness", "testdata", "mini.yaml"),
+				"HARNESS_REFERENCE": referenceFolder(root),
+				"HOME":              env.WorkDir,
+				// For scripts that build a plugin: from what building the tests has fetched, and nothing else.
+				"GOMODCACHE": goEnv("GOMODCACHE"),
+				"GOCACHE":    goEnv("GOCACHE"),
+				"GOFLAGS":    "-mod=mod",
+				"GOPROXY":    "off",
+				"GOWORK":     "off",
+			} {
+				env.Setenv(name, value)
 			}
-			env.Setenv("ROOT", root)
-			env.Setenv("GOMODCACHE", goEnv("GOMODCACHE"))
-			env.Setenv("GOCACHE", goEnv("GOCACHE"))
-			env.Setenv("GOFLAGS", "-mod=mod")
-			env.Setenv("GOPROXY", "off")
-			env.Setenv("HARNESS_REFERENCE", referenceFolder(root))
-			env.Setenv("HOME", env.WorkDir)
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {
 			switch cond {
 			case "reference":
-				return referenceFolder("..") != "", nil
-			case "linux":
-				return runtime.GOOS == "linux", nil
+				return referenceFolder(root) != "", nil
 			}
 			return false, nil
 		},
+		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 	})
+}
+
+// exits runs a program and holds its exit code: exits CODE PROGRAM ARGS...
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM [ARGS...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
 }
 
 func goEnv(name string) string {
@@ -55,6 +89,9 @@ func goEnv(name string) string {
 
 // referenceFolder is the folder with the reference material that may lie beside a checkout; empty if there is none.
 func referenceFolder(from string) string {
+	if dir := os.Getenv("HARNESS_REFERENCE"); dir != "" {
+		return dir
+	}
 	dir, err := filepath.Abs(from)
 	if err != nil {
 		return ""

@@ -11,16 +11,13 @@ package train
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"time"
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
-	"harness.invalid/core/checkpoint"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/recipe"
 	"harness.invalid/core/tensor"
@@ -71,14 +68,6 @@ type run struct {
 	params []float32
 }
 
-// carried is what of a run goes into a checkpoint besides what every checkpoint holds.
-type carried struct {
-	Digest  []byte         `json:"digest"`  // state of the running batch digest
-	Mark    results.Mark   `json:"mark"`    // end of the record
-	Result  results.Result `json:"result"`  // of the phases that are over
-	Current phaseTotals    `json:"current"` // of the phase under way
-}
-
 // Run trains all phases and records them in j.Dir. When ctx ends, it saves a checkpoint and returns ctx's error.
 func Run(ctx context.Context, j Job) (_ *results.Result, err error) {
 	if j.Observe == nil {
@@ -124,61 +113,6 @@ func Run(ctx context.Context, j Job) (_ *results.Result, err error) {
 	r.outcome.BatchDigest = r.digest.sum()
 	r.outcome.Finished = time.Now().UTC()
 	return &r.outcome, r.record.Finish(r.outcome)
-}
-
-// begin opens the record and, when the run is to be resumed, the checkpoint that it goes on from.
-func (r *run) begin() (*checkpoint.Checkpoint, error) {
-	r.outcome.Started = time.Now().UTC()
-	var err error
-	if !r.Resume {
-		r.record, err = results.Create(r.Dir, r.Identity, r.Recipe, r.Environment)
-		return nil, err
-	}
-	before, err := results.Open(r.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		r.record, err = results.Create(r.Dir, r.Identity, r.Recipe, r.Environment)
-		return nil, err
-	}
-	if err != nil {
-		return nil, err
-	}
-	if before.Identity != r.Identity {
-		return nil, fmt.Errorf("run %s is of %+v, can't be resumed as %+v: finish it with its own recipe, data and seed, or start in another folder", r.Dir, before.Identity, r.Identity)
-	}
-	c, damaged, err := checkpoint.Latest(before.Checkpoints())
-	if errors.Is(err, fs.ErrNotExist) {
-		r.record, err = results.Resume(r.Dir, results.Mark{})
-		return nil, err
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := r.takeOver(c); err != nil {
-		return nil, errors.Join(fmt.Errorf("checkpoint %s: %w", c.Path, err), c.Close())
-	}
-	for _, d := range damaged {
-		r.note("a checkpoint was not used: %v", d)
-	}
-	return c, nil
-}
-
-// takeOver reads what a checkpoint says of the run as a whole.
-func (r *run) takeOver(c *checkpoint.Checkpoint) error {
-	var host carried
-	if err := json.Unmarshal(c.Host, &host); err != nil {
-		return err
-	}
-	if c.PhaseIndex >= len(r.Recipe.Phases) {
-		return fmt.Errorf("it is of phase %d, the recipe has %d", c.PhaseIndex+1, len(r.Recipe.Phases))
-	}
-	if err := r.digest.load(host.Digest); err != nil {
-		return fmt.Errorf("batch digest: %w", err)
-	}
-	r.outcome = host.Result
-	r.done = c.TotalSteps
-	var err error
-	r.record, err = results.Resume(r.Dir, host.Mark)
-	return err
 }
 
 // note adds a doubt that does not stop the run.
