@@ -31,10 +31,10 @@ type arm struct {
 	notes                         []string
 }
 
-// compare makes up runs of quick and compares them.
+// compare makes up runs and compares them.
 func compare(t *testing.T, seeds int, noise float64, arms ...arm) *results.Comparison {
 	t.Helper()
-	r, err := recipe.Load("quick")
+	r, err := recipe.Load("testdata/recipe.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
