@@ -1,0 +1,48 @@
+// Harness trains the same BERT on several backends, each a plugin in a process of its own, and says whether they reach the same accuracy and how
+// long they take.
+//
+// The main job needs no data and takes a few minutes:
+//
+//	harness compare --backends ipu,gpu-ref
+//
+// # Commands
+//
+// Every command explains itself with --help.
+//
+//	compare    train a recipe on several backends, with several optimizers and seeds, and compare
+//	run        train it once
+//	recipe     list the built-in recipes, show one with everything filled in
+//	plugin     list backends and optimizers, hold one against its contract and against another program's numbers
+//	vocab      learn a WordPiece vocabulary
+//	tokenize   turn lines of text into ids
+//	data       print pre-training instances as google-research/bert makes them
+//	score      score predictions as SQuAD's own program does
+//	completion shell completion
+//
+// A backend is NAME or NAME:PRECISION. The first one is what the others are held against:
+//
+//	harness compare --backends gpu-ref:fp32,gpu-ref:bf16,ipu:fp16.16 --out runs/formats
+//	harness compare --backends gpu-ref:fp32,gpu-ref:bf16,ipu:fp16.16 --out runs/formats --resume --format csv
+//	harness run --backend ipu:fp16.32 --optimizer lamb --seed 7 --format json
+//	harness recipe show quick --set phases.squad.steps=200
+//	harness plugin list
+//
+// # Output
+//
+// Results go to standard output, as a table, Markdown, CSV or JSON (--format); progress and errors go to standard error (--quiet: errors only).
+// Each run leaves a folder in --out, runs/RECIPE-TIME by default.
+//
+// # Exit codes
+//
+//	0    the command did what it was asked to; a comparison may have any verdict
+//	1    something was tried and failed: a plugin does not keep its contract
+//	2    an error: wrong usage, bad input, a plugin that died
+//	130  stopped by Ctrl-C or SIGTERM, after a checkpoint; --resume goes on
+//
+// # Environment
+//
+//	HARNESS_PLUGIN_PATH  folders with plugins of third parties, before the user's own and $PATH
+//	HARNESS_CPU          generic, avx2 or avx512: the highest level of instructions to use
+//
+// Recipes, plugins and the design of the program are described in docs.
+package main

@@ -1,0 +1,354 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"harness.invalid/core/dataset/world"
+	"harness.invalid/core/recipe"
+	"harness.invalid/harness/train"
+)
+
+// documents are the files whose examples are held against the program, in the order in which a reader runs them.
+var documents = []string{"README.md", "docs/recipes.md", "docs/plugins.md", "docs/design.md", "harness/doc.go"}
+
+// document reads one of them.
+func document(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// block is an example of a document.
+type block struct {
+	where string // FILE:LINE of its first line
+	text  string
+}
+
+// blocks are the fenced blocks of a language in a Markdown file.
+func blocks(t *testing.T, name, language string) []block {
+	t.Helper()
+	var found []block
+	inside, wanted := false, false
+	for i, line := range strings.SplitAfter(document(t, name), "\n") {
+		fence, isFence := strings.CutPrefix(strings.TrimSpace(line), "```")
+		switch {
+		case isFence:
+			inside = !inside
+			if wanted = inside && fence == language; wanted {
+				found = append(found, block{where: fmt.Sprintf("%s:%d", name, i+2)})
+			}
+		case wanted:
+			found[len(found)-1].text += line
+		}
+	}
+	if inside {
+		t.Errorf("%s: a fenced block has no end", name)
+	}
+	return found
+}
+
+// commandLines are the command lines of a document: those in blocks of sh, and the indented ones of a Go comment.
+func commandLines(t *testing.T, name string) []block {
+	t.Helper()
+	var lines []block
+	if strings.HasSuffix(name, ".go") {
+		for i, line := range strings.Split(document(t, name), "\n") {
+			if command, ok := strings.CutPrefix(line, "//\tharness "); ok {
+				lines = append(lines, block{fmt.Sprintf("%s:%d", name, i+1), "harness " + command})
+			}
+		}
+		return lines
+	}
+	for _, b := range blocks(t, name, "sh") {
+		for line := range strings.SplitSeq(strings.ReplaceAll(b.text, "\\\n", " "), "\n") {
+			line, _, _ = strings.Cut(line, " #")
+			if line = strings.TrimSpace(line); line != "" {
+				lines = append(lines, block{b.where, line})
+			}
+		}
+	}
+	return lines
+}
+
+// notRun are beginnings of command lines that a test of the program has no business to run.
+var notRun = []string{"go test ./...", "go build -o ", "go mod tidy"}
+
+// smaller are the overrides that make an experiment of any recipe take a moment; what the document changes itself stays.
+var smaller = []string{
+	"model.num_hidden_layers=1", "model.hidden_size=32", "model.num_attention_heads=2", "model.intermediate_size=64", "vocab.size=300",
+	"data.generated.people=50", "data.generated.questions=8", "data.generated.dev_questions=4", "data.held_out=0.3",
+	"phases.*.length=64", "phases.*.steps=1", "phases.*.epochs=", "phases.*.max_predictions=8", "phases.*.question_answering={doc_stride: 32, max_query_length: 24}",
+	"phases.*.global_batch=4", "phases.*.micro_batch=", "phases.*.accumulation=", "phases.*.replicas=",
+	"phases.*.evaluation={every: 0, batch: 2, sequences: 2}", "phases.*.target=", "phases.*.checkpoint_every=",
+}
+
+// TestDocumentedCommands runs every command line of the documents as a reader would, one after the other in one folder with the files that they
+// name. Experiments are made small by further flags.
+func TestDocumentedCommands(t *testing.T) {
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("no sh here")
+	}
+	dir := workspace(t)
+	seen := map[string]bool{}
+	for _, name := range documents {
+		for n, c := range commandLines(t, name) {
+			line := strings.Replace(c.text, "go run ./harness ", "harness ", 1)
+			if seen[line] || slices.ContainsFunc(notRun, func(p string) bool { return strings.HasPrefix(line, p) }) {
+				continue
+			}
+			seen[line] = true
+			t.Run(c.where, func(t *testing.T) {
+				trains := strings.Contains(line, "harness compare ") || strings.Contains(line, "harness run ")
+				if testing.Short() && (trains || strings.Contains(line, "runs/") || strings.Contains(line, "HARNESS_PLUGIN_PATH=")) {
+					t.Skip("trains, or builds a program")
+				}
+				if strings.Contains(line, "golden/") && referenceFolder("..") == "" {
+					t.Skip("the reference material is not there")
+				}
+				if trains {
+					if !strings.Contains(line, "--out ") {
+						line += fmt.Sprintf(" --out runs/%s-%d", strings.ReplaceAll(name, "/", "-"), n)
+					}
+					for _, s := range smaller {
+						line += " --set '" + s + "'"
+					}
+				}
+				cmd := exec.CommandContext(t.Context(), shell, "-c", line)
+				cmd.Dir = dir
+				cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME=")
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Errorf("%s: %v\n%s", line, err, out)
+				}
+			})
+		}
+	}
+	if len(seen) < 20 {
+		t.Errorf("only %d command lines were found", len(seen))
+	}
+}
+
+// workspace is a folder with the files that the documents name: wiki.txt, vocab.txt, train.json, dev.json, my.yaml, golden, and the plugins of
+// third parties in plugins.
+func workspace(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	files, err := world.Write(dir, world.Settings{Seed: 1, People: 50, Questions: 8, DevQuestions: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := filepath.Join(dir, "wiki.txt")
+	if err := os.Rename(files.Text, text); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := train.LearnVocab(filepath.Join(dir, "vocab.txt"), []string{text}, 300, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "my.yaml"), []byte(exampleRecipe(t)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if reference := referenceFolder(".."); reference != "" {
+		if err := os.Symlink(filepath.Join(reference, "golden"), filepath.Join(dir, "golden")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !testing.Short() {
+		buildExamples(t, filepath.Join(dir, "plugins"))
+	}
+	return dir
+}
+
+// buildExamples builds the plugins that docs/plugins.md shows. The optimizer is a module of its own, whose go.mod and go.sum are completed beside
+// it and not in it.
+func buildExamples(t *testing.T, folder string) {
+	t.Helper()
+	build := func(source, name string, args ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "go", append(append([]string{"build", "-o", filepath.Join(folder, name)}, args...), ".")...)
+		cmd.Dir = filepath.Join("..", filepath.FromSlash(source))
+		cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("build %s: %v\n%s", name, err, out)
+		}
+	}
+	mod := filepath.Join(t.TempDir(), "go.mod")
+	for to, from := range map[string]string{mod: optimizerExample + "/go.mod", strings.TrimSuffix(mod, "mod") + "sum": "go.sum"} {
+		if err := os.WriteFile(to, []byte(document(t, from)), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	build(optimizerExample, "harness-optimizer-signum", "-modfile="+mod, "-mod=mod")
+	build(backendExample, "harness-backend-bf16-only")
+}
+
+// The programs that docs/plugins.md shows.
+const (
+	optimizerExample = "core/plugin/testdata/example-optimizer"
+	backendExample   = "docs/testdata/example-backend"
+)
+
+// TestDocumentedPlugins holds the code in docs/plugins.md against the programs that are built and tested.
+func TestDocumentedPlugins(t *testing.T) {
+	shown := blocks(t, "docs/plugins.md", "go")
+	for _, example := range []string{optimizerExample, backendExample} {
+		source := document(t, example+"/main.go")
+		code := source[strings.Index(source, "func main()"):]
+		if !slices.ContainsFunc(shown, func(b block) bool { return b.text == code }) {
+			t.Errorf("docs/plugins.md does not show %s/main.go from func main on as it is", example)
+		}
+	}
+}
+
+// exampleRecipe is the first recipe in docs/recipes.md, which the documents call my.yaml.
+func exampleRecipe(t *testing.T) string {
+	t.Helper()
+	found := blocks(t, "docs/recipes.md", "yaml")
+	if len(found) == 0 {
+		t.Fatal("docs/recipes.md has no recipe")
+	}
+	return found[0].text
+}
+
+// TestDocumentedRecipes loads every recipe in the documents.
+func TestDocumentedRecipes(t *testing.T) {
+	for _, name := range documents {
+		for _, b := range blocks(t, name, "yaml") {
+			if _, err := recipe.Parse(b.where, []byte(b.text)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestRecipeReference holds the tables of docs/recipes.md against the schema, which is made from the types: each object has a table, each key a row
+// with its default, and there are no others.
+func TestRecipeReference(t *testing.T) {
+	type object struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	var schema struct {
+		object
+		Defs map[string]object `json:"$defs"`
+	}
+	if err := json.Unmarshal(recipe.Schema(), &schema); err != nil {
+		t.Fatal(err)
+	}
+	// Two phases say no more than they must, so that all else is a default.
+	r, err := recipe.Parse("least.yaml", []byte(`
+phases:
+- {name: a, length: 64, max_predictions: 8, global_batch: 8, steps: 1, schedule: {learning_rate: 1}, optimizer: {name: adamw}}
+- {name: b, task: question_answering, length: 128, global_batch: 8, steps: 1, schedule: {learning_rate: 1}, optimizer: {name: adamw}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := &r.Phases[0], &r.Phases[1]
+	tables := fieldTables(t)
+	for _, o := range []struct {
+		heading, def string
+		defaults     any // nil: the object is not there unless it is given
+	}{
+		{"The file", "", r}, {"model", "Model", r.Model}, {"vocab", "Vocab", r.Vocab}, {"data", "Data", r.Data}, {"data.generated", "Generated", nil},
+		{"data.files", "Files", r.Data.Files}, {"data.files.squad", "SQuADFiles", r.Data.Files.SQuAD}, {"phases", "Phase", a},
+		{"phases.*.schedule", "Schedule", a.Schedule}, {"phases.*.optimizer", "Optimizer", a.Optimizer}, {"phases.*.masking", "Masking", a.Masking},
+		{"phases.*.question_answering", "QuestionAnswering", b.QuestionAnswering}, {"phases.*.evaluation", "Evaluation", a.Evaluation},
+		{"phases.*.target", "Target", nil}, {"backends.NAME", "Backend", nil}, {"verdict", "Verdict", r.Verdict},
+	} {
+		rows, ok := tables[o.heading]
+		if !ok {
+			t.Errorf("docs/recipes.md has no table under the heading %q", o.heading)
+			continue
+		}
+		delete(tables, o.heading)
+		properties := schema.Properties
+		if o.def != "" {
+			properties = schema.Defs[o.def].Properties
+			delete(schema.Defs, o.def)
+		}
+		for key := range properties {
+			if _, ok := rows[key]; !ok {
+				t.Errorf("docs/recipes.md: %s: %s is missing", o.heading, key)
+			}
+		}
+		for key, said := range rows {
+			if _, ok := properties[key]; !ok {
+				t.Errorf("docs/recipes.md: %s: a recipe has no %s", o.heading, key)
+			}
+			if o.defaults == nil || said == "" || said == "required" {
+				continue
+			}
+			if value, ok := valueOf(reflect.ValueOf(o.defaults), key); !ok || fmt.Sprint(value) != strings.Trim(said, "`") {
+				t.Errorf("docs/recipes.md: %s: the default of %s is %v, not %s", o.heading, key, value, said)
+			}
+		}
+	}
+	for heading := range tables {
+		t.Errorf("docs/recipes.md: the table under %q belongs to no object", heading)
+	}
+	for def := range schema.Defs {
+		t.Errorf("docs/recipes.md has no table for %s", def)
+	}
+}
+
+// fieldTables reads the tables of docs/recipes.md whose first column is a key: by heading and key, what the second column says is the default.
+func fieldTables(t *testing.T) map[string]map[string]string {
+	t.Helper()
+	tables := map[string]map[string]string{}
+	heading, fields := "", false
+	for line := range strings.SplitSeq(document(t, "docs/recipes.md"), "\n") {
+		if strings.HasPrefix(line, "#") {
+			heading = strings.Trim(line, "# `")
+		}
+		cells := strings.Split(line, "|")
+		switch {
+		case len(cells) < 5:
+			fields = false
+		case strings.TrimSpace(cells[1]) == "Key":
+			fields = true
+			tables[heading] = map[string]string{}
+		case fields && !strings.Contains(cells[1], "---"):
+			tables[heading][strings.Trim(cells[1], " `")] = strings.TrimSpace(cells[2])
+		}
+	}
+	return tables
+}
+
+// valueOf finds the value of a key of a recipe's object.
+func valueOf(v reflect.Value, key string) (any, bool) {
+	v = reflect.Indirect(v)
+	for i := range v.NumField() {
+		name, rest, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
+		if rest == "inline" {
+			if value, ok := valueOf(v.Field(i), key); ok {
+				return value, true
+			}
+		} else if name == key {
+			return v.Field(i).Interface(), true
+		}
+	}
+	return nil, false
+}
+
+// TestDocumentedLinks follows all links of the documents that lead into the tree.
+func TestDocumentedLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+	for _, name := range documents {
+		for _, m := range link.FindAllStringSubmatch(document(t, name), -1) {
+			target := filepath.Join("..", filepath.Dir(filepath.FromSlash(name)), filepath.FromSlash(m[1]))
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: link to %s: %v", name, m[1], err)
+			}
+		}
+	}
+}
