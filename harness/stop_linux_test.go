@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// stopAfter starts the program, sends it a signal once a run has recorded so many steps, waits for its end and returns what it printed on
+// standard error and its exit code, -1 when the signal ended it.
+func (h *host) stopAfter(steps int, run string, sig syscall.Signal, args ...string) (stderr string, code int) {
+	h.t.Helper()
+	return h.disturb(steps, run, func(cmd *exec.Cmd) error { return cmd.Process.Signal(sig) }, args...)
+}
+
+func (h *host) disturb(steps int, run string, disturb func(*exec.Cmd) error, args ...string) (stderr string, code int) {
+	h.t.Helper()
+	cmd := h.command(nil, args...)
+	var text bytes.Buffer
+	cmd.Stderr = &text
+	if err := cmd.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	over := make(chan error, 1)
+	go func() { over <- cmd.Wait() }()
+	path := filepath.Join(h.dir, run, "steps.jsonl")
+	for lines := 0; lines < steps; time.Sleep(time.Millisecond) {
+		select {
+		case err := <-over:
+			h.t.Fatalf("harness %s ended after %d steps, want to disturb it after %d: %v\n%s", strings.Join(args, " "), lines, steps, err, &text)
+		default:
+		}
+		got, err := os.ReadFile(path)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			h.t.Fatal(err)
+		}
+		lines = bytes.Count(got, []byte("\n"))
+	}
+	if err := disturb(cmd); err != nil {
+		h.t.Fatal(err)
+	}
+	err := <-over
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		h.t.Fatal(err)
+	}
+	return text.String(), cmd.ProcessState.ExitCode()
+}
+
+// processes are those that carry the host's marker, with their command lines. A zombie has no environment any more.
+func (h *host) processes() map[int]string {
+	h.t.Helper()
+	environments, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	found := map[int]string{}
+	for _, path := range environments {
+		env, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(env, []byte(programVariable+"="+h.marker+"\x00")) {
+			continue
+		}
+		line, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		found[pid] = string(bytes.ReplaceAll(line, []byte{0}, []byte{' '}))
+	}
+	return found
+}
+
+// gone waits until no process and no socket of the host is left.
+func (h *host) gone() {
+	h.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		left := h.processes()
+		if len(left) == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			h.t.Fatalf("the host is gone and left %v", left)
+		}
+	}
+	if files, err := filepath.Glob(filepath.Join(h.temp, "*")); err != nil || len(files) > 0 {
+		h.t.Errorf("the host is gone and left %v (%v)", files, err)
+	}
+}
+
+// long makes a run long enough for a signal to meet it in every phase.
+var long = []string{"--set", "phases.phase1.steps=40", "--set", "phases.phase2.steps=50", "--set", "phases.squad.steps=40"}
+
+// TestStopped interrupts one run in each of its phases, kills it, and kills its backend. Resumed each time, it ends with the bits of a run that nobody
+// disturbed.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("runs the program seven times")
+	}
+	h := newHost(t)
+	// FP16.16 with stochastic rounding has all kinds of state: a loss scale, random streams, slots.
+	args := append([]string{"run", "--backend", "ipu", "--optimizer", "lamb"}, long...)
+	const arm = "ipu-lamb-seed1"
+	h.run(nil, append(args, "--quiet", "--out", "whole")...)
+	whole := h.read("whole/" + arm)
+
+	resume := append(args, "--out", "stopped", "--resume", "--set", "phases.phase2.checkpoint_every=7")
+	const run = "stopped/" + arm
+	interrupted := func(steps int, sig syscall.Signal) {
+		t.Helper()
+		stderr, code := h.stopAfter(steps, run, sig, resume...)
+		if code != exitInterrupted {
+			t.Fatalf("%v after %d steps: exit code %d, want %d\n%s", sig, steps, code, exitInterrupted, stderr)
+		}
+		for _, want := range []string{"harness: stopped: " + arm + ": phase ", "hint: go on with: the same command with --resume --out stopped\n"} {
+			if strings.Count(stderr, want) != 1 {
+				t.Errorf("stderr has not once %q:\n%s", want, stderr)
+			}
+		}
+		h.gone()
+	}
+	interrupted(5, syscall.SIGINT)
+	interrupted(30, syscall.SIGTERM)
+
+	// Nothing is saved when the host is killed, and nothing of it stays behind.
+	if _, code := h.stopAfter(60, run, syscall.SIGKILL, resume...); code != -1 {
+		t.Fatalf("exit code %d after SIGKILL", code)
+	}
+	h.gone()
+
+	// The backend dies: an error with its name and the step, and the run can go on as well.
+	stderr, code := h.disturb(72, run, func(cmd *exec.Cmd) error {
+		for pid, line := range h.processes() {
+			if strings.Contains(line, "plugin serve backend ipu") {
+				return syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+		return fmt.Errorf("no backend among %v", h.processes())
+	}, append(resume, "--quiet")...)
+	if code != exitError {
+		t.Fatalf("the backend was killed: exit code %d, want %d\n%s", code, exitError, stderr)
+	}
+	if strings.Count(stderr, "\n") > 2 || !strings.Contains(stderr, "harness: "+arm+": phase phase2: step ") || !strings.Contains(stderr, "backend ipu: ") || !strings.Contains(stderr, "killed") {
+		t.Errorf("the backend was killed:\n%s", stderr)
+	}
+	h.gone()
+
+	interrupted(105, syscall.SIGINT)
+	h.run(nil, append(resume, "--quiet")...)
+	same(t, "stopped five times", whole, h.read(run))
+	h.gone()
+}
