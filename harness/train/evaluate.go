@@ -42,6 +42,7 @@ func (p *phase) evaluate(ctx context.Context, final bool) (map[string]float64, e
 		return nil, fmt.Errorf("evaluation after step %d: %w", p.Step, err)
 	}
 	p.lap(partEvaluation, start)
+	p.Evaluated = p.Step
 	p.reach(metrics)
 	p.Observe(Event{Phase: p.recipe.Name, Step: p.Step, Steps: p.steps, Metrics: metrics, Skipped: p.Step - p.Updates, Done: p.work.done / p.work.total})
 	return metrics, p.record.Evaluation(results.Evaluation{

@@ -41,10 +41,12 @@ type phase struct {
 
 // phaseTotals are what a phase adds up.
 type phaseTotals struct {
-	Step    int                `json:"step"`    // done
-	Updates int                `json:"updates"` // of them with an update
-	Seconds map[string]float64 `json:"seconds"` // measured, by part
-	Target  *results.Reached   `json:"target,omitempty"`
+	Step    int `json:"step"`    // done
+	Updates int `json:"updates"` // of them with an update
+	// Evaluated is the step after which the model was evaluated last: an evaluation that was cut short is made up for when the run goes on.
+	Evaluated int                `json:"evaluated"`
+	Seconds   map[string]float64 `json:"seconds"` // measured, by part
+	Target    *results.Reached   `json:"target,omitempty"`
 }
 
 // The parts of a phase's measured time that the host sees. What the backend measures inside "backend" has its own names.
@@ -181,38 +183,41 @@ func (p *phase) loop(ctx context.Context) error {
 		}
 	}()
 	for p.Step < p.steps {
-		err := context.Cause(ctx)
-		if err == nil {
-			err = p.step(ctx, batches)
-		}
+		err := p.advance(ctx, batches)
 		if err != nil && ctx.Err() != nil {
-			return errors.Join(context.Cause(ctx), p.interrupted())
+			return errors.Join(context.Cause(ctx), p.interrupted(ctx))
 		}
 		if err != nil {
-			return fmt.Errorf("step %d: %w", p.Step+1, err)
-		}
-		every := p.recipe.Evaluation.Every
-		if every > 0 && p.Step%every == 0 && p.Step < p.steps {
-			if _, err := p.evaluate(ctx, false); err != nil {
-				return err
-			}
-		}
-		if n := p.recipe.CheckpointEvery; n > 0 && p.Step%n == 0 {
-			if err := p.save(ctx); err != nil {
-				return err
-			}
+			return err
 		}
 	}
 	return p.save(ctx)
 }
 
-// interrupted saves where the run is, on a context of its own since the run's is over.
-func (p *phase) interrupted() error {
-	if p.Step == 0 {
-		return nil
+// advance does one step, with the evaluation that is due before it and the checkpoint that is due after it.
+func (p *phase) advance(ctx context.Context, batches <-chan loaded) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
+	if every := p.recipe.Evaluation.Every; every > 0 && p.Step > 0 && p.Step%every == 0 && p.Evaluated != p.Step {
+		if _, err := p.evaluate(ctx, false); err != nil {
+			return err
+		}
+	}
+	if err := p.step(ctx, batches); err != nil {
+		return fmt.Errorf("step %d: %w", p.Step+1, err)
+	}
+	if n := p.recipe.CheckpointEvery; n > 0 && p.Step%n == 0 && p.Step < p.steps {
+		return p.save(ctx)
+	}
+	return nil
+}
+
+// interrupted saves where the run is.
+func (p *phase) interrupted(ctx context.Context) error {
+	if p.Step == 0 {
+		return nil // the checkpoint at the end of the phase before says the same
+	}
 	return p.save(ctx)
 }
 
@@ -274,9 +279,11 @@ func (p *phase) step(ctx context.Context, batches <-chan loaded) error {
 	})
 }
 
-// save writes a checkpoint and what was recorded up to it.
+// save writes a checkpoint and what was recorded up to it. A signal does not cut it short: it may be what the signal asks for.
 func (p *phase) save(ctx context.Context) error {
 	start := time.Now()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
 	blob, err := p.session.Save(ctx)
 	if err != nil {
 		return err

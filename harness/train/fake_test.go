@@ -1,0 +1,237 @@
+package train_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"harness.invalid/core/backend"
+	"harness.invalid/core/bert"
+	"harness.invalid/core/checkpoint"
+	"harness.invalid/core/optimizer"
+	"harness.invalid/core/recipe"
+	"harness.invalid/core/tensor"
+	"harness.invalid/harness/train"
+	gpuref "harness.invalid/plugins/gpu-ref"
+	"harness.invalid/plugins/ipu"
+	"harness.invalid/plugins/optimizers/adamw"
+	"harness.invalid/plugins/optimizers/lamb"
+	"harness.invalid/results"
+)
+
+// plugins are plugins in the process of the test: the wire has tests of its own.
+type plugins struct{ backend backend.Backend }
+
+func (p plugins) Backend() backend.Backend { return p.backend }
+
+func (p plugins) Optimizer(_ context.Context, name string) (optimizer.Optimizer, error) {
+	switch name {
+	case "adamw":
+		return adamw.New(), nil
+	case "lamb":
+		return lamb.New(), nil
+	}
+	return nil, errors.New("no such optimizer")
+}
+
+func (p plugins) Allocate(l *tensor.Layout, slots int) (train.Memory, error) {
+	m := train.Memory{Layout: l, Params: make([]float32, l.Len()), Grads: make([]float32, l.Len())}
+	for range slots {
+		m.Slots = append(m.Slots, make([]float32, l.Len()))
+	}
+	return m, nil
+}
+
+// builtIn is a backend by name.
+func builtIn(name string) backend.Backend {
+	if name == "ipu" {
+		return ipu.New()
+	}
+	return gpuref.New()
+}
+
+// hooked is a backend that does something at its steps, and counts its calls.
+type hooked struct {
+	backend.Backend
+	step     func(s backend.Step, m backend.Memory, r *backend.StepResult) error // after the step; nil: nothing
+	evaluate func(step int)                                                      // before an evaluation after so many steps; nil: nothing
+	commits  []int
+	sessions int // that are open
+}
+
+type hookedSession struct {
+	backend.Session
+	of     *hooked
+	memory backend.Memory
+}
+
+func (h *hooked) Open(ctx context.Context, p backend.Program, m backend.Memory) (backend.Session, error) {
+	s, err := h.Backend.Open(ctx, p, m)
+	if err != nil {
+		return nil, err
+	}
+	h.sessions++
+	return &hookedSession{s, h, m}, nil
+}
+
+func (s *hookedSession) Step(ctx context.Context, step backend.Step, batches iter.Seq2[*bert.Batch, error]) (backend.StepResult, error) {
+	r, err := s.Session.Step(ctx, step, batches)
+	if err == nil && s.of.step != nil {
+		err = s.of.step(step, s.memory, &r)
+	}
+	return r, err
+}
+
+func (s *hookedSession) Evaluate(ctx context.Context, ev backend.Evaluation, batches iter.Seq2[*bert.Batch, error], yield func(backend.Outputs) error) (bert.Losses, error) {
+	if s.of.evaluate != nil {
+		s.of.evaluate(slices.Max(s.of.commits))
+	}
+	if err := ctx.Err(); err != nil {
+		return bert.Losses{}, err
+	}
+	return s.Session.Evaluate(ctx, ev, batches, yield)
+}
+
+func (s *hookedSession) Commit(ctx context.Context, step int) error {
+	s.of.commits = append(s.of.commits, step)
+	return s.Session.Commit(ctx, step)
+}
+
+// Save fails when the host has given up, as it does over the wire.
+func (s *hookedSession) Save(ctx context.Context) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return s.Session.Save(ctx)
+}
+
+func (s *hookedSession) Close() error {
+	s.of.sessions--
+	return s.Session.Close()
+}
+
+// experiment is a recipe with its data.
+type experiment struct {
+	t      *testing.T
+	recipe *recipe.Recipe
+	data   *train.Data
+}
+
+func load(t *testing.T, sets ...string) *experiment {
+	t.Helper()
+	r, err := recipe.Load("../testdata/mini.yaml", sets...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := train.OpenData(r, t.TempDir(), func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &experiment{t, r, d}
+}
+
+// job is a run of the recipe on NAME or NAME:PRECISION.
+func (e *experiment) job(spec, dir string) train.Job {
+	name, precision, _ := strings.Cut(spec, ":")
+	return train.Job{
+		Recipe: e.recipe, Data: e.data, Backend: name, Precision: precision, Seed: 1, Plugins: plugins{&hooked{Backend: builtIn(name)}}, Dir: dir,
+		Identity: results.Identity{Recipe: e.recipe.Name, Fingerprint: e.recipe.Fingerprint(), DataDigest: e.data.Digest, Backend: spec, Precision: precision, Seed: 1},
+	}
+}
+
+// run does a job to its end.
+func (e *experiment) run(j train.Job) outcome {
+	e.t.Helper()
+	if _, err := train.Run(e.t.Context(), j); err != nil {
+		e.t.Fatal(err)
+	}
+	return e.read(j.Dir)
+}
+
+// outcome is what a run leaves, without the time it took.
+type outcome struct {
+	steps       []results.Step
+	evaluations []results.Evaluation
+	result      results.Result
+	files       map[string]string
+}
+
+func (e *experiment) read(dir string) outcome {
+	e.t.Helper()
+	r, err := results.Open(dir)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	if r.Result == nil || r.Result.Status != results.Complete {
+		e.t.Fatalf("%s: the run is not complete: %+v", dir, r.Result)
+	}
+	o := outcome{result: *r.Result, files: map[string]string{}}
+	for s, err := range r.Steps() {
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		s.MeasuredSeconds = nil
+		o.steps = append(o.steps, s)
+	}
+	for v, err := range r.Evaluations() {
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		v.MeasuredSeconds, v.TrainingSeconds = 0, 0
+		o.evaluations = append(o.evaluations, v)
+	}
+	o.result.MeasuredSeconds, o.result.Started, o.result.Finished = nil, time.Time{}, time.Time{}
+	for i := range o.result.Phases {
+		p := &o.result.Phases[i]
+		p.MeasuredSeconds = nil
+		if p.Target != nil {
+			p.Target.MeasuredSeconds = 0
+		}
+	}
+	c, damaged, err := checkpoint.Latest(r.Checkpoints())
+	if err != nil || len(damaged) > 0 {
+		e.t.Fatal(err, damaged)
+	}
+	defer c.Close()
+	for _, path := range []string{filepath.Join(c.Path, "model.safetensors"), filepath.Join(c.Path, "optimizer.safetensors"), filepath.Join(dir, "squad.predictions.json")} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		o.files[filepath.Base(path)] = string(text)
+	}
+	return o
+}
+
+// differs says in what two outcomes differ; empty: in no bit.
+func (o outcome) differs(other outcome) string {
+	for name := range o.files {
+		if o.files[name] != other.files[name] {
+			return name
+		}
+	}
+	for _, part := range []struct {
+		name string
+		a, b any
+	}{{"steps", o.steps, other.steps}, {"evaluations", o.evaluations, other.evaluations}, {"result", o.result, other.result}} {
+		// Numbers are written so that they read back equal: equal text is equal bits.
+		a, errA := json.Marshal(part.a)
+		b, errB := json.Marshal(part.b)
+		if errA != nil || errB != nil || string(a) != string(b) {
+			return part.name + ":\n" + string(a) + "\n" + string(b)
+		}
+	}
+	return ""
+}
