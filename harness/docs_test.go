@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -94,50 +95,71 @@ var smaller = []string{
 	"phases.*.evaluation={every: 0, batch: 2, sequences: 2}", "phases.*.target=", "phases.*.checkpoint_every=",
 }
 
-// TestDocumentedCommands runs every command line of the documents as a reader would, one after the other in one folder with the files that they
-// name. Experiments are made small by further flags.
+// TestDocumentedCommands runs every command line of the documents as a reader would, in a folder with the files that they name: those of a
+// document one after the other, documents beside each other. Experiments are made small by further flags.
 func TestDocumentedCommands(t *testing.T) {
 	shell, err := exec.LookPath("sh")
 	if err != nil {
 		t.Skip("no sh here")
 	}
+	if raceDetector() {
+		t.Skip("under the race detector each process waits for a second at its end, and there are more than a hundred")
+	}
 	dir := workspace(t)
 	seen := map[string]bool{}
 	for _, name := range documents {
-		for n, c := range commandLines(t, name) {
-			line := strings.Replace(c.text, "go run ./harness ", "harness ", 1)
-			if seen[line] || slices.ContainsFunc(notRun, func(p string) bool { return strings.HasPrefix(line, p) }) {
-				continue
+		var lines []block
+		for _, c := range commandLines(t, name) {
+			c.text = strings.Replace(c.text, "go run ./harness ", "harness ", 1)
+			if !seen[c.text] && !slices.ContainsFunc(notRun, func(p string) bool { return strings.HasPrefix(c.text, p) }) {
+				seen[c.text] = true
+				lines = append(lines, c)
 			}
-			seen[line] = true
-			t.Run(c.where, func(t *testing.T) {
-				trains := strings.Contains(line, "harness compare ") || strings.Contains(line, "harness run ")
-				if testing.Short() && (trains || strings.Contains(line, "runs/") || strings.Contains(line, "HARNESS_PLUGIN_PATH=")) {
-					t.Skip("trains, or builds a program")
-				}
-				if strings.Contains(line, "golden/") && referenceFolder("..") == "" {
-					t.Skip("the reference material is not there")
-				}
-				if trains {
-					if !strings.Contains(line, "--out ") {
-						line += fmt.Sprintf(" --out runs/%s-%d", strings.ReplaceAll(name, "/", "-"), n)
-					}
-					for _, s := range smaller {
-						line += " --set '" + s + "'"
-					}
-				}
-				cmd := exec.CommandContext(t.Context(), shell, "-c", line)
-				cmd.Dir = dir
-				cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME=")
-				if out, err := cmd.CombinedOutput(); err != nil {
-					t.Errorf("%s: %v\n%s", line, err, out)
-				}
-			})
 		}
+		t.Run(strings.ReplaceAll(name, "/", "-"), func(t *testing.T) {
+			t.Parallel()
+			for i, c := range lines {
+				t.Run(c.where, func(t *testing.T) {
+					runs := fmt.Sprintf("runs/%s-%d", filepath.Base(name), i)
+					runLine(t, shell, dir, c.text, runs)
+				})
+			}
+		})
 	}
 	if len(seen) < 20 {
 		t.Errorf("only %d command lines were found", len(seen))
 	}
+}
+
+// runLine runs one command line. runs is a folder for the runs of an experiment that names none.
+func runLine(t *testing.T, shell, dir, line, runs string) {
+	trains := strings.Contains(line, "harness compare ") || strings.Contains(line, "harness run ")
+	if testing.Short() && (trains || strings.Contains(line, "runs/") || strings.Contains(line, "HARNESS_PLUGIN_PATH=")) {
+		t.Skip("trains, or needs a program that was built")
+	}
+	if strings.Contains(line, "golden/") && referenceFolder("..") == "" {
+		t.Skip("the reference material is not there")
+	}
+	if trains {
+		if !strings.Contains(line, "--out ") {
+			line += " --out " + runs
+		}
+		for _, s := range smaller {
+			line += " --set '" + s + "'"
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), shell, "-c", line)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%s: %v\n%s", line, err, out)
+	}
+}
+
+// raceDetector reports whether this program was built with it.
+func raceDetector() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 // workspace is a folder with the files that the documents name: wiki.txt, vocab.txt, train.json, dev.json, my.yaml, golden, and the plugins of
