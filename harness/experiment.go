@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"harness.invalid/core/backend"
+	"harness.invalid/core/option"
 	"harness.invalid/core/plugin"
 	"harness.invalid/core/recipe"
 	"harness.invalid/core/spelling"
@@ -157,11 +158,11 @@ func (e *experiment) arrange(ctx context.Context, backends, optimizers []string)
 	for _, o := range optimizers {
 		for i := range e.recipe.Phases {
 			u := e.recipe.Phases[i].OptimizerNamed(o)
-			if key := fmt.Sprint(u); checked[key] {
+			key := fmt.Sprint(u)
+			if checked[key] {
 				continue
-			} else {
-				checked[key] = true
 			}
+			checked[key] = true
 			if err := e.checkOptimizer(ctx, u); err != nil {
 				return fmt.Errorf("phase %s: %w", e.recipe.Phases[i].Name, err)
 			}
@@ -195,6 +196,9 @@ func takes(info backend.Info, b recipe.Backend) error {
 	}
 	if b.Precision != "" && !slices.Contains(known, b.Precision) {
 		return fmt.Errorf("backend %s: no precision is named %q%s (known: %s)", info.Name, b.Precision, spelling.Hint(b.Precision, known), strings.Join(known, ", "))
+	}
+	if _, err := option.Read(info.Options, b.Options); err != nil {
+		return fmt.Errorf("backend %s: %w", info.Name, err)
 	}
 	return nil
 }
