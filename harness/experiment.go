@@ -231,7 +231,10 @@ func (e *experiment) train(ctx context.Context, errOut *progress) ([]*results.Ru
 		if e.resume {
 			return nil, withHint(errors.New("--resume needs --out, the folder of the runs to go on with"), "harness prints the folder at the start of a comparison")
 		}
-		e.out = filepath.Join("runs", e.recipe.Name+"-"+time.Now().Format("20060102-150405"))
+		var err error
+		if e.out, err = newFolder(filepath.Join("runs", e.recipe.Name+"-"+time.Now().Format("20060102-150405"))); err != nil {
+			return nil, err
+		}
 	}
 	if err := os.MkdirAll(filepath.Join(e.out, "data"), 0o777); err != nil {
 		return nil, err
@@ -258,6 +261,22 @@ func (e *experiment) train(ctx context.Context, errOut *progress) ([]*results.Ru
 		runs = append(runs, r)
 	}
 	return runs, nil
+}
+
+// newFolder makes a folder that nobody else has, under the name that is wanted or with a number behind it.
+func newFolder(name string) (string, error) {
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		return "", err
+	}
+	for n := 1; ; n++ {
+		path := name
+		if n > 1 {
+			path = fmt.Sprintf("%s-%d", name, n)
+		}
+		if err := os.Mkdir(path, 0o777); !errors.Is(err, fs.ErrExist) {
+			return path, err
+		}
+	}
 }
 
 // one does one run, or takes it from the folder when it is complete there.

@@ -136,7 +136,7 @@ safetensors files: outputs, losses and gradients of a backend, the parameters af
 
 The exit code is 0 when everything passes, 1 when something does not, and 2 when the plugin could not be tried.`,
 		Example: `  harness plugin verify backend gpu-ref --oracle golden/bert
-  harness plugin verify backend ipu --precisions fp16.16 --format json
+  harness plugin verify backend ipu --oracle golden/bert --precisions fp16.16 --format json
   harness plugin verify optimizer lamb --oracle golden/optimizers.safetensors`,
 		Args: cobra.ExactArgs(2),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -155,6 +155,9 @@ The exit code is 0 when everything passes, 1 when something does not, and 2 when
 			}
 			if format != "table" && format != "json" {
 				return fmt.Errorf("--format is %q, want table or json", format)
+			}
+			if len(precisions) > 0 && (kind != plugin.Backend || file == "") {
+				return errors.New("--precisions chooses what of a backend is held against the oracle: give --oracle too")
 			}
 			v, err := verify(cmd.Context(), kind, args[1], plugin.Transport(transport), file, precisions)
 			if err != nil {

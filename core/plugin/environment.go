@@ -13,7 +13,7 @@ import (
 var passed = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
 	"SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "TEMP", "TMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA",
-	"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "VIRTUAL_ENV", "GODEBUG", "GOTRACEBACK", "GOCOVERDIR",
+	"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "VIRTUAL_ENV", "GODEBUG", "GORACE", "GOTRACEBACK", "GOCOVERDIR",
 }
 
 // passedPrefixes are prefixes of such variables: locales, this program's, Python's, and those of devices and of libraries for their arithmetic.

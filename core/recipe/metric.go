@@ -15,7 +15,7 @@ type Metric struct {
 }
 
 var metrics = []Metric{
-	{"loss", "mean loss that is trained, nats", []bert.Task{bert.Pretraining, bert.QuestionAnswering, bert.Classification}, false},
+	{"loss", "mean loss that is trained, nats", []bert.Task{bert.Pretraining, bert.Classification}, false},
 	{"masked_lm_loss", "mean cross-entropy over masked positions, nats", []bert.Task{bert.Pretraining}, false},
 	{"masked_lm_accuracy", "share of masked positions whose best token is right, %", []bert.Task{bert.Pretraining}, true},
 	{"next_sentence_loss", "mean cross-entropy, nats", []bert.Task{bert.Pretraining}, false},

@@ -14,7 +14,7 @@ type Schedule struct {
 	//	linear      warm-up from 0, then down to 0 over the steps that are left. get_linear_schedule_with_warmup; Graphcore
 	//	polynomial  the same with a power and an end. get_polynomial_decay_schedule_with_warmup
 	//	google      decay over all steps, of which the first are replaced by a warm-up: the rate jumps down where that ends. google-research/bert, optimization.py
-	//	nvidia      the same, one step ahead and with NVIDIA's power of 0.5. DeepLearningExamples PyTorch BERT, schedulers.py, PolyWarmUpScheduler
+	//	nvidia      the same, one step ahead ; NVIDIA has a power of 0.5. DeepLearningExamples PyTorch BERT, schedulers.py, PolyWarmUpScheduler
 	//
 	// In all but nvidia the first step has a rate of 0 when there is a warm-up.
 	Kind string `yaml:"kind" json:"kind"`

@@ -86,7 +86,7 @@ func (d *Data) settle() error {
 		key   string
 		value int
 		min   int
-	}{{"seed", g.Seed, 0}, {"people", g.People, 10}, {"questions", g.Questions, 1}, {"dev_questions", g.DevQuestions, 1}} {
+	}{{"seed", g.Seed, 0}, {"people", g.People, 50}, {"questions", g.Questions, 1}, {"dev_questions", g.DevQuestions, 1}} {
 		if f.value < f.min || f.value > 1<<24 {
 			return wrong(fmt.Errorf("is %d, want %d to %d", f.value, f.min, 1<<24), "data", "generated", f.key)
 		}
