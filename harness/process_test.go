@@ -187,6 +187,9 @@ func TestBits(t *testing.T) {
 		{"two", "2", "stream"},
 		{"five", "5", "memory"},
 	} {
+		if testing.Short() && c.transport == "memory" {
+			continue
+		}
 		got := train(c.out, []string{"GOMAXPROCS=" + c.threads}, "--transport", c.transport)
 		for i, arm := range arms {
 			same(t, fmt.Sprintf("%s with %s threads over %s", arm, c.threads, c.transport), want[i], got[i])

@@ -105,7 +105,7 @@ func TestStopped(t *testing.T) {
 		t.Skip("runs the program eight times")
 	}
 	h := newHost(t)
-	// FP16.16 with stochastic rounding has all kinds of state: a loss scale, random streams, slots.
+	// FP16.16 rounds stochastically: its streams have to go on where they were.
 	args := append([]string{"run", "--backend", "ipu", "--optimizer", "lamb"}, long...)
 	const arm = "ipu-lamb-seed1"
 	h.run(nil, append(args, "--quiet", "--out", "whole")...)
