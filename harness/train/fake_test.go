@@ -22,23 +22,45 @@ import (
 	gpuref "harness.invalid/plugins/gpu-ref"
 	"harness.invalid/plugins/ipu"
 	"harness.invalid/plugins/optimizers/adamw"
-	"harness.invalid/plugins/optimizers/lamb"
 	"harness.invalid/results"
 )
 
 // plugins are plugins in the process of the test: the wire has tests of its own.
-type plugins struct{ backend backend.Backend }
+type plugins struct {
+	backend backend.Backend
+	updates *[]int // the optimizer's steps; nil: they are not counted
+}
 
 func (p plugins) Backend() backend.Backend { return p.backend }
 
 func (p plugins) Optimizer(_ context.Context, name string) (optimizer.Optimizer, error) {
-	switch name {
-	case "adamw":
-		return adamw.New(), nil
-	case "lamb":
-		return lamb.New(), nil
+	if name != "adamw" {
+		return nil, errors.New("no such optimizer")
 	}
-	return nil, errors.New("no such optimizer")
+	return countedOptimizer{adamw.New(), p.updates}, nil
+}
+
+// countedOptimizer notes its steps.
+type countedOptimizer struct {
+	optimizer.Optimizer
+	updates *[]int
+}
+
+type countedSession struct {
+	optimizer.Session
+	updates *[]int
+}
+
+func (o countedOptimizer) Open(ctx context.Context, options map[string]string, m optimizer.Memory) (optimizer.Session, error) {
+	s, err := o.Optimizer.Open(ctx, options, m)
+	return countedSession{s, o.updates}, err
+}
+
+func (s countedSession) Step(ctx context.Context, step optimizer.Step) (optimizer.StepResult, error) {
+	if s.updates != nil {
+		*s.updates = append(*s.updates, step.Step)
+	}
+	return s.Session.Step(ctx, step)
 }
 
 func (p plugins) Allocate(l *tensor.Layout, slots int) (train.Memory, error) {
@@ -146,7 +168,7 @@ func load(t *testing.T, sets ...string) *experiment {
 func (e *experiment) job(spec, dir string) train.Job {
 	name, precision, _ := strings.Cut(spec, ":")
 	return train.Job{
-		Recipe: e.recipe, Data: e.data, Backend: name, Precision: precision, Seed: 1, Plugins: plugins{&hooked{Backend: builtIn(name)}}, Dir: dir,
+		Recipe: e.recipe, Data: e.data, Backend: name, Precision: precision, Seed: 1, Plugins: plugins{backend: &hooked{Backend: builtIn(name)}}, Dir: dir,
 		Identity: results.Identity{Recipe: e.recipe.Name, Fingerprint: e.recipe.Fingerprint(), DataDigest: e.data.Digest, Backend: spec, Precision: precision, Seed: 1},
 	}
 }

@@ -196,13 +196,13 @@ func (p *phase) loop(ctx context.Context) error {
 
 // advance does one step, with the evaluation that is due before it and the checkpoint that is due after it.
 func (p *phase) advance(ctx context.Context, batches <-chan loaded) error {
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
 	if every := p.recipe.Evaluation.Every; every > 0 && p.Step > 0 && p.Step%every == 0 && p.Evaluated != p.Step {
 		if _, err := p.evaluate(ctx, false); err != nil {
 			return err
 		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
 	}
 	if err := p.step(ctx, batches); err != nil {
 		return fmt.Errorf("step %d: %w", p.Step+1, err)

@@ -23,7 +23,7 @@ func TestRun(t *testing.T) {
 	e := load(t)
 	j := e.job("gpu-ref", t.TempDir())
 	h := &hooked{Backend: builtIn("gpu-ref")}
-	j.Plugins = plugins{h}
+	j.Plugins = plugins{backend: h}
 	var seen []string
 	share := 0.0
 	j.Observe = func(ev train.Event) {
@@ -129,7 +129,7 @@ func TestStoppedEvaluation(t *testing.T) {
 	for _, at := range []int{4, 8, 10} {
 		ctx, cancel := context.WithCancel(t.Context())
 		j := e.job("gpu-ref", t.TempDir())
-		j.Plugins = plugins{&hooked{Backend: builtIn("gpu-ref"), evaluate: func(step int) {
+		j.Plugins = plugins{backend: &hooked{Backend: builtIn("gpu-ref"), evaluate: func(step int) {
 			if step == at {
 				cancel()
 			}
@@ -201,13 +201,18 @@ func TestSkipped(t *testing.T) {
 		return nil
 	}
 	j := e.job("gpu-ref", t.TempDir())
-	j.Plugins = plugins{h}
+	var updates []int
+	j.Plugins = plugins{h, &updates}
 	o := e.run(j)
 	if o.result.Skipped != 3 || o.result.Phases[0].Skipped != 3 || o.result.Steps != 6 {
 		t.Errorf("%d of %d steps skipped, want 3 of 6", o.result.Skipped, o.result.Steps)
 	}
 	if want := []int{0, 4, 0, 5, 0, 6}; !slices.Equal(h.commits, want) {
 		t.Errorf("commits %v, want %v: a step that is skipped is not committed", h.commits, want)
+	}
+	// Counted for the bias correction anew in each phase, as the moments are.
+	if want := []int{1, 1, 1}; !slices.Equal(updates, want) {
+		t.Errorf("the optimizer's steps were %v, want %v", updates, want)
 	}
 	if len(o.result.Notes) != 1 || !strings.Contains(o.result.Notes[0], "phase phase1: 3 of 4 steps were skipped") {
 		t.Errorf("notes %q", o.result.Notes)
@@ -231,7 +236,7 @@ func TestFailure(t *testing.T) {
 		return nil
 	}
 	j := e.job("gpu-ref", t.TempDir())
-	j.Plugins = plugins{h}
+	j.Plugins = plugins{backend: h}
 	_, err := train.Run(t.Context(), j)
 	if err == nil || err.Error() != "phase phase1: step 7: tile 311 is on fire" {
 		t.Fatalf("error %v", err)
