@@ -20,6 +20,10 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	// A program with the race detector sleeps a second before it ends, and these tests end hundreds.
+	if os.Getenv("GORACE") == "" {
+		os.Setenv("GORACE", "atexit_sleep_ms=0")
+	}
 	testscript.Main(m, map[string]func(){"harness": main})
 }
 
@@ -43,6 +47,7 @@ func TestScripts(t *testing.T) {
 				"GOFLAGS":    "-mod=mod",
 				"GOPROXY":    "off",
 				"GOWORK":     "off",
+				"GORACE":     os.Getenv("GORACE"),
 			} {
 				env.Setenv(name, value)
 			}
