@@ -66,7 +66,7 @@ The exit code is 0 when all runs came to their end, whatever the verdict, 2 when
 	cmd.Flags().StringSliceVar(&optimizers, "optimizers", nil, "optimizers to train each with (default: the recipe's)")
 	cmd.Flags().IntVar(&e.seeds, "seeds", 1, "number of seeds; a verdict needs several")
 	cmd.Flags().Uint64Var(&e.firstSeed, "seed", 1, "the first seed")
-	cmd.Flags().StringVar(&format, "format", "table", "table, markdown, csv or json")
+	cmd.Flags().StringVar(&format, "format", "table", report.Formats)
 	e.complete(cmd)
 	return cmd
 }
@@ -76,5 +76,5 @@ func (e *experiment) tell(cmd *cobra.Command, c *results.Comparison, f report.Fo
 	if err := durable.WriteFile(filepath.Join(e.out, "comparison.json"), c.WriteJSON); err != nil {
 		return err
 	}
-	return report.Write(cmd.OutOrStdout(), c, report.Options{Format: f, Width: width(cmd.OutOrStdout())})
+	return report.Write(cmd.OutOrStdout(), c, report.Options{Format: f, Width: width(cmd.OutOrStdout()), Color: color(cmd.OutOrStdout())})
 }

@@ -51,7 +51,7 @@ func newRun() *cobra.Command {
 	cmd.Flags().StringVar(&backend, "backend", "", "backend, NAME or NAME:PRECISION")
 	cmd.Flags().StringVar(&optimizer, "optimizer", "", "optimizer (default: the recipe's)")
 	cmd.Flags().Uint64Var(&e.firstSeed, "seed", 1, "seed of everything random")
-	cmd.Flags().StringVar(&format, "format", "table", "table, markdown, csv or json")
+	cmd.Flags().StringVar(&format, "format", "table", report.Formats)
 	e.complete(cmd)
 	return cmd
 }

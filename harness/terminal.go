@@ -18,6 +18,12 @@ func width(out io.Writer) int {
 	return 0
 }
 
+// color reports whether an output may have colours: a terminal's, unless NO_COLOR is set (no-color.org).
+func color(out io.Writer) bool {
+	f, ok := out.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
 // indent moves every line of a text to the right.
 func indent(text string) string {
 	var b strings.Builder

@@ -99,6 +99,10 @@ func TestGolden(t *testing.T) {
 		{"five-seeds.txt", many, report.Options{Width: 100}},
 		{"five-seeds.md", many, report.Options{Format: report.Markdown}},
 		{"five-seeds.csv", many, report.Options{Format: report.CSV}},
+		{"five-seeds.html", many, report.Options{Format: report.HTML}},
+		{"five-seeds.tex", many, report.Options{Format: report.LaTeX}},
+		{"narrow.txt", many, report.Options{Width: 60}},
+		{"color.txt", many, report.Options{Color: true}},
 		{"diverged.txt", compare(t, 3, 0.3, gpu, lost), report.Options{Width: 120}},
 		{"formats.txt", compare(t, 1, 0.3, gpu, fp16, ipu, lamb), report.Options{Width: 160}},
 	} {
@@ -125,7 +129,7 @@ func TestGolden(t *testing.T) {
 
 // TestWidth: two arms fit into 100 columns, with a spread and the longest names of built-in backends, and no line is wider than it may be.
 func TestWidth(t *testing.T) {
-	for _, width := range []int{100, 120, 200} {
+	for _, width := range []int{60, 80, 100, 120, 200} {
 		for _, c := range []*results.Comparison{compare(t, 1, 0.3, fp16, lost), compare(t, 5, 0.3, fp16, lost), compare(t, 3, 0.3, gpu, fp16, ipu, lamb)} {
 			var out bytes.Buffer
 			if err := report.Write(&out, c, report.Options{Width: width}); err != nil {
@@ -162,7 +166,7 @@ func TestMachineFormats(t *testing.T) {
 }
 
 func TestParseFormat(t *testing.T) {
-	for _, name := range []string{"table", "markdown", "csv", "json"} {
+	for _, name := range strings.Split(strings.ReplaceAll(report.Formats, " or ", ", "), ", ") {
 		if f, err := report.ParseFormat(name); err != nil || string(f) != name {
 			t.Errorf("%s: %q, %v", name, f, err)
 		}
@@ -170,7 +174,7 @@ func TestParseFormat(t *testing.T) {
 	if _, err := report.ParseFormat("markdwon"); err == nil || !strings.Contains(err.Error(), "did you mean markdown?") {
 		t.Errorf("error is %v, want one with the nearest format", err)
 	}
-	if err := report.Write(&bytes.Buffer{}, compare(t, 1, 0, gpu), report.Options{Format: "html"}); err == nil {
+	if err := report.Write(&bytes.Buffer{}, compare(t, 1, 0, gpu), report.Options{Format: "pdf"}); err == nil {
 		t.Error("a format that is not known is printed")
 	}
 	if err := report.Write(&bytes.Buffer{}, &results.Comparison{}, report.Options{}); err == nil {

@@ -12,15 +12,15 @@ import (
 
 // said is what is said of one arm against the first.
 type said struct {
-	heading string
-	lines   []string
+	Heading string
+	Lines   []string
 }
 
 // verdicts puts the verdicts into words, the primary metric first; metrics with the same verdict for the same reason share a line.
 func verdicts(c *results.Comparison) []said {
 	var all []said
 	for _, p := range c.Comparisons {
-		s := said{heading: fmt.Sprintf("%s against %s:", p.Arm, p.Baseline)}
+		s := said{Heading: fmt.Sprintf("%s against %s:", p.Arm, p.Baseline)}
 		judged := slices.DeleteFunc(slices.Clone(p.Metrics), func(d results.Difference) bool { return d.Verdict == "" })
 		slices.SortStableFunc(judged, func(a, b results.Difference) int {
 			switch {
@@ -47,11 +47,11 @@ func verdicts(c *results.Comparison) []said {
 				}
 				names = append(names, name)
 			}
-			s.lines = append(s.lines, fmt.Sprintf("%s: %s: %s", strings.Join(names, ", "), verdict(&first), first.Reason))
+			s.Lines = append(s.Lines, fmt.Sprintf("%s: %s: %s", strings.Join(names, ", "), verdict(&first), first.Reason))
 			judged = slices.DeleteFunc(judged, same)
 		}
-		if len(s.lines) == 0 {
-			s.lines = []string{"no verdict: the recipe states no margins"}
+		if len(s.Lines) == 0 {
+			s.Lines = []string{"no verdict: the recipe states no margins"}
 		}
 		all = append(all, s)
 	}
@@ -111,20 +111,41 @@ func (f *footnotes) marks(a results.Arm) string {
 	return " [" + strings.Join(numbers, ",") + "]"
 }
 
+// texts are the notes without their numbers.
+func (f *footnotes) texts() []string {
+	texts := make([]string, len(f.notes))
+	for i, n := range f.notes {
+		texts[i] = n.text
+	}
+	return texts
+}
+
 // paragraph breaks text into lines of a width; those after the first stand two further in.
-func paragraph(w io.Writer, width int, indent, text string) {
+func paragraph(w io.Writer, width int, indent, text string) { paragraphBy(w, width, indent, 2, text) }
+
+// paragraphBy breaks text into lines of a width; those after the first stand further in.
+func paragraphBy(w io.Writer, width int, indent string, further int, text string) {
 	line, used := indent, utf8.RuneCountInString(indent)
-	for i, word := range strings.Fields(text) {
+	for i, word := range words(text) {
 		n := utf8.RuneCountInString(word)
 		switch {
 		case i == 0:
 		case used+1+n > width:
 			fmt.Fprintln(w, line)
-			line, used = indent+"  ", utf8.RuneCountInString(indent)+2
+			line, used = indent+strings.Repeat(" ", further), utf8.RuneCountInString(indent)+further
 		default:
 			line, used = line+" ", used+1
 		}
 		line, used = line+word, used+n
 	}
 	fmt.Fprintln(w, line)
+}
+
+// words are the pieces that a line may be broken between; ± stays with the number behind it.
+func words(text string) []string {
+	list := strings.Fields(strings.ReplaceAll(text, "± ", "±\uFFFF"))
+	for i := range list {
+		list[i] = strings.ReplaceAll(list[i], "\uFFFF", " ")
+	}
+	return list
 }

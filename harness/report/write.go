@@ -1,18 +1,12 @@
 package report
 
 import (
-	"bytes"
 	"encoding/csv"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
-
-	"github.com/olekukonko/tablewriter"
-	"github.com/olekukonko/tablewriter/renderer"
-	"github.com/olekukonko/tablewriter/tw"
 
 	"harness.invalid/results"
 )
@@ -21,60 +15,69 @@ import (
 const disclaimer = "Measured times are wall time of the programs that ran here, not of the hardware that a backend stands for."
 
 // writeTable prints for a terminal.
-func writeTable(w io.Writer, c *results.Comparison, width int) error {
+func writeTable(out *strings.Builder, c *results.Comparison, o Options) error {
+	width := o.width()
 	t := newTable(c)
 	foot := newFootnotes(c)
-	var out bytes.Buffer
-	paragraph(&out, width, "", title(c))
-	for _, arms := range t.blocks(width, foot) {
+	paragraph(out, width, "", title(c))
+	for _, block := range t.blocks(width, foot) {
 		out.WriteByte('\n')
-		if err := t.render(&out, arms, foot, false); err != nil {
+		if err := block.draw(out, width, false, o.Color); err != nil {
 			return err
 		}
 	}
 	out.WriteByte('\n')
 	for _, v := range verdicts(c) {
-		paragraph(&out, width, "", v.heading)
-		for _, line := range v.lines {
-			paragraph(&out, width, "  ", line)
+		paragraph(out, width, "", v.Heading)
+		for _, line := range v.Lines {
+			paragraph(out, width, "  ", line)
 		}
 		out.WriteByte('\n')
 	}
-	paragraph(&out, width, "", disclaimer)
+	paragraph(out, width, "", disclaimer)
 	for i, n := range foot.notes {
-		paragraph(&out, width, "", fmt.Sprintf("[%d] %s", i+1, n.text))
+		paragraph(out, width, "", fmt.Sprintf("[%d] %s", i+1, n.text))
 	}
-	_, err := w.Write(out.Bytes())
-	return err
+	return nil
 }
 
 // writeMarkdown prints one table however wide it is, since a browser wraps.
-func writeMarkdown(w io.Writer, c *results.Comparison) error {
+func writeMarkdown(out *strings.Builder, c *results.Comparison) error {
 	t := newTable(c)
 	foot := newFootnotes(c)
-	all := make([]int, len(c.Arms))
-	for i := range all {
-		all[i] = i
-	}
-	var out bytes.Buffer
-	fmt.Fprintf(&out, "%s\n\n", title(c))
-	if err := t.render(&out, all, foot, true); err != nil {
+	fmt.Fprintf(out, "%s\n\n", title(c))
+	if err := t.sheet(t.all(), foot, true).draw(out, 0, true, false); err != nil {
 		return err
 	}
 	out.WriteByte('\n')
 	for _, v := range verdicts(c) {
-		fmt.Fprintf(&out, "%s\n\n", v.heading)
-		for _, line := range v.lines {
-			fmt.Fprintf(&out, "- %s\n", line)
+		fmt.Fprintf(out, "%s\n\n", v.Heading)
+		for _, line := range v.Lines {
+			fmt.Fprintf(out, "- %s\n", line)
 		}
 		out.WriteByte('\n')
 	}
-	fmt.Fprintln(&out, disclaimer)
+	fmt.Fprintln(out, disclaimer)
 	for i, n := range foot.notes {
-		fmt.Fprintf(&out, "\n[%d] %s\n", i+1, n.text)
+		fmt.Fprintf(out, "\n[%d] %s\n", i+1, n.text)
 	}
-	_, err := w.Write(out.Bytes())
-	return err
+	return nil
+}
+
+// writeLaTeX prints one table and what is said of it, as text below.
+func writeLaTeX(out *strings.Builder, c *results.Comparison) {
+	t := newTable(c)
+	foot := newFootnotes(c)
+	s := t.sheet(t.all(), foot, true)
+	s.Caption = title(c)
+	for _, v := range verdicts(c) {
+		s.Notes = append(s.Notes, v.Heading+" "+strings.Join(v.Lines, "; ")+".")
+	}
+	s.Notes = append(s.Notes, disclaimer)
+	for i, n := range foot.notes {
+		s.Notes = append(s.Notes, fmt.Sprintf("[%d] %s", i+1, n.text))
+	}
+	s.writeLaTeX(out)
 }
 
 func title(c *results.Comparison) string {
@@ -103,19 +106,27 @@ func seeds(c *results.Comparison) string {
 	return "seeds " + strings.Join(text, ", ")
 }
 
-// grid lays the rows of some arms out as cells of text: the header first, and a line with nothing but its name before each phase.
-func (t *table) grid(arms []int, foot *footnotes) (lines [][]string, align []tw.Align) {
-	header := []string{""}
-	align = []tw.Align{tw.AlignLeft}
+// all are the arms of the table.
+func (t *table) all() []int {
+	all := make([]int, len(t.Arms))
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// sheet lays the rows of some arms out as text, with a line that has nothing but its name before each phase.
+func (t *table) sheet(arms []int, foot *footnotes, withVerdicts bool) *Sheet {
+	s := &Sheet{Columns: []Column{{}}}
 	for _, i := range arms {
-		header = append(header, t.Arms[i].Backend+foot.marks(t.Arms[i].Arm))
-		align = append(align, tw.AlignRight)
+		s.Columns = append(s.Columns, Column{Name: t.Arms[i].Backend + foot.marks(t.Arms[i].Arm), Right: true})
 		if i > 0 {
-			header = append(header, "difference", "verdict")
-			align = append(align, tw.AlignRight, tw.AlignLeft)
+			s.Columns = append(s.Columns, Column{Name: "difference", Right: true})
+			if withVerdicts {
+				s.Columns = append(s.Columns, Column{Name: "verdict"})
+			}
 		}
 	}
-	lines = append(lines, header)
 	section := ""
 	for _, r := range t.rows {
 		if r.phase != section {
@@ -124,110 +135,74 @@ func (t *table) grid(arms []int, foot *footnotes) (lines [][]string, align []tw.
 			if name == "" {
 				name = "whole run"
 			}
-			lines = append(lines, append([]string{name}, make([]string, len(header)-1)...))
+			s.Rows = append(s.Rows, append(Row{{Text: name, Mark: Strong}}, make(Row, len(s.Columns)-1)...))
 		}
 		label := r.label
-		if len(lines) > 1 && section != "" || r.cells[0].sample != nil {
+		if section != "" || r.cells[0].sample != nil {
 			label = "  " + label
 		}
-		line := []string{label}
+		line := Texts(label)
 		for _, i := range arms {
 			c := r.cells[i]
 			text := c.text
 			if text == "" {
 				text = "-"
 			}
-			line = append(line, text)
+			line = append(line, Cell{Text: text})
 			if i > 0 {
-				line = append(line, c.difference, verdict(c.paired))
+				line = append(line, Cell{Text: c.difference})
+				if withVerdicts {
+					line = append(line, Cell{Text: verdict(c.paired), Mark: markOf(c.paired)})
+				}
 			}
 		}
-		lines = append(lines, line)
+		s.Rows = append(s.Rows, line)
 	}
-	return lines, align
+	return s
 }
 
-// blocks cuts the arms into tables that fit the width. Every one begins with the first arm, which the others are held against.
-func (t *table) blocks(width int, foot *footnotes) [][]int {
+// markOf is how a verdict is coloured.
+func markOf(d *results.Difference) Mark {
+	switch {
+	case d == nil:
+	case d.Verdict == results.Equivalent:
+		return Good
+	case d.Verdict == results.Different && d.Direction == results.Better:
+		return Good
+	case d.Verdict == results.Different:
+		return Bad
+	case d.Verdict == results.Inconclusive:
+		return Doubt
+	}
+	return Plain
+}
+
+// blocks cuts the arms into tables that fit the width. Every one begins with the first arm, which the others are held against. Where not even one
+// more arm fits, lines are broken, and the verdicts, which are told below, go.
+func (t *table) blocks(width int, foot *footnotes) []*Sheet {
+	fits := func(arms []int) bool {
+		natural, _ := t.sheet(arms, foot, true).natural()
+		return total(natural) <= width
+	}
+	var all []*Sheet
+	add := func(arms []int) {
+		s := t.sheet(arms, foot, true)
+		if _, least := s.natural(); total(least) > width {
+			s = t.sheet(arms, foot, false)
+		}
+		all = append(all, s)
+	}
 	block := []int{0}
-	var all [][]int
 	for i := 1; i < len(t.Arms); i++ {
-		if next := append(slices.Clone(block), i); len(block) == 1 || t.width(next, foot) <= width {
+		if next := append(slices.Clone(block), i); len(block) == 1 || fits(next) {
 			block = next
 			continue
 		}
-		all = append(all, block)
+		add(block)
 		block = []int{0, i}
 	}
-	return append(all, block)
-}
-
-// gap is the space between two columns.
-const gap = 2
-
-// width is that of the table of some arms.
-func (t *table) width(arms []int, foot *footnotes) int {
-	lines, align := t.grid(arms, foot)
-	sum := gap * (len(align) - 1)
-	for column := range align {
-		most := 0
-		for _, l := range lines {
-			most = max(most, utf8.RuneCountInString(l[column]))
-		}
-		sum += most
-	}
-	return sum
-}
-
-// render draws the table of some arms.
-func (t *table) render(w io.Writer, arms []int, foot *footnotes, markdown bool) error {
-	lines, align := t.grid(arms, foot)
-	if markdown {
-		for i, l := range lines {
-			if i > 0 && strings.Join(l[1:], "") == "" {
-				l[0] = "**" + l[0] + "**"
-			}
-			l[0] = strings.TrimSpace(l[0])
-			for j := range l {
-				l[j] = strings.ReplaceAll(l[j], "|", `\|`)
-			}
-		}
-	}
-	var out bytes.Buffer
-	options := []tablewriter.Option{
-		tablewriter.WithHeaderAutoFormat(tw.Off),
-		tablewriter.WithHeaderAutoWrap(tw.WrapNone),
-		tablewriter.WithRowAutoWrap(tw.WrapNone),
-		tablewriter.WithTrimSpace(tw.Off),
-		tablewriter.WithAlignment(align),
-		tablewriter.WithHeaderAlignmentConfig(tw.CellAlignment{PerColumn: align}),
-	}
-	if markdown {
-		options = append(options, tablewriter.WithRenderer(renderer.NewMarkdown()))
-	} else {
-		pad := tw.Padding{Right: strings.Repeat(" ", gap), Overwrite: true}
-		options = append(options, tablewriter.WithPadding(pad), tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
-			Borders: tw.BorderNone,
-			Settings: tw.Settings{
-				Separators: tw.Separators{BetweenColumns: tw.Off, BetweenRows: tw.Off},
-				Lines:      tw.Lines{ShowTop: tw.Off, ShowBottom: tw.Off, ShowHeaderLine: tw.On},
-			},
-		})))
-	}
-	drawing := tablewriter.NewTable(&out, options...)
-	drawing.Header(lines[0])
-	if err := drawing.Bulk(lines[1:]); err != nil {
-		return err
-	}
-	if err := drawing.Render(); err != nil {
-		return err
-	}
-	for line := range strings.Lines(out.String()) {
-		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
-			return err
-		}
-	}
-	return nil
+	add(block)
+	return all
 }
 
 // writeCSV prints one line for each quantity and arm.

@@ -1,0 +1,127 @@
+package report
+
+import (
+	"html/template"
+	"strings"
+	"unicode/utf8"
+
+	"harness.invalid/results"
+)
+
+// htmlTemplates make fragments: a table, or a comparison, to be put into any page. Marks are classes, which a page may colour.
+var htmlTemplates = template.Must(template.New("").Funcs(template.FuncMap{
+	"class": func(m Mark, right bool) string {
+		if right {
+			return strings.TrimSpace(markNames[m] + " right")
+		}
+		return markNames[m]
+	},
+	"trim": strings.TrimSpace,
+	"in":   func(text string) bool { return leading(text) != "" },
+}).Parse(`
+{{- define "sheet" -}}
+<table class="sheet">
+{{with .Caption}}<caption>{{.}}</caption>
+{{end}}<thead><tr>
+{{- range .Columns}}<th scope="col"{{if .Right}} class="right"{{end}}>{{.Name}}</th>{{end}}</tr></thead>
+<tbody>
+{{$sheet := .}}{{range $row := .Rows}}<tr{{if .Heading}} class="heading"{{end}}>
+{{- range $i, $cell := .}}
+{{- if eq $i 0}}<th scope="row{{if $row.Heading}}group{{end}}"{{if in .Text}} class="in"{{end}}>{{trim .Text}}</th>
+{{- else}}<td{{with class .Mark ($sheet.RightAt $i)}} class="{{.}}"{{end}}>{{.Text}}</td>{{end}}{{end}}</tr>
+{{end}}</tbody>
+</table>
+{{range .Notes}}<p class="note">{{.}}</p>
+{{end}}{{end}}
+
+{{- define "comparison" -}}
+<div class="comparison">
+{{template "sheet" .Sheet}}{{range .Verdicts}}<p>{{.Heading}}</p>
+<ul>
+{{range .Lines}}<li>{{.}}</li>
+{{end}}</ul>
+{{end}}<p class="note">{{.Disclaimer}}</p>
+{{with .Notes}}<ol class="notes">
+{{range .}}<li>{{.}}</li>
+{{end}}</ol>
+{{end}}</div>
+{{end}}`))
+
+// RightAt reports whether a column stands to the right.
+func (s *Sheet) RightAt(i int) bool { return s.Columns[i].Right }
+
+func writeHTML(out *strings.Builder, c *results.Comparison) error {
+	t := newTable(c)
+	foot := newFootnotes(c)
+	s := t.sheet(t.all(), foot, true)
+	s.Caption = title(c)
+	return htmlTemplates.ExecuteTemplate(out, "comparison", struct {
+		Sheet      *Sheet
+		Verdicts   []said
+		Disclaimer string
+		Notes      []string
+	}{s, verdicts(c), disclaimer, foot.texts()})
+}
+
+// latexEscapes are the ten characters that TeX takes for commands, and those of tables that its fonts know by another name.
+var latexEscapes = strings.NewReplacer(
+	`\`, `\textbackslash{}`, `{`, `\{`, `}`, `\}`, `$`, `\$`, `&`, `\&`, `#`, `\#`, `%`, `\%`, `_`, `\_`, `^`, `\textasciicircum{}`, `~`, `\textasciitilde{}`,
+	`±`, `$\pm$`, `×`, `$\times$`, `Δ`, `$\Delta$`, `≤`, `$\leq$`, `≥`, `$\geq$`, `—`, `---`, `–`, `--`,
+)
+
+// latexText is a text for TeX. Numbers with a sign are set in math, so that a minus is no hyphen.
+func latexText(text string) string {
+	in := utf8.RuneCountInString(leading(text))
+	text = strings.TrimSpace(text)
+	escaped := latexEscapes.Replace(text)
+	if len(text) > 1 && (text[0] == '-' || text[0] == '+') && text[1] >= '0' && text[1] <= '9' {
+		escaped = "$" + text[:1] + "$" + latexEscapes.Replace(text[1:])
+	}
+	if strings.HasPrefix(text, "x ") {
+		escaped = `$\times$` + latexEscapes.Replace(text[1:])
+	}
+	if in > 0 {
+		escaped = `\quad ` + escaped
+	}
+	return escaped
+}
+
+// writeLaTeX prints a tabular with the rules of booktabs.
+func (s *Sheet) writeLaTeX(out *strings.Builder) {
+	if s.Caption != "" {
+		out.WriteString("% " + strings.Join(strings.Fields(s.Caption), " ") + "\n")
+	}
+	out.WriteString("% needs \\usepackage{booktabs}\n\\begin{tabular}{")
+	for _, c := range s.Columns {
+		if c.Right {
+			out.WriteByte('r')
+		} else {
+			out.WriteByte('l')
+		}
+	}
+	out.WriteString("}\n\\toprule\n")
+	line := func(cells []string) { out.WriteString(strings.Join(cells, " & ") + ` \\` + "\n") }
+	cells := make([]string, len(s.Columns))
+	for i, c := range s.Columns {
+		cells[i] = latexText(c.Name)
+	}
+	line(cells)
+	out.WriteString("\\midrule\n")
+	for i, r := range s.Rows {
+		if r.Heading() {
+			if i > 0 {
+				out.WriteString("\\addlinespace\n")
+			}
+			line([]string{`\textbf{` + latexText(r[0].Text) + `}`})
+			continue
+		}
+		for j, c := range r {
+			cells[j] = latexText(c.Text)
+		}
+		line(cells)
+	}
+	out.WriteString("\\bottomrule\n\\end{tabular}\n")
+	for _, n := range s.Notes {
+		out.WriteString("\n" + latexText(n) + "\n")
+	}
+}

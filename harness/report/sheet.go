@@ -1,0 +1,349 @@
+package report
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/renderer"
+	"github.com/olekukonko/tablewriter/tw"
+)
+
+// Sheet is a table of text that can be printed in every format.
+type Sheet struct {
+	Caption string // a line above; "": none
+	Columns []Column
+	Rows    []Row
+	Notes   []string // below, a paragraph each
+}
+
+// Column is a column of a sheet.
+type Column struct {
+	Name  string // in the header
+	Key   string // in CSV and JSON; "": Name
+	Right bool   // numbers stand to the right
+}
+
+// Row is a line of a sheet, with a cell for each column. One without cells but the first is a heading of those below it.
+type Row []Cell
+
+// Cell is a field of a sheet. Leading blanks of its text move it to the right.
+type Cell struct {
+	Text string
+	Mark Mark
+	// Value is what CSV and JSON have in its place; nil: Text.
+	Value any
+}
+
+// Mark says what a cell is to its reader. Terminals and pages show it as a colour, beside the text and never instead of it.
+type Mark int
+
+// The marks.
+const (
+	Plain Mark = iota
+	Strong
+	Good
+	Bad
+	Doubt
+)
+
+var markNames = [...]string{Plain: "", Strong: "strong", Good: "good", Bad: "bad", Doubt: "doubt"}
+
+// Texts makes a row of cells without marks.
+func Texts(cells ...string) Row {
+	r := make(Row, len(cells))
+	for i, c := range cells {
+		r[i].Text = c
+	}
+	return r
+}
+
+// Heading reports whether a row is nothing but a name.
+func (r Row) Heading() bool {
+	for _, c := range r[1:] {
+		if c.Text != "" {
+			return false
+		}
+	}
+	return len(r) > 1 && r[0].Text != ""
+}
+
+// key is a column's name for programs.
+func (c Column) key() string {
+	if c.Key != "" {
+		return c.Key
+	}
+	return c.Name
+}
+
+// WriteSheet prints a sheet. JSON is a list of objects, one for each row.
+func WriteSheet(w io.Writer, s *Sheet, o Options) error {
+	for i, r := range s.Rows {
+		if len(r) != len(s.Columns) {
+			return fmt.Errorf("report: row %d has %d cells, want %d, one for each column", i, len(r), len(s.Columns))
+		}
+	}
+	switch o.Format {
+	case CSV:
+		return s.writeCSV(w)
+	case JSON:
+		return s.writeJSON(w)
+	}
+	var out strings.Builder
+	if err := s.write(&out, o); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// write prints for people.
+func (s *Sheet) write(out *strings.Builder, o Options) error {
+	switch o.Format {
+	case HTML:
+		return htmlTemplates.ExecuteTemplate(out, "sheet", s)
+	case LaTeX:
+		s.writeLaTeX(out)
+		return nil
+	case "", Table, Markdown:
+	default:
+		return unknownFormat(string(o.Format))
+	}
+	width := o.width()
+	markdown := o.Format == Markdown
+	if s.Caption != "" {
+		if markdown {
+			fmt.Fprintf(out, "%s\n\n", s.Caption)
+		} else {
+			paragraph(out, width, "", s.Caption)
+			out.WriteByte('\n')
+		}
+	}
+	if err := s.draw(out, width, markdown, o.Color); err != nil {
+		return err
+	}
+	for i, n := range s.Notes {
+		switch {
+		case markdown:
+			fmt.Fprintf(out, "\n%s\n", n)
+		default:
+			if i == 0 {
+				out.WriteByte('\n')
+			}
+			paragraph(out, width, "", n)
+		}
+	}
+	return nil
+}
+
+// gap is the space between two columns of a terminal's table.
+const gap = 2
+
+// rule is what the line below the header is made of.
+const rule = "─"
+
+// draw prints the rows with a header, for a terminal or in Markdown.
+func (s *Sheet) draw(w io.Writer, width int, markdown, color bool) error {
+	align := make([]tw.Align, len(s.Columns))
+	header := make([]string, len(s.Columns))
+	for i, c := range s.Columns {
+		align[i], header[i] = tw.AlignLeft, c.Name
+		if c.Right {
+			align[i] = tw.AlignRight
+		}
+	}
+	widths := s.fit(width)
+	lines := make([][]string, len(s.Rows))
+	for i, r := range s.Rows {
+		lines[i] = make([]string, len(r))
+		for j, c := range r {
+			switch {
+			case markdown:
+				text := strings.ReplaceAll(strings.TrimSpace(c.Text), "|", `\|`)
+				if j == 0 && r.Heading() {
+					text = "**" + text + "**"
+				}
+				lines[i][j] = text
+			default:
+				lines[i][j] = paint(wrap(c.Text, widths[j]), c.Mark, color)
+			}
+		}
+	}
+	for j := range header {
+		if markdown {
+			header[j] = strings.ReplaceAll(header[j], "|", `\|`)
+		} else {
+			header[j] = paint(wrap(header[j], widths[j]), Strong, color)
+		}
+	}
+	options := []tablewriter.Option{
+		tablewriter.WithHeaderAutoFormat(tw.Off),
+		tablewriter.WithHeaderAutoWrap(tw.WrapNone),
+		tablewriter.WithRowAutoWrap(tw.WrapNone),
+		tablewriter.WithTrimSpace(tw.Off),
+		tablewriter.WithAlignment(align),
+		tablewriter.WithHeaderAlignmentConfig(tw.CellAlignment{PerColumn: align}),
+	}
+	if markdown {
+		options = append(options, tablewriter.WithRenderer(renderer.NewMarkdown()))
+	} else {
+		pad := tw.Padding{Right: strings.Repeat(" ", gap), Overwrite: true}
+		options = append(options, tablewriter.WithPadding(pad), tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
+			Borders: tw.BorderNone,
+			Settings: tw.Settings{
+				Separators: tw.Separators{BetweenColumns: tw.Off, BetweenRows: tw.Off},
+				Lines:      tw.Lines{ShowTop: tw.Off, ShowBottom: tw.Off, ShowHeaderLine: tw.On},
+			},
+		})))
+	}
+	var out strings.Builder
+	drawing := tablewriter.NewTable(&out, options...)
+	drawing.Header(header)
+	if err := drawing.Bulk(lines); err != nil {
+		return err
+	}
+	if err := drawing.Render(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(out.String()) {
+		if !markdown && strings.HasPrefix(line, rule) {
+			line = strings.Repeat(rule, total(widths)) // the renderer draws it below the gap behind the last column, too
+		}
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// natural are the widths of the columns as they are, least those that they can be brought to by breaking lines between words.
+func (s *Sheet) natural() (natural, least []int) {
+	natural, least = make([]int, len(s.Columns)), make([]int, len(s.Columns))
+	see := func(j int, text string) {
+		natural[j] = max(natural[j], utf8.RuneCountInString(text))
+		in := utf8.RuneCountInString(leading(text))
+		for i, word := range words(text) {
+			n := in + utf8.RuneCountInString(word)
+			if i > 0 {
+				n += hanging
+			}
+			least[j] = max(least[j], n)
+		}
+	}
+	for j, c := range s.Columns {
+		see(j, c.Name)
+	}
+	for _, r := range s.Rows {
+		for j, c := range r {
+			see(j, c.Text)
+		}
+	}
+	for j := range least {
+		least[j] = min(least[j], natural[j])
+	}
+	return natural, least
+}
+
+// fit gives the columns widths that make up a table no wider than width, if words are short enough for that.
+func (s *Sheet) fit(width int) []int {
+	widths, least := s.natural()
+	for total(widths) > width {
+		widest := -1
+		for j := range widths {
+			if widths[j] > least[j] && (widest < 0 || widths[j] > widths[widest]) {
+				widest = j
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		widths[widest]--
+	}
+	return widths
+}
+
+// total is the width of a table.
+func total(widths []int) int {
+	sum := gap * (len(widths) - 1)
+	for _, w := range widths {
+		sum += w
+	}
+	return sum
+}
+
+// hanging is how far the second line of a cell stands in.
+const hanging = 1
+
+// leading are the blanks that a text begins with.
+func leading(text string) string { return text[:len(text)-len(strings.TrimLeft(text, " "))] }
+
+// wrap breaks a text into lines of a width.
+func wrap(text string, width int) string {
+	if utf8.RuneCountInString(text) <= width {
+		return text
+	}
+	var out strings.Builder
+	paragraphBy(&out, width, leading(text), hanging, text)
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// The colours of marks, as SGR sequences that all terminals have (ECMA-48, 8.3.117).
+var colors = [...]string{Plain: "", Strong: "\x1b[1m", Good: "\x1b[32m", Bad: "\x1b[31m", Doubt: "\x1b[33m"}
+
+// paint colours every line of a text.
+func paint(text string, m Mark, color bool) string {
+	if !color || colors[m] == "" || text == "" {
+		return text
+	}
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = colors[m] + lines[i] + "\x1b[0m"
+	}
+	return strings.Join(lines, "\n")
+}
+
+// value is what programs read in a cell's place.
+func (c Cell) value() any {
+	if c.Value != nil {
+		return c.Value
+	}
+	return strings.TrimSpace(c.Text)
+}
+
+func (s *Sheet) writeCSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	line := make([]string, len(s.Columns))
+	for i, c := range s.Columns {
+		line[i] = c.key()
+	}
+	if err := out.Write(line); err != nil {
+		return err
+	}
+	for _, r := range s.Rows {
+		for i, c := range r {
+			line[i] = fmt.Sprint(c.value())
+		}
+		if err := out.Write(line); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+func (s *Sheet) writeJSON(w io.Writer) error {
+	objects := make([]map[string]any, len(s.Rows))
+	for i, r := range s.Rows {
+		objects[i] = make(map[string]any, len(r))
+		for j, c := range r {
+			objects[i][s.Columns[j].key()] = c.value()
+		}
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(objects)
+}
