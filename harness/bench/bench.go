@@ -1,0 +1,190 @@
+// Package bench measures how fast the parts of a run are here: whole training steps through real plugins, the kernels under them, the optimizers, the
+// tokenizer. Beside every figure stands the chip's own limit for that kind of work, measured in turn with it, and the share of it that was reached:
+// machines are shared and change their clocks, so a figure without the limit of the same minute says little.
+//
+// Benchmarks are those of package testing. The command harness bench runs them through Measure; `go test -bench . ./harness/bench` runs the same ones,
+// and benchstat reads both.
+package bench
+
+import (
+	"flag"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"harness.invalid/core/kernels"
+)
+
+// Benchmark is one thing to measure.
+type Benchmark struct {
+	Name string
+	run  func(b *testing.B) (Figure, error)
+}
+
+// Run is the benchmark for package testing.
+func (m *Benchmark) Run(b *testing.B) {
+	f, err := m.run(b)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(f.Time.Median*1e6, "ns/op")
+	for _, x := range f.metrics() {
+		b.ReportMetric(x.value, x.unit)
+	}
+}
+
+// Measure runs the benchmark count times, or for about a second when count is 0.
+func (m *Benchmark) Measure(count int) (f Figure, err error) {
+	length := "1s"
+	if count > 0 {
+		length = fmt.Sprintf("%dx", count)
+	}
+	setBenchtime.Do(testing.Init)
+	if err := flag.Set("test.benchtime", length); err != nil {
+		return Figure{}, err
+	}
+	testing.Benchmark(func(b *testing.B) { f, err = m.run(b) })
+	f.Name = m.Name
+	return f, err
+}
+
+var setBenchtime sync.Once // the flags of package testing are registered once
+
+// Spread is the smallest, median and greatest of several times, in milliseconds.
+type Spread struct {
+	Min    float64 `json:"min"`
+	Median float64 `json:"median"`
+	Max    float64 `json:"max"`
+}
+
+// Figure is what one benchmark came to. Fields that do not apply are left out.
+type Figure struct {
+	Name     string `json:"name"`
+	Threads  int    `json:"threads"`
+	CPULevel string `json:"cpu_level"` // of core/kernels
+	Count    int    `json:"count"`     // how often it ran
+	Time     Spread `json:"ms"`
+
+	GFLOPS     float64 `json:"gflops,omitempty"`      // at the median
+	PeakGFLOPS float64 `json:"peak_gflops,omitempty"` // of multiply-adds on registers, median of measurements in turn
+	GBs        float64 `json:"gb_per_second,omitempty"`
+	PeakGBs    float64 `json:"peak_gb_per_second,omitempty"` // of memory, likewise
+	Share      float64 `json:"share,omitempty"`              // of the peak, 0 to 1: median over the pairs
+	MBs        float64 `json:"mb_per_second,omitempty"`      // of text
+
+	AllocationsPerLine float64            `json:"allocations_per_line,omitempty"`
+	SequencesPerSecond float64            `json:"sequences_per_second,omitempty"`
+	StepMS             *Spread            `json:"step_ms,omitempty"`
+	GFLOP              float64            `json:"gflop_per_step,omitempty"` // of matrix products
+	Parts              map[string]float64 `json:"parts_ms,omitempty"`       // of a step, medians
+}
+
+// samples are the paired times of a benchmark and of what limits it.
+type samples struct {
+	work, limit []time.Duration
+}
+
+// pair measures f in turn with limit, once for each iteration. The first call of f, which may allocate and fault pages in, is not counted.
+func (s *samples) pair(b *testing.B, f, limit func()) {
+	*s = samples{}
+	f()
+	limit()
+	b.ResetTimer()
+	for b.Loop() {
+		t0 := time.Now()
+		limit()
+		t1 := time.Now()
+		f()
+		s.limit, s.work = append(s.limit, t1.Sub(t0)), append(s.work, time.Since(t1))
+	}
+}
+
+func milliseconds(d []time.Duration) []float64 {
+	ms := make([]float64, len(d))
+	for i, t := range d {
+		ms[i] = t.Seconds() * 1e3
+	}
+	return ms
+}
+
+func spread(ms []float64) Spread {
+	if len(ms) == 0 {
+		return Spread{}
+	}
+	return Spread{Min: slices.Min(ms), Median: median(ms), Max: slices.Max(ms)}
+}
+
+// median is that of the values; of an even number of them the lower of the middle two.
+func median(values []float64) float64 {
+	sorted := slices.Clone(values)
+	slices.Sort(sorted)
+	return sorted[(len(sorted)-1)/2]
+}
+
+// rate is done over each time, in units of 1e9 a second; share is its ratio to the rate of the limit in the same pair.
+func (s *samples) rate(done, limitDone float64) (rate, peak, share float64) {
+	var rates, peaks, shares []float64
+	for i := range s.work {
+		rates = append(rates, done/1e9/s.work[i].Seconds())
+		peaks = append(peaks, limitDone/1e9/s.limit[i].Seconds())
+		shares = append(shares, rates[i]/peaks[i])
+	}
+	return median(rates), median(peaks), median(shares)
+}
+
+// figure has the times alone.
+func (s *samples) figure() Figure {
+	return Figure{Threads: runtime.GOMAXPROCS(0), CPULevel: kernels.Level(), Count: len(s.work), Time: spread(milliseconds(s.work))}
+}
+
+// peak keeps all threads busy with multiply-adds for about a third of a millisecond, and returns the number of floating point operations.
+func peak() float64 {
+	const rounds = 60_000
+	procs := runtime.GOMAXPROCS(0)
+	kernels.Parallel(procs, func(i0, i1 int) {
+		for range i1 - i0 {
+			kernels.Peak(rounds)
+		}
+	})
+	return float64(procs * rounds * kernels.Peak(1))
+}
+
+// stream scales an array in place that is far larger than any cache, on all threads, and returns the bytes that it moved: the limit of everything
+// that passes over memory once.
+func stream(x []float32) float64 {
+	inStretches(len(x), func(i0, i1 int) { kernels.Scale(x[i0:i1], 1, x[i0:i1]) })
+	return 8 * float64(len(x))
+}
+
+// inStretches calls body for stretches that stay in cache, in parallel.
+func inStretches(n int, body func(i0, i1 int)) {
+	const stretch = 16 << 10
+	kernels.Parallel((n+stretch-1)/stretch, func(s0, s1 int) {
+		for s := s0; s < s1; s++ {
+			body(s*stretch, min(n, (s+1)*stretch))
+		}
+	})
+}
+
+// Line is the figure as a line of Go's benchmark format, which benchstat reads.
+func (f *Figure) Line() string {
+	line := fmt.Sprintf("Benchmark%s-%d\t%d\t%.0f ns/op", f.Name, f.Threads, f.Count, f.Time.Median*1e6)
+	for _, m := range f.metrics() {
+		line += fmt.Sprintf("\t%.5g %s", m.value, m.unit)
+	}
+	return line
+}
+
+type metric struct {
+	unit  string
+	value float64
+}
+
+// metrics are what a figure has beside its time.
+func (f *Figure) metrics() []metric {
+	all := []metric{{"sequences/s", f.SequencesPerSecond}, {"GFLOPS", f.GFLOPS}, {"GB/s", f.GBs}, {"MB/s", f.MBs}, {"%peak", 100 * f.Share}}
+	return slices.DeleteFunc(all, func(m metric) bool { return m.value == 0 })
+}

@@ -1,0 +1,140 @@
+package bench
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+
+	"harness.invalid/core/backend"
+	"harness.invalid/core/bert"
+	"harness.invalid/core/optimizer"
+	"harness.invalid/core/tensor"
+	"harness.invalid/core/wordpiece"
+	gpuref "harness.invalid/plugins/gpu-ref"
+	"harness.invalid/plugins/ipu"
+	"harness.invalid/plugins/optimizers/adamw"
+)
+
+// inProcess has its plugins in this process: benchmarks of steps without the wire.
+type inProcess struct{ backend backend.Backend }
+
+func (p inProcess) Backend() backend.Backend { return p.backend }
+
+func (inProcess) Optimizer(context.Context, string) (optimizer.Optimizer, error) {
+	return adamw.New(), nil
+}
+
+func (inProcess) Allocate(l *tensor.Layout, slots int) (optimizer.Memory, error) {
+	m := optimizer.Memory{Layout: l, Params: make([]float32, l.Len()), Grads: make([]float32, l.Len())}
+	for range slots {
+		m.Slots = append(m.Slots, make([]float32, l.Len()))
+	}
+	return m, nil
+}
+
+// BenchmarkStep is harness bench step without the wire.
+func BenchmarkStep(b *testing.B) {
+	for _, x := range []struct {
+		backend backend.Backend
+		name    string
+		formats []string
+	}{{gpuref.New(), "gpu-ref", []string{"fp32", "tf32", "bf16", "fp16"}}, {ipu.New(), "ipu", []string{"fp16.16", "fp16.32"}}} {
+		for _, size := range []string{"tiny", "mini"} {
+			for _, format := range x.formats {
+				m := Step(b.Context(), inProcess{x.backend}, StepOptions{Size: size, Task: bert.Pretraining, Backend: x.name, Precision: format, Length: 128, Batch: 32, Dropout: 0.1})
+				b.Run(strings.TrimPrefix(m.Name, "Step/"), m.Run)
+			}
+		}
+	}
+}
+
+func BenchmarkKernels(b *testing.B) { all(b, Kernels()) }
+func BenchmarkMemory(b *testing.B)  { all(b, Memory()) }
+
+func BenchmarkOptimizer(b *testing.B) {
+	all(b, []Benchmark{Optimizer(b.Context(), inProcess{}, "adamw", "base")})
+}
+
+func all(b *testing.B, list []Benchmark) {
+	for _, m := range list {
+		_, name, _ := strings.Cut(m.Name, "/")
+		b.Run(name, m.Run)
+	}
+}
+
+// TestFLOP: the forward pass of BERT-Base over 128 tokens is published as 22.5 GFLOP. Source: Jiao et al. 2020, "TinyBERT" (arXiv:1909.10351), table 1.
+func TestFLOP(t *testing.T) {
+	o := StepOptions{Size: "base", Task: bert.QuestionAnswering, Length: 128, Batch: 1}
+	c, err := o.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := o.FLOP(c)/3, 22.5e9; math.Abs(got/want-1) > 0.01 {
+		t.Errorf("forward pass of BERT-Base: %g FLOP, published %g", got, want)
+	}
+}
+
+func TestMeasureStep(t *testing.T) {
+	for _, task := range []bert.Task{bert.Pretraining, bert.QuestionAnswering} {
+		m := Step(t.Context(), inProcess{gpuref.New()}, StepOptions{Size: "tiny", Task: task, Backend: "gpu-ref", Precision: "fp32", Length: 8, Batch: 2, Dropout: 0.1})
+		f, err := m.Measure(3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Count != 3 || f.Name != m.Name {
+			t.Errorf("%v: count %d, name %q, want 3 steps of %q", task, f.Count, f.Name, m.Name)
+		}
+		if !(0 < f.Time.Min && f.Time.Min <= f.Time.Median && f.Time.Median <= f.Time.Max) {
+			t.Errorf("%v: times %+v are not in order", task, f.Time)
+		}
+		if p := f.Parts; !(p["backend"] > 0 && p["optimizer"] > 0 && p["other"] >= 0 && p["backend"] <= f.Time.Max) {
+			t.Errorf("%v: parts %v", task, p)
+		}
+		if r := f.SequencesPerSecond * f.Time.Median / 1e3; math.Abs(r-2) > 1e-9 {
+			t.Errorf("%v: %g sequences in a median step, want 2", task, r)
+		}
+		if !strings.HasPrefix(f.Line(), "Benchmark"+m.Name) || !strings.Contains(f.Line(), " ns/op\t") {
+			t.Errorf("line %q is not in Go's benchmark format", f.Line())
+		}
+	}
+}
+
+func TestMeasureErrors(t *testing.T) {
+	m := Step(t.Context(), inProcess{gpuref.New()}, StepOptions{Size: "tony", Length: 8, Batch: 2})
+	if _, err := m.Measure(1); err == nil || !strings.Contains(err.Error(), "tiny") {
+		t.Errorf("error %v, want one that names tiny", err)
+	}
+}
+
+// TestTokenizer: WordPiece allocates nothing on lines of text.
+func TestTokenizer(t *testing.T) {
+	v, err := wordpiece.Train(wordpiece.TrainOptions{Size: 80, Options: wordpiece.Google(true)}, strings.NewReader("the cat sat on the mat\nthe dog sat\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := wordpiece.New(v, wordpiece.Google(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := Tokenizer(tok, strings.Repeat("the cat sat on the mat\n", 1000))
+	f, err := m.Measure(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The runtime may allocate a few times on its own while a thousand lines pass.
+	if f.MBs <= 0 || f.AllocationsPerLine > 0.05 {
+		t.Errorf("%g MB/s, %g allocations a line, want none", f.MBs, f.AllocationsPerLine)
+	}
+}
+
+func TestMedian(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   float64
+	}{{[]float64{3, 1, 2}, 2}, {[]float64{4, 1, 3, 2}, 2}, {[]float64{7}, 7}} {
+		if got := median(c.values); got != c.want {
+			t.Errorf("median of %v is %g, want %g", c.values, got, c.want)
+		}
+	}
+}

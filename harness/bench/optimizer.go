@@ -1,0 +1,65 @@
+package bench
+
+import (
+	"context"
+	"testing"
+
+	"harness.invalid/core/bert"
+	"harness.invalid/core/optimizer"
+	"harness.invalid/harness/train"
+)
+
+// traffic is how many bytes an update moves for each parameter when every array passes once through the processor: reads of p, g and the slots, writes of
+// p and the slots; LAMB also writes the update over g and reads p and it again in a second pass. The gradient norm is another read of g.
+var traffic = map[string]float64{"adamw": 28 + 4, "lamb": 40 + 4, "sgd": 12 + 4}
+
+// Optimizer is an update of a model's parameters by an optimizer plugin, in the memory that it shares with the host, as a share of the memory's bandwidth.
+func Optimizer(ctx context.Context, p train.Plugins, name, size string) Benchmark {
+	return Benchmark{"Optimizer/" + name + "/model=" + size, func(b *testing.B) (f Figure, err error) {
+		c, err := bert.Defaults().Size(size)
+		if err != nil {
+			return Figure{}, err
+		}
+		l, err := bert.Parameters(c, bert.Head{Task: bert.Pretraining})
+		if err != nil {
+			return Figure{}, err
+		}
+		o, err := p.Optimizer(ctx, name)
+		if err != nil {
+			return Figure{}, err
+		}
+		slots, err := o.Slots(ctx, nil)
+		if err != nil {
+			return Figure{}, err
+		}
+		m, err := p.Allocate(l, len(slots))
+		if err != nil {
+			return Figure{}, err
+		}
+		bert.Initialize(c, l, m.Params, 1)
+		copy(m.Grads, m.Params)
+		session, err := o.Open(ctx, nil, m)
+		if err != nil {
+			return Figure{}, err
+		}
+		defer func() {
+			if e := session.Close(); err == nil {
+				err = e
+			}
+		}()
+		big := make([]float32, 64<<20)
+		step := 0
+		var s samples
+		s.pair(b, func() {
+			step++
+			if _, e := session.Step(ctx, optimizer.Step{Step: step, LR: 1e-4}); e != nil {
+				err = e
+			}
+		}, func() { stream(big) })
+		f = s.figure()
+		if bytes, ok := traffic[name]; ok {
+			f.GBs, f.PeakGBs, f.Share = s.rate(bytes*float64(l.Len()), 8*float64(len(big)))
+		}
+		return f, err
+	}}
+}

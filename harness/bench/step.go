@@ -1,0 +1,236 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"harness.invalid/core/backend"
+	"harness.invalid/core/bert"
+	"harness.invalid/core/optimizer"
+	"harness.invalid/harness/train"
+)
+
+// StepOptions say what a training step is of.
+type StepOptions struct {
+	Size      string // tiny, mini, small, medium, base or large
+	Task      bert.Task
+	Backend   string
+	Precision string // empty: the backend's default
+	Options   map[string]string
+	Optimizer string
+	Length    int
+	Batch     int // sequences
+	Dropout   float64
+}
+
+// batches is how many batches that a benchmark takes in turn, made before it begins: data preparation is not part of the figure.
+const batches = 4
+
+// Predictions is the number of masked positions of a sequence: 20 at length 128 as in google-research/bert, else 15%.
+func (o *StepOptions) Predictions() int {
+	if o.Length == 128 {
+		return 20
+	}
+	return max(1, int(0.15*float64(o.Length)+0.5))
+}
+
+// Config is the model.
+func (o *StepOptions) Config() (bert.Config, error) {
+	c, err := bert.Defaults().Size(o.Size)
+	c.HiddenAct = bert.GELU
+	c.HiddenDropoutProb, c.AttentionProbsDropoutProb = o.Dropout, o.Dropout
+	return c, err
+}
+
+// FLOP is the number of floating point operations of the matrix products of a step, a multiplication and an addition counted as two. The backward
+// pass is twice the forward pass; what an implementation computes again to save memory does not count.
+func (o *StepOptions) FLOP(c bert.Config) float64 {
+	B, S, H, I, V := float64(o.Batch), float64(o.Length), float64(c.HiddenSize), float64(c.IntermediateSize), float64(c.VocabSize)
+	T := B * S
+	forward := float64(c.NumHiddenLayers) * (4*2*T*H*H + 2*2*T*H*I + 2*2*B*S*S*H)
+	if o.Task == bert.Pretraining {
+		P := B * float64(o.Predictions())
+		forward += 2*B*H*H + 2*B*H*2 + 2*P*H*H + 2*P*H*V
+	} else {
+		forward += 2 * T * H * 2
+	}
+	return 3 * forward
+}
+
+// Step is a whole training step through plugins: batch to the backend, forward, backward, gradients to the optimizer, parameters back.
+func Step(ctx context.Context, p train.Plugins, o StepOptions) Benchmark {
+	name := fmt.Sprintf("Step/model=%s/task=%s/backend=%s:%s/seq=%d/batch=%d/dropout=%g", o.Size, o.Task, o.Backend, o.Precision, o.Length, o.Batch, o.Dropout)
+	return Benchmark{name, func(b *testing.B) (Figure, error) { return step(ctx, b, p, o) }}
+}
+
+func step(ctx context.Context, b *testing.B, p train.Plugins, o StepOptions) (f Figure, err error) {
+	c, err := o.Config()
+	if err != nil {
+		return Figure{}, err
+	}
+	t := trainer{program: backend.Program{Model: c, Head: bert.Head{Task: o.Task}, Precision: o.Precision, Options: o.Options, Seed: 1,
+		Length: o.Length, MicroBatch: o.Batch, Accumulation: 1, Replicas: 1}}
+	if o.Task == bert.Pretraining {
+		t.program.MaxPredictions = o.Predictions()
+	}
+	if err := t.open(ctx, p, o.Optimizer); err != nil {
+		return Figure{}, err
+	}
+	defer func() { err = errors.Join(err, t.session.Close(), t.rule.Close()) }()
+	for i := range batches {
+		t.batches[i] = synthetic(&t.program, uint64(i))
+	}
+	for range 2 { // the first steps allocate
+		if err := t.step(ctx); err != nil {
+			return Figure{}, err
+		}
+	}
+	t.parts = map[string][]float64{}
+	flop := peak()
+	var s samples
+	b.ResetTimer()
+	for b.Loop() {
+		t0 := time.Now()
+		peak()
+		t1 := time.Now()
+		if err := t.step(ctx); err != nil {
+			return Figure{}, err
+		}
+		s.limit, s.work = append(s.limit, t1.Sub(t0)), append(s.work, time.Since(t1))
+	}
+	f = s.figure()
+	total := o.FLOP(c)
+	f.GFLOPS, f.PeakGFLOPS, f.Share = s.rate(total, flop)
+	f.GFLOP = total / 1e9
+	f.SequencesPerSecond = float64(o.Batch) / (f.Time.Median / 1e3)
+	f.StepMS = &f.Time
+	f.Parts = map[string]float64{}
+	for part, ms := range t.parts {
+		f.Parts[part] = median(ms)
+	}
+	return f, nil
+}
+
+// trainer does steps as harness/train does, without data, evaluation and record.
+type trainer struct {
+	program backend.Program
+	session backend.Session
+	rule    optimizer.Session
+	batches [batches]*bert.Batch
+	done    int
+	parts   map[string][]float64
+}
+
+func (t *trainer) open(ctx context.Context, p train.Plugins, rule string) error {
+	l, err := bert.Parameters(t.program.Model, t.program.Head)
+	if err != nil {
+		return err
+	}
+	o, err := p.Optimizer(ctx, rule)
+	if err != nil {
+		return err
+	}
+	slots, err := o.Slots(ctx, nil)
+	if err != nil {
+		return err
+	}
+	m, err := p.Allocate(l, len(slots))
+	if err != nil {
+		return err
+	}
+	bert.Initialize(t.program.Model, l, m.Params, 1)
+	if t.rule, err = o.Open(ctx, nil, m); err != nil {
+		return err
+	}
+	t.session, err = p.Backend().Open(ctx, t.program, backend.Memory{Layout: l, Params: m.Params, Grads: m.Grads})
+	if err == nil {
+		if err = t.session.Commit(ctx, 0); err == nil {
+			return nil
+		}
+		err = errors.Join(err, t.session.Close())
+	}
+	return errors.Join(err, t.rule.Close())
+}
+
+// step is one training step. Its part "other" is what neither the backend's nor the optimizer's call computes: the wire and the host.
+func (t *trainer) step(ctx context.Context) error {
+	batch := t.batches[t.done%batches]
+	t.done++
+	parts := map[string]time.Duration{}
+	start := time.Now()
+	r, err := t.session.Step(ctx, backend.Step{Step: t.done, Sequences: batch.Size, MaskedWeight: batch.MaskedWeight()}, one(batch))
+	if err != nil {
+		return err
+	}
+	computed := time.Duration(0)
+	for _, p := range r.Phases {
+		d := time.Duration(p.Seconds * 1e9)
+		parts["backend."+p.Name] = d
+		computed += d
+	}
+	now := time.Now()
+	parts["backend"] = now.Sub(start)
+	parts["other"] = now.Sub(start) - computed
+	if r.Finite {
+		if _, err := t.rule.Step(ctx, optimizer.Step{Step: t.done, LR: 1e-4}); err != nil {
+			return err
+		}
+		after := time.Now()
+		parts["optimizer"] = after.Sub(now)
+		if err := t.session.Commit(ctx, t.done); err != nil {
+			return err
+		}
+		parts["commit"] = time.Since(after)
+	}
+	if t.parts != nil {
+		for name, d := range parts {
+			t.parts[name] = append(t.parts[name], d.Seconds()*1e3)
+		}
+	}
+	return nil
+}
+
+func one(b *bert.Batch) iter.Seq2[*bert.Batch, error] {
+	return func(yield func(*bert.Batch, error) bool) { yield(b, nil) }
+}
+
+// synthetic is a batch of random tokens without padding.
+func synthetic(p *backend.Program, seed uint64) *bert.Batch {
+	r := rand.New(rand.NewPCG(1, seed))
+	size, length := p.MicroBatch, p.Length
+	ids := func(n, limit int) []int32 {
+		x := make([]int32, n)
+		for i := range x {
+			x[i] = int32(r.IntN(limit))
+		}
+		return x
+	}
+	b := &bert.Batch{Size: size, Length: length, InputIDs: ids(size*length, p.Model.VocabSize), TokenTypeIDs: make([]int32, size*length), AttentionMask: make([]int32, size*length)}
+	for i := range b.AttentionMask {
+		b.AttentionMask[i] = 1
+		if i%length >= length/2 {
+			b.TokenTypeIDs[i] = 1
+		}
+	}
+	if p.Head.Task != bert.Pretraining {
+		b.StartPositions, b.EndPositions = ids(size, length), ids(size, length)
+		return b
+	}
+	b.Predictions = p.MaxPredictions
+	b.MaskedLMPositions, b.MaskedLMIDs = make([]int32, 0, size*b.Predictions), ids(size*b.Predictions, p.Model.VocabSize)
+	b.MaskedLMWeights, b.NextSentenceLabels = make([]float32, size*b.Predictions), ids(size, 2)
+	for range size {
+		for _, at := range r.Perm(length)[:b.Predictions] {
+			b.MaskedLMPositions = append(b.MaskedLMPositions, int32(at))
+		}
+	}
+	for i := range b.MaskedLMWeights {
+		b.MaskedLMWeights[i] = 1
+	}
+	return b
+}

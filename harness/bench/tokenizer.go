@@ -1,0 +1,33 @@
+package bench
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+
+	"harness.invalid/core/wordpiece"
+)
+
+// Tokenizer is WordPiece on one thread over the lines of a text.
+func Tokenizer(t *wordpiece.Tokenizer, text string) Benchmark {
+	lines := strings.Split(text, "\n")
+	return Benchmark{"Tokenizer", func(b *testing.B) (Figure, error) {
+		var ids []int32
+		var allocations, calls uint64
+		var s samples
+		s.pair(b, func() {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for _, line := range lines {
+				ids = t.AppendIDs(ids[:0], line)
+			}
+			runtime.ReadMemStats(&after)
+			allocations, calls = after.Mallocs-before.Mallocs, uint64(len(lines))
+		}, func() {})
+		f := s.figure()
+		f.Threads = 1
+		f.MBs = float64(len(text)) / 1e6 / (f.Time.Median / 1e3)
+		f.AllocationsPerLine = float64(allocations) / float64(calls)
+		return f, nil
+	}}
+}
