@@ -124,6 +124,9 @@ func (p Program) Validate() error {
 	if p.Head.Task == bert.Pretraining && (p.MaxPredictions < 1 || p.MaxPredictions > p.Length) {
 		return fmt.Errorf("backend: max_predictions is %d, want 1 to length %d", p.MaxPredictions, p.Length)
 	}
+	if p.Head.Task == bert.MultipleChoice && p.MicroBatch%p.Head.Labels != 0 {
+		return fmt.Errorf("backend: micro_batch is %d, want a multiple of num_labels %d: the choices of a question stay together", p.MicroBatch, p.Head.Labels)
+	}
 	return nil
 }
 
@@ -168,7 +171,7 @@ type Evaluation struct {
 //	pooler_output                                        [B, H]
 //	mlm_logits [B, P, V]   nsp_logits [B, 2]             Pretraining
 //	start_logits, end_logits [B, S]                      QuestionAnswering
-//	logits [B, labels]                                   Classification
+//	logits [B, labels], [B, 1]                           Classification, MultipleChoice
 type Outputs map[string]Output
 
 // Output is one result.

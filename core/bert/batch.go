@@ -25,7 +25,8 @@ type Batch struct {
 	// QuestionAnswering
 	StartPositions, EndPositions []int32 // [B]
 
-	// Classification: Labels with two or more labels, Targets for a regression
+	// Classification: Labels with two or more labels, Targets for a regression. MultipleChoice: the choices of a question follow each other,
+	// and Labels has 1 for the right one and 0 for the others.
 	Labels  []int32   // [B]
 	Targets []float32 // [B]
 }
@@ -79,10 +80,31 @@ func (b *Batch) Validate(c Config, h Head, labels bool) error {
 		fields = append(fields, field{"labels", b.Labels, b.Size, h.Labels})
 	case h.Task == Classification && labels && len(b.Targets) != b.Size:
 		return fmt.Errorf("bert: targets has %d values, want %d", len(b.Targets), b.Size)
+	case h.Task == MultipleChoice && b.Size%h.Labels != 0:
+		return fmt.Errorf("bert: batch of %d sequences, want a multiple of num_labels %d: the choices of a question stay together", b.Size, h.Labels)
+	case h.Task == MultipleChoice && labels:
+		fields = append(fields, field{"labels", b.Labels, b.Size, 2})
 	}
 	for _, f := range fields {
 		if err := f.check(); err != nil {
 			return err
+		}
+	}
+	if h.Task == MultipleChoice && labels {
+		return b.checkChoices(h.Labels)
+	}
+	return nil
+}
+
+// checkChoices reports a question that has not one right choice.
+func (b *Batch) checkChoices(n int) error {
+	for i := 0; i < b.Size; i += n {
+		right := 0
+		for _, l := range b.Labels[i : i+n] {
+			right += int(l)
+		}
+		if right != 1 {
+			return fmt.Errorf("bert: labels[%d] to [%d] tell %d right choices, want one", i, i+n-1, right)
 		}
 	}
 	return nil

@@ -140,12 +140,16 @@ const (
 	Pretraining       Task = "pretraining"        // masked LM and next sentence prediction
 	QuestionAnswering Task = "question_answering" // start and end of a span (SQuAD)
 	Classification    Task = "classification"     // one label for a sequence; a regression when there is one
+	MultipleChoice    Task = "multiple_choice"    // which of a row of sequences is right
 )
+
+// Tasks are all tasks.
+func Tasks() []Task { return []Task{Pretraining, QuestionAnswering, Classification, MultipleChoice} }
 
 // Head is a task and the number of its labels.
 type Head struct {
 	Task   Task `json:"task"`
-	Labels int  `json:"num_labels,omitempty"` // Classification only; 1 means regression
+	Labels int  `json:"num_labels,omitempty"` // of a Classification, 1 means regression; choices of a MultipleChoice
 }
 
 // Validate reports a head that does not exist.
@@ -158,6 +162,11 @@ func (h Head) Validate() error {
 			return fmt.Errorf("bert: num_labels is %d, want 1 (regression) to %d", h.Labels, maxExtent)
 		}
 		return nil
+	case MultipleChoice:
+		if h.Labels < 2 || h.Labels > maxExtent {
+			return fmt.Errorf("bert: num_labels is %d, want 2 to %d choices", h.Labels, maxExtent)
+		}
+		return nil
 	}
-	return fmt.Errorf("bert: no task is named %q, want %s, %s or %s", h.Task, Pretraining, QuestionAnswering, Classification)
+	return fmt.Errorf("bert: no task is named %q, want one of %v", h.Task, Tasks())
 }

@@ -61,7 +61,7 @@ func TestConfigValidate(t *testing.T) {
 			t.Errorf("a wrong %s gives %v, want an error that names it", key, err)
 		}
 	}
-	for _, h := range []bert.Head{{}, {Task: "ranking"}, {Task: bert.Classification}} {
+	for _, h := range []bert.Head{{}, {Task: "ranking"}, {Task: bert.Classification}, {Task: bert.MultipleChoice, Labels: 1}} {
 		if err := h.Validate(); err == nil {
 			t.Errorf("head %+v was taken", h)
 		}

@@ -33,6 +33,7 @@ type Network struct {
 	start, end            []float32 // [B, S]: the columns of span.Y
 	classifier            Linear
 	firstRows, maskedRows []int32
+	rightChoices          []int32   // [B/choices]: MultipleChoice
 	dhidden               []float32 // [B·S, H]: gradient that goes down from layer to layer
 	wide                  []float32 // [B·S, max(I, 4H)]: gradients inside a layer
 	dfirst, dpooled       []float32 // [B, H]
@@ -165,7 +166,7 @@ func (n *Network) buildHeads(b *binder) {
 	c := &n.model.Config
 	H := c.HiddenSize
 	at := func(op Op) Site { return Site{Layer: -1, Op: op} }
-	if task := n.model.Head.Task; task == Pretraining || task == Classification {
+	if task := n.model.Head.Task; task != QuestionAnswering {
 		n.firstRows = make([]int32, n.limit.Size)
 		n.first.Site, n.first.Width = at(OpGather), H
 		b.linear(&n.pooler, at(OpPooler), "bert.pooler.dense", H, H)
@@ -205,6 +206,11 @@ func (n *Network) buildHeads(b *binder) {
 		b.linear(&n.classifier, at(OpClassifier), "classifier", n.model.Head.Labels, H)
 		n.pooler.Dropout = c.HiddenDropoutProb
 		n.allocate(perSequence, n.model.Head.Labels, &n.classifier.Y)
+	case MultipleChoice:
+		b.linear(&n.classifier, at(OpClassifier), "classifier", 1, H)
+		n.pooler.Dropout = c.HiddenDropoutProb
+		n.allocate(perSequence, 1, &n.classifier.Y)
+		n.rightChoices = make([]int32, 0, n.limit.Size/n.model.Head.Labels)
 	}
 }
 

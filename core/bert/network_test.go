@@ -28,11 +28,13 @@ func batch(size, length, predictions int) *bert.Batch {
 	for i := range b.MaskedLMPositions {
 		b.MaskedLMPositions[i] = int32(i % length)
 	}
+	b.Labels[size-1] = 1 // one right choice of two
 	return b
 }
 
 func TestBatchValidate(t *testing.T) {
-	heads := map[bert.Task]bert.Head{bert.Pretraining: {Task: bert.Pretraining}, bert.QuestionAnswering: {Task: bert.QuestionAnswering}, bert.Classification: {Task: bert.Classification, Labels: 2}}
+	heads := map[bert.Task]bert.Head{bert.Pretraining: {Task: bert.Pretraining}, bert.QuestionAnswering: {Task: bert.QuestionAnswering}, bert.Classification: {Task: bert.Classification, Labels: 2},
+		bert.MultipleChoice: {Task: bert.MultipleChoice, Labels: 2}}
 	for task, h := range heads {
 		if err := batch(2, 8, 2).Validate(tiny, h, true); err != nil {
 			t.Errorf("%s: %v", task, err)
@@ -60,6 +62,9 @@ func TestBatchValidate(t *testing.T) {
 		{bert.QuestionAnswering, "start_positions[1] is 8", func(b *bert.Batch) { b.StartPositions[1] = 8 }},
 		{bert.QuestionAnswering, "end_positions", func(b *bert.Batch) { b.EndPositions = nil }},
 		{bert.Classification, "labels[1] is 2, want 0 to 1", func(b *bert.Batch) { b.Labels[1] = 2 }},
+		{bert.MultipleChoice, "batch of 1 sequences, want a multiple of num_labels 2", func(b *bert.Batch) { *b = *b.Slice(0, 1) }},
+		{bert.MultipleChoice, "labels[0] to [1] tell 2 right choices, want one", func(b *bert.Batch) { b.Labels[0] = 1 }},
+		{bert.MultipleChoice, "labels has 0 values", func(b *bert.Batch) { b.Labels = nil }},
 	} {
 		b := batch(2, 8, 2)
 		test.spoil(b)

@@ -28,7 +28,7 @@ func OutputNames(c Config, h Head) []string {
 //	pooler_output                                        [B, H]
 //	mlm_logits [B, P, V]   nsp_logits [B, 2]             Pretraining
 //	start_logits, end_logits [B, S]                      QuestionAnswering
-//	logits [B, labels]                                   Classification
+//	logits [B, labels], [B, 1]                           Classification, MultipleChoice
 func (n *Network) Output(name string) (tensor.Shape, []float32, bool) {
 	c, s, task := &n.model.Config, n.current, n.model.Head.Task
 	hidden := tensor.Shape{s.Size, s.Length, c.HiddenSize}
@@ -48,8 +48,8 @@ func (n *Network) Output(name string) (tensor.Shape, []float32, bool) {
 		return tensor.Shape{s.Size, s.Length}, n.start, true
 	case name == "end_logits" && task == QuestionAnswering:
 		return tensor.Shape{s.Size, s.Length}, n.end, true
-	case name == "logits" && task == Classification:
-		return tensor.Shape{s.Size, n.model.Head.Labels}, n.classifier.Y, true
+	case name == "logits" && n.classifier.Out > 0:
+		return tensor.Shape{s.Size, n.classifier.Out}, n.classifier.Y, true
 	}
 	for i := range n.layers {
 		if name == fmt.Sprintf("layer.%d", i) {

@@ -59,6 +59,9 @@ func Parameters(c Config, h Head) (*tensor.Layout, error) {
 	case Classification:
 		linear("bert.pooler.dense", H, H)
 		linear("classifier", h.Labels, H)
+	case MultipleChoice:
+		linear("bert.pooler.dense", H, H)
+		linear("classifier", 1, H)
 	}
 	return tensor.NewLayout(ts...)
 }

@@ -114,6 +114,21 @@ func (n *Network) Heads(d Device, p *Pass, o *Objective) (l Losses) {
 		default:
 			l.Labels = n.classify(d, p, OpClassifier, n.classifier.Y, b.Labels, o.perSequence())
 		}
+	case MultipleChoice:
+		n.pool(d, p)
+		d.Linear(p, &n.classifier)
+		if o != nil {
+			choices := n.model.Head.Labels
+			n.rightChoices = n.rightChoices[:0]
+			for i, label := range b.Labels {
+				if label == 1 {
+					n.rightChoices = append(n.rightChoices, int32(i%choices))
+				}
+			}
+			questions := *p // a row is a question, and so is what a Device draws for it
+			questions.Sample, questions.Size = p.Sample/choices, p.Size/choices
+			l.Labels = n.classify(d, &questions, OpClassifier, n.classifier.Y, n.rightChoices, o.perSequence()*float64(choices))
+		}
 	}
 	return l
 }
@@ -123,7 +138,7 @@ func (n *Network) pool(d Device, p *Pass) {
 	d.Linear(p, &n.pooler)
 }
 
-// classify is the loss of one label a sequence. The site keys what a Device may draw for the gradient of the logits.
+// classify is the loss of one label a sequence, or a question. The site keys what a Device may draw for the gradient of the logits.
 func (n *Network) classify(d Device, p *Pass, op Op, logits []float32, labels []int32, coefficient float64) Loss {
 	return d.CrossEntropy(p, &CrossEntropy{Site: Site{-1, op}, Rows: len(labels), Classes: len(logits) / len(labels),
 		Logits: logits, Labels: labels, Coefficient: coefficient})
@@ -147,7 +162,7 @@ func (n *Network) HeadsBackward(d Device, p *Pass) {
 			n.span.Y[2*i], n.span.Y[2*i+1] = n.start[i], n.end[i]
 		}
 		d.LinearBackward(p, &n.span, n.span.Y, n.dhidden, false)
-	case Classification:
+	case Classification, MultipleChoice:
 		clear(n.embed.DWord)
 		clear(n.dhidden)
 		d.LinearBackward(p, &n.classifier, n.classifier.Y, n.dpooled, false)

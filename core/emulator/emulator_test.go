@@ -44,6 +44,9 @@ func newBench(t testing.TB, c bert.Config, task bert.Task, size int) *bench {
 	if task == bert.Classification {
 		head.Labels = 3
 	}
+	if task == bert.MultipleChoice {
+		head.Labels = 2
+	}
 	m, err := bert.New(c, head)
 	if err != nil {
 		t.Fatal(err)
@@ -58,6 +61,9 @@ func newBench(t testing.TB, c bert.Config, task bert.Task, size int) *bench {
 	b.batch.StartPositions, b.batch.EndPositions, b.batch.Labels = make([]int32, size), make([]int32, size), make([]int32, size)
 	for i := range size {
 		b.batch.StartPositions[i], b.batch.EndPositions[i], b.batch.Labels[i] = int32(i%14), int32(i*3%14), int32(i%3)
+		if task == bert.MultipleChoice {
+			b.batch.Labels[i] = int32((i/2 + i + 1) % 2) // the first of two, the second, the first ...
+		}
 	}
 	b.objective = bert.Objective{Scale: 1, Sequences: size, MaskedWeight: b.batch.MaskedWeight()}
 	return b
@@ -79,7 +85,7 @@ func (b *bench) run(t testing.TB, d *emulator.Device, batch *bert.Batch) bert.Lo
 // masks are the same in all passes. h moves the tensor by 0.1 to 1% of its typical size, so that the difference stands 100 times above the
 // rounding of an FP32 loss (1e-7) and the cubic term stays below 1%.
 func TestFiniteDifferences(t *testing.T) {
-	for _, task := range []bert.Task{bert.Pretraining, bert.QuestionAnswering, bert.Classification} {
+	for _, task := range bert.Tasks() {
 		for _, act := range []bert.Activation{bert.GELU, bert.GELUNew} {
 			t.Run(fmt.Sprintf("%s/%s", task, act), func(t *testing.T) {
 				c := small
@@ -112,6 +118,32 @@ func TestFiniteDifferences(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestMultipleChoice: the loss of a question is the cross-entropy of the softmax over its choices, whose logits are those of one classifier.
+func TestMultipleChoice(t *testing.T) {
+	b := newBench(t, small, bert.MultipleChoice, 4)
+	d := emulator.New(emulator.Policy{})
+	l, err := b.network.Forward(d, &bert.Pass{}, b.batch, &b.objective)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shape, logits, ok := b.network.Output("logits")
+	if !ok || !slices.Equal(shape, []int{4, 1}) {
+		t.Fatalf("logits have shape %v, want 4 1", shape)
+	}
+	var want bert.Loss
+	for q := range 2 {
+		right, wrong := float64(logits[3*q]), float64(logits[1+q]) // labels are 1 0, 0 1
+		want.Add(bert.Loss{Sum: math.Log1p(math.Exp(wrong - right)), Weight: 1})
+		if right > wrong {
+			want.Correct++
+		}
+	}
+	// FP32 logits of the size of 1.
+	if math.Abs(l.Labels.Sum-want.Sum) > 1e-5 || l.Labels.Weight != 2 || l.Labels.Correct != want.Correct {
+		t.Errorf("loss %+v, want %+v", l.Labels, want)
 	}
 }
 
@@ -223,7 +255,7 @@ func TestBuffersKeepNothing(t *testing.T) {
 func TestStores(t *testing.T) {
 	for _, stochastic := range []bool{false, true} {
 		d := emulator.New(half(stochastic))
-		for _, task := range []bert.Task{bert.Pretraining, bert.QuestionAnswering, bert.Classification} {
+		for _, task := range bert.Tasks() {
 			b := newBench(t, small, task, 4)
 			b.objective.Scale = 1024
 			for i, v := range b.params {

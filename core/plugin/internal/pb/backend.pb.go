@@ -438,8 +438,8 @@ func (x *Model) GetAttentionMaskValue() float64 {
 // Head is what the model is trained for.
 type Head struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`                             // pretraining, question_answering or classification
-	NumLabels     int64                  `protobuf:"varint,2,opt,name=num_labels,json=numLabels,proto3" json:"num_labels,omitempty"` // classification only; 1 is a regression
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`                             // pretraining, question_answering, classification or multiple_choice
+	NumLabels     int64                  `protobuf:"varint,2,opt,name=num_labels,json=numLabels,proto3" json:"num_labels,omitempty"` // of a classification, 1 is a regression; choices of a question
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -756,7 +756,8 @@ type Batch struct {
 	// Question answering.
 	StartPositions []int32 `protobuf:"varint,13,rep,packed,name=start_positions,json=startPositions,proto3" json:"start_positions,omitempty"` // [B]
 	EndPositions   []int32 `protobuf:"varint,14,rep,packed,name=end_positions,json=endPositions,proto3" json:"end_positions,omitempty"`       // [B]
-	// Classification: labels of two or more classes, targets of a regression.
+	// Classification: labels of two or more classes, targets of a regression. Multiple choice: the choices of a question follow each
+	// other, never cut apart, and labels has 1 for the right one and 0 for the others.
 	Labels        []int32   `protobuf:"varint,15,rep,packed,name=labels,proto3" json:"labels,omitempty"`    // [B]
 	Targets       []float32 `protobuf:"fixed32,16,rep,packed,name=targets,proto3" json:"targets,omitempty"` // [B]
 	unknownFields protoimpl.UnknownFields
