@@ -25,6 +25,7 @@ import (
 	"strings"
 
 	"harness.invalid/core/checkpoint/safetensors"
+	"harness.invalid/core/checkpoint/weights"
 	"harness.invalid/core/tensor"
 )
 
@@ -121,7 +122,7 @@ func Save(dir string, s State, t Tensors) (path string, err error) {
 }
 
 // contents are the files' tensors.
-func contents(t Tensors) (model, slots []safetensors.Content, err error) {
+func contents(t Tensors) (model, slots []weights.Content, err error) {
 	if t.Layout == nil {
 		return nil, nil, errors.New("tensors have no layout")
 	}
@@ -129,7 +130,7 @@ func contents(t Tensors) (model, slots []safetensors.Content, err error) {
 		return nil, nil, fmt.Errorf("params have %d elements, want %d", len(t.Params), t.Layout.Len())
 	}
 	for _, p := range t.Layout.Tensors() {
-		model = append(model, safetensors.Of(p.Name, p.Shape, p.Of(t.Params)))
+		model = append(model, weights.Of(p.Name, p.Shape, p.Of(t.Params)))
 	}
 	for _, s := range t.Slots {
 		if s.Name == "" || strings.Contains(s.Name, "/") {
@@ -139,7 +140,7 @@ func contents(t Tensors) (model, slots []safetensors.Content, err error) {
 			return nil, nil, fmt.Errorf("slot %s has %d elements, want %d", s.Name, len(s.Values), t.Layout.Len())
 		}
 		for _, p := range t.Layout.Tensors() {
-			slots = append(slots, safetensors.Of(s.Name+"/"+p.Name, p.Shape, p.Of(s.Values)))
+			slots = append(slots, weights.Of(s.Name+"/"+p.Name, p.Shape, p.Of(s.Values)))
 		}
 	}
 	return model, slots, nil
@@ -149,8 +150,8 @@ func contents(t Tensors) (model, slots []safetensors.Content, err error) {
 type Checkpoint struct {
 	State
 	Path      string
-	model     *safetensors.File
-	optimizer *safetensors.File // nil: there are no slots
+	model     *weights.File
+	optimizer *weights.File // nil: there are no slots
 }
 
 // Open checks a checkpoint's folder and reads its state; tensors are read when they are asked for.
@@ -191,7 +192,7 @@ func (c *Checkpoint) open() error {
 // Close closes the files.
 func (c *Checkpoint) Close() error {
 	var errs []error
-	for _, f := range []*safetensors.File{c.model, c.optimizer} {
+	for _, f := range []*weights.File{c.model, c.optimizer} {
 		if f != nil {
 			errs = append(errs, f.Close())
 		}
@@ -214,7 +215,7 @@ func (c *Checkpoint) ReadSlot(name string, l *tensor.Layout, values []float32) e
 	return c.read(c.optimizer, name+"/", l, values)
 }
 
-func (c *Checkpoint) read(f *safetensors.File, prefix string, l *tensor.Layout, values []float32) error {
+func (c *Checkpoint) read(f *weights.File, prefix string, l *tensor.Layout, values []float32) error {
 	if len(values) != l.Len() {
 		return fmt.Errorf("checkpoint %s: section of %d elements, want %d", c.Path, len(values), l.Len())
 	}

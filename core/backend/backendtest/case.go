@@ -11,6 +11,7 @@ import (
 
 	"harness.invalid/core/bert"
 	"harness.invalid/core/checkpoint/safetensors"
+	"harness.invalid/core/checkpoint/weights"
 	"harness.invalid/core/oracle"
 	"harness.invalid/core/tensor"
 )
@@ -67,7 +68,7 @@ func ReadCase(path string) (c *Case, err error) {
 	return c, nil
 }
 
-func (c *Case) readModel(f *safetensors.File) error {
+func (c *Case) readModel(f *weights.File) error {
 	meta := f.Metadata()
 	config := struct {
 		bert.Config
@@ -98,7 +99,7 @@ func (c *Case) readModel(f *safetensors.File) error {
 	return nil
 }
 
-func (c *Case) readBatch(f *safetensors.File) error {
+func (c *Case) readBatch(f *weights.File) error {
 	ids, ok := f.Tensor("input.input_ids")
 	if !ok || len(ids.Shape) != 2 {
 		return fmt.Errorf("input.input_ids is missing or not of shape [batch, length]")
@@ -126,7 +127,7 @@ func (c *Case) readBatch(f *safetensors.File) error {
 }
 
 // readField reads a field of the batch that the task may lack.
-func readField[T any](f *safetensors.File, name string, values *[]T, read func(string) ([]T, error)) (err error) {
+func readField[T any](f *weights.File, name string, values *[]T, read func(string) ([]T, error)) (err error) {
 	if _, ok := f.Tensor(name); ok {
 		*values, err = read(name)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"harness.invalid/core/bert"
 	"harness.invalid/core/checkpoint/safetensors"
+	"harness.invalid/core/checkpoint/weights"
 	"harness.invalid/core/durable"
 	"harness.invalid/core/tensor"
 )
@@ -27,7 +28,7 @@ const (
 type Folder struct {
 	Config Config
 
-	file   *safetensors.File
+	file   *weights.File
 	stored map[string]string // name in the file by the name in bert.Parameters
 }
 
@@ -217,9 +218,9 @@ func Save(dir string, c Config, h bert.Head, l *tensor.Layout, params []float32,
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fail(err)
 	}
-	var contents []safetensors.Content
+	var contents []weights.Content
 	for _, t := range l.Tensors() {
-		contents = append(contents, safetensors.Of(t.Name, t.Shape, t.Of(params)).As(dtype))
+		contents = append(contents, weights.Of(t.Name, t.Shape, t.Of(params)).As(dtype))
 	}
 	if err := safetensors.Write(filepath.Join(dir, modelFile), contents, map[string]string{"format": "pt"}); err != nil {
 		return fail(err)

@@ -13,6 +13,7 @@ import (
 
 	"harness.invalid/core/bert"
 	"harness.invalid/core/checkpoint/safetensors"
+	"harness.invalid/core/checkpoint/weights"
 	"harness.invalid/core/internal/reference"
 	"harness.invalid/core/tensor"
 )
@@ -91,7 +92,7 @@ func TestNarrow(t *testing.T) {
 }
 
 // rewrite changes names and contents of a saved model.
-func rewrite(t *testing.T, dir string, edit func(name string) []string, more ...safetensors.Content) {
+func rewrite(t *testing.T, dir string, edit func(name string) []string, more ...weights.Content) {
 	t.Helper()
 	path := filepath.Join(dir, modelFile)
 	f, err := safetensors.Open(path)
@@ -105,7 +106,7 @@ func rewrite(t *testing.T, dir string, edit func(name string) []string, more ...
 			t.Fatal(err)
 		}
 		for _, name := range edit(info.Name) {
-			contents = append(contents, safetensors.Of(name, info.Shape, values))
+			contents = append(contents, weights.Of(name, info.Shape, values))
 		}
 	}
 	if err := f.Close(); err != nil {
@@ -125,7 +126,7 @@ func TestTolerances(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		edit func(string) []string
-		more []safetensors.Content
+		more []weights.Content
 		want Report
 	}{
 		"gamma and beta": {edit: func(name string) []string {
@@ -150,16 +151,16 @@ func TestTolerances(t *testing.T) {
 			}
 			return []string{name}
 		}},
-		"old buffers":    {edit: renamed("", ""), more: []safetensors.Content{safetensors.Of("bert.embeddings.position_ids", tensor.Shape{1, 5}, []int64{0, 1, 2, 3, 4})}},
-		"something else": {edit: renamed("", ""), more: []safetensors.Content{safetensors.Of("global_step", nil, []int64{1})}, want: Report{Unexpected: []string{"global_step"}}},
-		"other decoder":  {edit: renamed("", ""), more: []safetensors.Content{safetensors.Of("cls.predictions.decoder.bias", tensor.Shape{24}, make([]float32, 24))}, want: Report{Unexpected: []string{"cls.predictions.decoder.bias"}}},
+		"old buffers":    {edit: renamed("", ""), more: []weights.Content{weights.Of("bert.embeddings.position_ids", tensor.Shape{1, 5}, []int64{0, 1, 2, 3, 4})}},
+		"something else": {edit: renamed("", ""), more: []weights.Content{weights.Of("global_step", nil, []int64{1})}, want: Report{Unexpected: []string{"global_step"}}},
+		"other decoder":  {edit: renamed("", ""), more: []weights.Content{weights.Of("cls.predictions.decoder.bias", tensor.Shape{24}, make([]float32, 24))}, want: Report{Unexpected: []string{"cls.predictions.decoder.bias"}}},
 		"another head":   {edit: renamed("cls.seq_relationship", "qa_outputs"), want: Report{Missing: []string{"cls.seq_relationship.weight", "cls.seq_relationship.bias"}, Unexpected: []string{"qa_outputs.bias", "qa_outputs.weight"}}},
 		"encoder alone": {edit: func(name string) []string {
 			if rest, ok := strings.CutPrefix(name, "bert."); ok {
 				return []string{rest}
 			}
 			return nil
-		}, more: []safetensors.Content{safetensors.Of("embeddings.position_ids", tensor.Shape{1}, []int64{0})},
+		}, more: []weights.Content{weights.Of("embeddings.position_ids", tensor.Shape{1}, []int64{0})},
 			want: Report{Missing: []string{"cls.predictions.transform.dense.weight", "cls.predictions.transform.dense.bias", "cls.predictions.transform.LayerNorm.weight",
 				"cls.predictions.transform.LayerNorm.bias", "cls.predictions.bias", "cls.seq_relationship.weight", "cls.seq_relationship.bias"}}},
 	} {

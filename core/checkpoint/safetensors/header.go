@@ -13,37 +13,43 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"harness.invalid/core/checkpoint/weights"
 	"harness.invalid/core/tensor"
 )
 
 // prefix is the length of the header's length.
 const prefix = 8
 
+// entry is what the header says of a tensor.
+type entry struct {
+	name          string
+	dtype         tensor.DType
+	shape         tensor.Shape
+	offset, bytes int64 // of its data, from the end of the header
+}
+
 // readHeader reads and checks the first two parts of a file.
-func readHeader(r io.ReaderAt, size int64, name string) ([]Tensor, map[string]string, error) {
-	fail := func(offset int64, format string, args ...any) error {
-		return fmt.Errorf("%s: byte %d: %s: %w", name, offset, fmt.Sprintf(format, args...), ErrFormat)
+func readHeader(p *weights.Part) ([]weights.Tensor, map[string]string, error) {
+	if p.Size() < prefix {
+		return nil, nil, p.Errorf(p.Size(), "file ends after %d bytes, want at least the %d of the header's length", p.Size(), prefix)
 	}
-	if size < prefix {
-		return nil, nil, fail(size, "file ends after %d bytes, want at least the %d of the header's length", size, prefix)
+	length, err := p.Bytes(0, prefix)
+	if err != nil {
+		return nil, nil, err
 	}
-	var length [prefix]byte
-	if _, err := r.ReadAt(length[:], 0); err != nil {
-		return nil, nil, fmt.Errorf("%s: read the header's length: %w", name, err)
-	}
-	n := binary.LittleEndian.Uint64(length[:])
+	n := binary.LittleEndian.Uint64(length)
 	if n > MaxHeader {
-		return nil, nil, fail(0, "header of %d bytes, want at most %d", n, MaxHeader)
+		return nil, nil, p.Errorf(0, "header of %d bytes, want at most %d", n, MaxHeader)
 	}
-	if int64(n) > size-prefix {
-		return nil, nil, fail(0, "header of %d bytes in a file of %d", n, size)
+	if int64(n) > p.Size()-prefix {
+		return nil, nil, p.Errorf(0, "header of %d bytes in a file of %d", n, p.Size())
 	}
-	text := make([]byte, n)
-	if _, err := r.ReadAt(text, prefix); err != nil && !(errors.Is(err, io.EOF) && n == 0) {
-		return nil, nil, fmt.Errorf("%s: read the header: %w", name, err)
+	text, err := p.Bytes(prefix, int64(n))
+	if err != nil {
+		return nil, nil, err
 	}
 	if !utf8.Valid(text) {
-		return nil, nil, fail(prefix+invalidUTF8(text), "header is not UTF-8")
+		return nil, nil, p.Errorf(prefix+invalidUTF8(text), "header is not UTF-8")
 	}
 	h := headerParser{dec: json.NewDecoder(bytes.NewReader(text))}
 	h.dec.UseNumber()
@@ -56,29 +62,33 @@ func readHeader(r io.ReaderAt, size int64, name string) ([]Tensor, map[string]st
 		if errors.Is(err, io.EOF) {
 			err = errors.New("header ends inside of a value")
 		}
-		return nil, nil, fail(prefix+at, "header: %v", err)
+		return nil, nil, p.Errorf(prefix+at, "header: %w", err)
 	}
 	data := int64(prefix + n)
-	slices.SortStableFunc(h.tensors, func(a, b Tensor) int {
-		return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.Name, b.Name))
+	slices.SortStableFunc(h.entries, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.bytes, b.bytes), cmp.Compare(a.name, b.name))
 	})
 	end := int64(0)
-	for i := range h.tensors {
-		t := &h.tensors[i]
-		if t.offset != end {
+	for _, e := range h.entries {
+		if e.offset != end {
 			what := "leaves a hole after"
-			if t.offset < end {
+			if e.offset < end {
 				what = "overlaps with"
 			}
-			return nil, nil, fail(data+t.offset, "data of %s begins at %d of the buffer and %s what ends at %d", quote(t.Name), t.offset, what, end)
+			return nil, nil, p.Errorf(data+e.offset, "data of %s begins at %d of the buffer and %s what ends at %d", weights.Quote(e.name), e.offset, what, end)
 		}
-		end += t.Bytes // the second of its data_offsets, so within an int64
-		t.offset += data
+		end += e.bytes // the second of its data_offsets, so within an int64
 	}
-	if buffer := size - data; end != buffer {
-		return nil, nil, fail(data+min(end, buffer), "tensors take %d bytes, the file has %d after its header", end, buffer)
+	if buffer := p.Size() - data; end != buffer {
+		return nil, nil, p.Errorf(data+min(end, buffer), "tensors take %d bytes, the file has %d after its header", end, buffer)
 	}
-	return h.tensors, h.metadata, nil
+	tensors := make([]weights.Tensor, len(h.entries))
+	for i, e := range h.entries {
+		if tensors[i], err = p.Tensor(e.name, e.dtype, e.shape, data+e.offset); err != nil {
+			return nil, nil, err
+		}
+	}
+	return tensors, h.metadata, nil
 }
 
 func invalidUTF8(text []byte) int64 {
@@ -95,7 +105,7 @@ func invalidUTF8(text []byte) int64 {
 // headerParser walks the header token by token: encoding/json would let duplicate and unknown keys pass.
 type headerParser struct {
 	dec      *json.Decoder
-	tensors  []Tensor
+	entries  []entry
 	metadata map[string]string
 	names    map[string]bool
 }
@@ -107,7 +117,7 @@ func (h *headerParser) parse(text []byte) error {
 	h.names = make(map[string]bool)
 	err := h.object("the header", func(key string) error {
 		if h.names[key] {
-			return fmt.Errorf("name %s occurs twice", quote(key))
+			return fmt.Errorf("name %s occurs twice", weights.Quote(key))
 		}
 		h.names[key] = true
 		if key == "__metadata__" {
@@ -148,7 +158,7 @@ func (h *headerParser) readMetadata() error {
 	h.metadata = make(map[string]string)
 	return h.object("__metadata__", func(key string) error {
 		if _, ok := h.metadata[key]; ok {
-			return fmt.Errorf("__metadata__ has the key %s twice", quote(key))
+			return fmt.Errorf("__metadata__ has the key %s twice", weights.Quote(key))
 		}
 		t, err := h.dec.Token()
 		if err != nil {
@@ -156,7 +166,7 @@ func (h *headerParser) readMetadata() error {
 		}
 		text, ok := t.(string)
 		if !ok {
-			return fmt.Errorf("__metadata__ %s is %v, want a string", quote(key), t)
+			return fmt.Errorf("__metadata__ %s is %v, want a string", weights.Quote(key), t)
 		}
 		h.metadata[key] = text
 		return nil
@@ -164,12 +174,12 @@ func (h *headerParser) readMetadata() error {
 }
 
 func (h *headerParser) readTensor(name string) error {
-	t := Tensor{Name: name, Shape: tensor.Shape{}}
+	e := entry{name: name, shape: tensor.Shape{}}
 	var offsets []int64
 	seen := make(map[string]bool, 3)
-	err := h.object("tensor "+quote(name), func(key string) error {
+	err := h.object("tensor "+weights.Quote(name), func(key string) error {
 		if seen[key] {
-			return fmt.Errorf("tensor %s has the key %s twice", quote(name), quote(key))
+			return fmt.Errorf("tensor %s has the key %s twice", weights.Quote(name), weights.Quote(key))
 		}
 		seen[key] = true
 		switch key {
@@ -179,18 +189,18 @@ func (h *headerParser) readTensor(name string) error {
 				return err
 			}
 			text, _ := token.(string)
-			t.DType = tensor.DType(text)
-			if bits[t.DType] == 0 {
-				return fmt.Errorf("tensor %s: dtype %v is not known", quote(name), clip(fmt.Sprint(token)))
+			e.dtype = tensor.DType(text)
+			if weights.Bits(e.dtype) == 0 {
+				return fmt.Errorf("tensor %s: dtype %v is not known", weights.Quote(name), weights.Clip(fmt.Sprint(token)))
 			}
 			return nil
 		case "shape":
 			extents, err := h.numbers(name, "shape")
 			for _, d := range extents {
 				if d > math.MaxInt {
-					return fmt.Errorf("tensor %s: extent %d is too large", quote(name), d)
+					return fmt.Errorf("tensor %s: extent %d is too large", weights.Quote(name), d)
 				}
-				t.Shape = append(t.Shape, int(d))
+				e.shape = append(e.shape, int(d))
 			}
 			return err
 		case "data_offsets":
@@ -198,28 +208,28 @@ func (h *headerParser) readTensor(name string) error {
 			offsets, err = h.numbers(name, "data_offsets")
 			return err
 		}
-		return fmt.Errorf("tensor %s has the key %s, want dtype, shape and data_offsets", quote(name), quote(key))
+		return fmt.Errorf("tensor %s has the key %s, want dtype, shape and data_offsets", weights.Quote(name), weights.Quote(key))
 	})
 	if err != nil {
 		return err
 	}
 	for _, key := range []string{"dtype", "shape", "data_offsets"} {
 		if !seen[key] {
-			return fmt.Errorf("tensor %s has no %s", quote(name), key)
+			return fmt.Errorf("tensor %s has no %s", weights.Quote(name), key)
 		}
 	}
 	if len(offsets) != 2 || offsets[0] > offsets[1] {
-		return fmt.Errorf("tensor %s: data_offsets are %v, want begin and end", quote(name), offsets)
+		return fmt.Errorf("tensor %s: data_offsets are %v, want begin and end", weights.Quote(name), offsets)
 	}
-	t.offset, t.Bytes = offsets[0], offsets[1]-offsets[0]
-	want, err := byteLen(t.DType, t.Shape)
+	e.offset, e.bytes = offsets[0], offsets[1]-offsets[0]
+	want, err := weights.ByteLen(e.dtype, e.shape)
 	if err != nil {
-		return fmt.Errorf("tensor %s: %w", quote(name), err)
+		return fmt.Errorf("tensor %s: %w", weights.Quote(name), err)
 	}
-	if want != t.Bytes {
-		return fmt.Errorf("tensor %s: %d bytes at data_offsets %v, want %d for %s %v", quote(name), t.Bytes, offsets, want, t.DType, t.Shape)
+	if want != e.bytes {
+		return fmt.Errorf("tensor %s: %d bytes at data_offsets %v, want %d for %s %v", weights.Quote(name), e.bytes, offsets, want, e.dtype, e.shape)
 	}
-	h.tensors = append(h.tensors, t)
+	h.entries = append(h.entries, e)
 	return nil
 }
 
@@ -228,7 +238,7 @@ func (h *headerParser) numbers(name, key string) ([]int64, error) {
 	if t, err := h.dec.Token(); err != nil {
 		return nil, err
 	} else if t != json.Delim('[') {
-		return nil, fmt.Errorf("tensor %s: %s is %v, want an array", quote(name), key, t)
+		return nil, fmt.Errorf("tensor %s: %s is %v, want an array", weights.Quote(name), key, t)
 	}
 	var values []int64
 	for h.dec.More() {
@@ -239,40 +249,10 @@ func (h *headerParser) numbers(name, key string) ([]int64, error) {
 		number, _ := t.(json.Number)
 		v, err := strconv.ParseInt(number.String(), 10, 64)
 		if err != nil || v < 0 {
-			return nil, fmt.Errorf("tensor %s: %s holds %s, want whole numbers of at least 0", quote(name), key, clip(fmt.Sprint(t)))
+			return nil, fmt.Errorf("tensor %s: %s holds %s, want whole numbers of at least 0", weights.Quote(name), key, weights.Clip(fmt.Sprint(t)))
 		}
 		values = append(values, v)
 	}
 	_, err := h.dec.Token()
 	return values, err
-}
-
-// byteLen is the length of the data of a tensor, checked for overflow.
-func byteLen(d tensor.DType, shape tensor.Shape) (int64, error) {
-	n := int64(1)
-	for _, extent := range shape {
-		if extent != 0 && n > math.MaxInt64/int64(extent) {
-			return 0, fmt.Errorf("shape %v has too many elements", shape)
-		}
-		n *= int64(extent)
-	}
-	if n > math.MaxInt64/int64(bits[d]) {
-		return 0, fmt.Errorf("shape %v has too many elements", shape)
-	}
-	n *= int64(bits[d])
-	if n%8 != 0 {
-		return 0, fmt.Errorf("%s %v does not fill whole bytes", d, shape)
-	}
-	return n / 8, nil
-}
-
-// quote and clip keep a hostile header from flooding an error.
-func quote(name string) string { return strconv.Quote(clip(name)) }
-
-func clip(s string) string {
-	const limit = 200
-	if len(s) <= limit {
-		return s
-	}
-	return s[:limit] + "..."
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"harness.invalid/core/checkpoint/weights"
 	"harness.invalid/core/internal/reference"
 	"harness.invalid/core/tensor"
 )
@@ -27,7 +28,7 @@ func file(header, data string) []byte {
 	return append(append(b, header...), data...)
 }
 
-func read(b []byte) (*File, error) {
+func read(b []byte) (*weights.File, error) {
 	return NewReader(bytes.NewReader(b), int64(len(b)), "m.safetensors")
 }
 
@@ -48,7 +49,7 @@ func TestRead(t *testing.T) {
 	if got := f.Metadata(); !maps.Equal(got, map[string]string{"format": "pt"}) {
 		t.Errorf("metadata is %v", got)
 	}
-	if got, ok := f.Tensor("b"); !ok || got.DType != tensor.U8 || !slices.Equal(got.Shape, tensor.Shape{1, 3}) || got.Bytes != 3 {
+	if got, ok := f.Tensor("b"); !ok || got.DType != tensor.U8 || !slices.Equal(got.Shape, tensor.Shape{1, 3}) || got.ByteLen() != 3 {
 		t.Errorf("b is %+v, %v", got, ok)
 	}
 	if got, err := f.Float32s("a"); err != nil || !slices.Equal(got, []float32{1, -2}) {
@@ -123,7 +124,7 @@ func TestRefuse(t *testing.T) {
 			t.Errorf("%s: no error, tensors %v", name, f.Tensors())
 			continue
 		}
-		if !errors.Is(err, ErrFormat) || !strings.HasPrefix(err.Error(), "m.safetensors: byte ") || !strings.Contains(err.Error(), test.want) {
+		if !errors.Is(err, weights.ErrFormat) || !strings.HasPrefix(err.Error(), "m.safetensors: byte ") || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error is %q, want %q in it", name, err, test.want)
 		}
 	}
@@ -134,14 +135,14 @@ func TestTruncated(t *testing.T) {
 	whole := file(exampleHeader, exampleData)
 	path := filepath.Join(t.TempDir(), "cut")
 	for n := range whole {
-		if _, err := read(whole[:n]); !errors.Is(err, ErrFormat) {
-			t.Errorf("cut after %d bytes: error is %v, want ErrFormat", n, err)
+		if _, err := read(whole[:n]); !errors.Is(err, weights.ErrFormat) {
+			t.Errorf("cut after %d bytes: error is %v, want weights.ErrFormat", n, err)
 		}
 		if err := os.WriteFile(path, whole[:n], 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(path); !errors.Is(err, ErrFormat) {
-			t.Errorf("file cut after %d bytes: error is %v, want ErrFormat", n, err)
+		if _, err := Open(path); !errors.Is(err, weights.ErrFormat) {
+			t.Errorf("file cut after %d bytes: error is %v, want weights.ErrFormat", n, err)
 		}
 	}
 }
@@ -153,16 +154,16 @@ func TestWriteAndOpen(t *testing.T) {
 		long[i] = float32(i) / 7
 	}
 	path := filepath.Join(t.TempDir(), "m.safetensors")
-	contents := []Content{
-		Of("long", tensor.Shape{len(long)}, long),
-		Of("half", tensor.Shape{2, 2}, []float32{1, -0.5, 65504, 1e-7}).As(tensor.F16),
-		Of("brain", tensor.Shape{3}, []float32{1, float32(math.Inf(-1)), 1.00390625}).As(tensor.BF16),
-		Of("double", tensor.Shape{1, 1}, []float64{math.Pi}),
-		Of("whole", tensor.Shape{2}, []int64{math.MinInt64, 5}),
-		Of("int", tensor.Shape{2}, []int32{-1, 5}),
-		Of("flags", tensor.Shape{2}, []byte{0, 1}).As(tensor.Bool),
-		Of("a <scalar>", nil, []float32{3}),
-		Of("empty", tensor.Shape{0, 7}, []float32{}),
+	contents := []weights.Content{
+		weights.Of("long", tensor.Shape{len(long)}, long),
+		weights.Of("half", tensor.Shape{2, 2}, []float32{1, -0.5, 65504, 1e-7}).As(tensor.F16),
+		weights.Of("brain", tensor.Shape{3}, []float32{1, float32(math.Inf(-1)), 1.00390625}).As(tensor.BF16),
+		weights.Of("double", tensor.Shape{1, 1}, []float64{math.Pi}),
+		weights.Of("whole", tensor.Shape{2}, []int64{math.MinInt64, 5}),
+		weights.Of("int", tensor.Shape{2}, []int32{-1, 5}),
+		weights.Of("flags", tensor.Shape{2}, []byte{0, 1}).As(tensor.Bool),
+		weights.Of("a <scalar>", nil, []float32{3}),
+		weights.Of("empty", tensor.Shape{0, 7}, []float32{}),
 	}
 	if err := Write(path, contents, map[string]string{"format": "pt", "b": "\"\n"}); err != nil {
 		t.Fatal(err)
@@ -206,7 +207,7 @@ func TestWriteAndOpen(t *testing.T) {
 	check("flags", []int64{0, 1})
 	check("a <scalar>", []float32{3})
 	check("empty", []float32{})
-	if _, err := f.Int32s("whole"); err == nil || !strings.Contains(err.Error(), "element 0 is -9223372036854775808") {
+	if _, err := f.Int32s("whole"); err == nil || !strings.Contains(err.Error(), "element -9223372036854775808 at 0") {
 		t.Errorf("error is %v, want the element that does not fit", err)
 	}
 	// The header is aligned, so that the widest type is.
@@ -217,18 +218,18 @@ func TestWriteAndOpen(t *testing.T) {
 }
 
 func TestWriteRefuses(t *testing.T) {
-	a := Of("a", tensor.Shape{1}, []float32{1})
+	a := weights.Of("a", tensor.Shape{1}, []float32{1})
 	for name, test := range map[string]struct {
-		contents []Content
+		contents []weights.Content
 		want     string
 	}{
-		"name twice":    {[]Content{a, a}, "two tensors are named a"},
-		"reserved name": {[]Content{Of("__metadata__", nil, []float32{1})}, "reserved"},
-		"name not text": {[]Content{Of("\xff", nil, []float32{1})}, "not UTF-8"},
-		"wrong length":  {[]Content{Of("a", tensor.Shape{2}, []float32{1})}, "has 1 values, want 2 for shape [2]"},
-		"negative":      {[]Content{Of("a", tensor.Shape{-1}, []float32{1})}, "want extents of at least 0"},
-		"wrong type":    {[]Content{Of("a", tensor.Shape{1}, []int64{1}).As(tensor.F16)}, "[]int64 can't be stored as \"F16\""},
-		"unknown type":  {[]Content{a.As("F32X")}, "can't be stored"},
+		"name twice":    {[]weights.Content{a, a}, "two tensors are named a"},
+		"reserved name": {[]weights.Content{weights.Of("__metadata__", nil, []float32{1})}, "reserved"},
+		"name not text": {[]weights.Content{weights.Of("\xff", nil, []float32{1})}, "not UTF-8"},
+		"wrong length":  {[]weights.Content{weights.Of("a", tensor.Shape{2}, []float32{1})}, "has 1 values, want 2 for shape [2]"},
+		"negative":      {[]weights.Content{weights.Of("a", tensor.Shape{-1}, []float32{1})}, "want extents of at least 0"},
+		"wrong type":    {[]weights.Content{weights.Of("a", tensor.Shape{1}, []int64{1}).As(tensor.F16)}, "[]int64 can't be stored as \"F16\""},
+		"unknown type":  {[]weights.Content{a.As("F32X")}, "can't be stored"},
 	} {
 		path := filepath.Join(t.TempDir(), "x")
 		err := Write(path, test.contents, nil)
@@ -246,11 +247,11 @@ func TestRewrite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-zA-Z0-9._<"ü-]{1,12}`), 0, 6, rapid.ID).Draw(t, "names")
 		metadata := rapid.MapOf(rapid.String(), rapid.String()).Draw(t, "metadata")
-		var contents []Content
+		var contents []weights.Content
 		for _, name := range names {
 			shape := tensor.Shape(rapid.SliceOfN(rapid.IntRange(0, 4), 0, 3).Draw(t, "shape"))
 			values := rapid.SliceOfN(rapid.Float32(), shape.Len(), shape.Len()).Draw(t, "values")
-			contents = append(contents, Of(name, shape, values))
+			contents = append(contents, weights.Of(name, shape, values))
 		}
 		var first, second bytes.Buffer
 		if err := WriteTo(&first, contents, metadata); err != nil {
@@ -260,13 +261,13 @@ func TestRewrite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var again []Content
+		var again []weights.Content
 		for _, info := range f.Tensors() {
 			values, err := f.Float32s(info.Name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			again = append(again, Of(info.Name, info.Shape, values))
+			again = append(again, weights.Of(info.Name, info.Shape, values))
 		}
 		if err := WriteTo(&second, again, f.Metadata()); err != nil {
 			t.Fatal(err)
@@ -275,22 +276,6 @@ func TestRewrite(t *testing.T) {
 			t.Fatalf("%q is written again as %q", first.Bytes(), second.Bytes())
 		}
 	})
-}
-
-// TestBFloat16: the upper half of every float32 is itself, and what lies between two goes to the nearer.
-func TestBFloat16(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		v := rapid.Float32Range(-1e38, 1e38).Draw(t, "v")
-		got := math.Float32frombits(uint32(bfloat16(v)) << 16)
-		below := math.Float32frombits(math.Float32bits(v) &^ 0xffff)
-		above := math.Float32frombits(math.Float32bits(v)&^0xffff + 0x10000)
-		if d := math.Abs(float64(got) - float64(v)); got != below && got != above || d > math.Abs(float64(below)-float64(v)) || d > math.Abs(float64(above)-float64(v)) {
-			t.Fatalf("%g is rounded to %g, its neighbours are %g and %g", v, got, below, above)
-		}
-	})
-	if got := bfloat16(math.Float32frombits(0x7f800001)); got&0x7f80 != 0x7f80 || got&0x7f == 0 {
-		t.Errorf("a NaN became %#x", got)
-	}
 }
 
 // TestAgainstReference reads files that another program wrote, and writes the same bytes again.
@@ -302,7 +287,7 @@ func TestAgainstReference(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		var contents []Content
+		var contents []weights.Content
 		for _, info := range f.Tensors() {
 			switch info.DType {
 			case tensor.F64:
@@ -310,19 +295,19 @@ func TestAgainstReference(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				contents = append(contents, Of(info.Name, info.Shape, values))
+				contents = append(contents, weights.Of(info.Name, info.Shape, values))
 			case tensor.F32:
 				values, err := f.Float32s(info.Name)
 				if err != nil {
 					t.Fatal(err)
 				}
-				contents = append(contents, Of(info.Name, info.Shape, values))
+				contents = append(contents, weights.Of(info.Name, info.Shape, values))
 			case tensor.I64:
 				values, err := f.Int64s(info.Name)
 				if err != nil {
 					t.Fatal(err)
 				}
-				contents = append(contents, Of(info.Name, info.Shape, values))
+				contents = append(contents, weights.Of(info.Name, info.Shape, values))
 			}
 		}
 		out := filepath.Join(t.TempDir(), "again")
@@ -355,18 +340,18 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		file, err := read(b)
 		if err != nil {
-			if !errors.Is(err, ErrFormat) {
-				t.Errorf("error %v does not wrap ErrFormat", err)
+			if !errors.Is(err, weights.ErrFormat) {
+				t.Errorf("error %v does not wrap weights.ErrFormat", err)
 			}
 			return
 		}
 		total := int64(0)
 		for _, info := range file.Tensors() {
 			data, err := file.Bytes(info.Name)
-			if err != nil || int64(len(data)) != info.Bytes {
+			if err != nil || int64(len(data)) != info.ByteLen() {
 				t.Errorf("%s: %d bytes, %v", info.Name, len(data), err)
 			}
-			total += info.Bytes
+			total += info.ByteLen()
 			if values, err := file.Float64s(info.Name); err == nil && len(values) != info.Shape.Len() {
 				t.Errorf("%s: %d values of shape %v", info.Name, len(values), info.Shape)
 			}
@@ -391,6 +376,8 @@ func TestOpenIsLazy(t *testing.T) {
 	if err := os.Truncate(path, int64(prefix+len(header)+size)); err != nil {
 		t.Skipf("no sparse files here: %v", err)
 	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
 	f, err := Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -399,7 +386,14 @@ func TestOpenIsLazy(t *testing.T) {
 	if info, _ := f.Tensor("a"); info.Shape.Len() != size/4 {
 		t.Errorf("a has shape %v", info.Shape)
 	}
-	if n := f.data.Sliceable(); runtime.GOOS == "linux" && n < size {
-		t.Errorf("%d bytes are mapped, want %d", n, size)
+	if runtime.GOOS != "linux" {
+		return
+	}
+	data, err := f.Bytes("a")
+	if err != nil || len(data) != size || data[0] != 0 || data[size-1] != 0 {
+		t.Fatalf("%d bytes are mapped, want %d: %v", len(data), size, err)
+	}
+	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 1<<20 {
+		t.Errorf("%d bytes were allocated for a mapped file", after.TotalAlloc-before.TotalAlloc)
 	}
 }

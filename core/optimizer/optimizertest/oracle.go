@@ -12,6 +12,7 @@ import (
 
 	"harness.invalid/core/bert"
 	"harness.invalid/core/checkpoint/safetensors"
+	"harness.invalid/core/checkpoint/weights"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/oracle"
 	"harness.invalid/core/tensor"
@@ -120,7 +121,7 @@ type trajectories struct {
 	layout *tensor.Layout
 }
 
-func readTrajectories(f *safetensors.File) (t trajectories, err error) {
+func readTrajectories(f *weights.File) (t trajectories, err error) {
 	if err := json.Unmarshal([]byte(f.Metadata()["rules"]), &t.rules); err != nil {
 		return t, fmt.Errorf("metadata rules: %w", err)
 	}
@@ -141,7 +142,7 @@ func readTrajectories(f *safetensors.File) (t trajectories, err error) {
 	return t, err
 }
 
-func (t trajectories) run(ctx context.Context, o optimizer.Optimizer, f *safetensors.File, name string, options map[string]string) (rows []oracle.Row, err error) {
+func (t trajectories) run(ctx context.Context, o optimizer.Optimizer, f *weights.File, name string, options map[string]string) (rows []oracle.Row, err error) {
 	slots, err := o.Slots(ctx, options)
 	if err != nil {
 		return nil, err
@@ -182,7 +183,7 @@ func (t trajectories) run(ctx context.Context, o optimizer.Optimizer, f *safeten
 }
 
 // load reads the tensors with a prefix into a section.
-func (t trajectories) load(f *safetensors.File, prefix string, section []float32) error {
+func (t trajectories) load(f *weights.File, prefix string, section []float32) error {
 	for _, of := range t.layout.Tensors() {
 		if err := f.ReadFloat32s(prefix+of.Name, of.Of(section)); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"harness.invalid/core/checkpoint/safetensors"
+	"harness.invalid/core/checkpoint/weights"
 	"harness.invalid/core/internal/reference"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/optimizer/optimizertest"
@@ -54,13 +55,13 @@ func TestAgainstFloat64(t *testing.T) {
 func TestOracleFindsErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "trajectory.safetensors")
 	shape := tensor.Shape{3}
-	err := safetensors.Write(file, []safetensors.Content{
-		safetensors.Of("w0.w", shape, []float32{1, 2, 3}),
-		safetensors.Of("grad.0.w", shape, []float32{1, -1, 2}),
-		safetensors.Of("lr", tensor.Shape{1}, []float64{0.5}),
-		safetensors.Of("sgd.0.w", shape, []float64{0.5, 2.5, 2}),
-		safetensors.Of("other.0.w", shape, []float64{0.5, 2.5, 2.001}),
-		safetensors.Of("broken.0.w", shape, []float64{math.NaN(), 0, 0}),
+	err := safetensors.Write(file, []weights.Content{
+		weights.Of("w0.w", shape, []float32{1, 2, 3}),
+		weights.Of("grad.0.w", shape, []float32{1, -1, 2}),
+		weights.Of("lr", tensor.Shape{1}, []float64{0.5}),
+		weights.Of("sgd.0.w", shape, []float64{0.5, 2.5, 2}),
+		weights.Of("other.0.w", shape, []float64{0.5, 2.5, 2.001}),
+		weights.Of("broken.0.w", shape, []float64{math.NaN(), 0, 0}),
 	}, map[string]string{"rules": `{"sgd":{}, "other":{"plugin":"other"}, "broken":{"plugin":"broken","options":{"momentum":"x"}}}`})
 	if err != nil {
 		t.Fatal(err)

@@ -1,9 +1,10 @@
 //go:build unix
 
-package safetensors
+package weights
 
 import (
 	"errors"
+	"io"
 	"math"
 	"os"
 
@@ -20,19 +21,34 @@ func mapFile(f *os.File, size int64) (mapping, error) {
 	}
 	data, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
-		// Some file systems can't map: read instead.
-		return fileMapping{readerMapping{f}, f}, nil
+		// An empty file can't be mapped, and some file systems can't map: read instead.
+		return readingFile{reading{f}, f}, nil
 	}
 	return &mapped{data}, f.Close()
 }
 
-func (m *mapped) Sliceable() int64 { return int64(len(m.data)) }
-
-func (m *mapped) Slice(offset, n int64) ([]byte, error) {
+func (m *mapped) slice(offset, n int64) ([]byte, error) {
 	if m.data == nil {
 		return nil, os.ErrClosed
 	}
 	return m.data[offset : offset+n : offset+n], nil
+}
+
+func (m *mapped) ReadAt(b []byte, offset int64) (int, error) {
+	if m.data == nil {
+		return 0, os.ErrClosed
+	}
+	if offset < 0 {
+		return 0, errors.New("negative offset")
+	}
+	if offset >= int64(len(m.data)) {
+		return 0, io.EOF
+	}
+	n := copy(b, m.data[offset:])
+	if n < len(b) {
+		return n, io.EOF
+	}
+	return n, nil
 }
 
 func (m *mapped) Close() error {

@@ -1,0 +1,7 @@
+//go:build !unix
+
+package weights
+
+import "os"
+
+func mapFile(f *os.File, _ int64) (mapping, error) { return readingFile{reading{f}, f}, nil }
