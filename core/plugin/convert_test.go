@@ -3,9 +3,12 @@ package plugin
 import (
 	"errors"
 	"io"
+	"math"
 	"reflect"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
@@ -41,6 +44,11 @@ func TestRoundTrips(t *testing.T) {
 		l := rapid.Make[bert.Losses]().Draw(t, "losses")
 		if got := lossesFromWire(overWire(t, lossesToWire(l), &pb.Losses{})); got != l {
 			t.Fatalf("losses %+v came back as %+v", l, got)
+		}
+		e := rapid.MakeCustom[backend.Estimate](rapid.MakeConfig{Types: map[reflect.Type]*rapid.Generator[any]{reflect.TypeFor[string](): text.AsAny()}}).Draw(t, "estimate")
+		same := cmp.Comparer(func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) })
+		if diff := cmp.Diff(e, estimateFromWire(overWire(t, estimateToWire(e), &pb.EstimateResponse{})), cmpopts.EquateEmpty(), same); diff != "" {
+			t.Fatalf("estimate (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -324,6 +324,19 @@ func TestBadBackends(t *testing.T) {
 	}
 }
 
+// TestNoModel: a backend that has no model of its machine says so in a way that the host can decide by.
+func TestNoModel(t *testing.T) {
+	e, ok := start(t, spec(t, plugin.Backend, "idle", plugin.Stream)).Backend().(backend.Estimator)
+	if !ok {
+		t.Fatal("the client is no Estimator")
+	}
+	_, err := e.Estimate(t.Context(), program(), backend.Machine{})
+	wants(t, err, "backend idle: estimate", "no model of its machine")
+	if !errors.Is(err, backend.ErrUnsupported) {
+		t.Errorf("%v is not ErrUnsupported", err)
+	}
+}
+
 // TestLiar: a plugin in another language may say anything.
 func TestLiar(t *testing.T) {
 	p := start(t, spec(t, plugin.Optimizer, "liar", plugin.Stream))

@@ -1834,6 +1834,469 @@ func (*LoadResponse) Descriptor() ([]byte, []int) {
 	return file_v1_backend_proto_rawDescGZIP(), []int{25}
 }
 
+type EstimateRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Program *Program               `protobuf:"bytes,1,opt,name=program,proto3" json:"program,omitempty"`
+	// The machine: the name of a system that the backend knows, or the description of another one in YAML, which goes before. Neither: the backend's
+	// option "system".
+	System        string  `protobuf:"bytes,2,opt,name=system,proto3" json:"system,omitempty"`
+	Description   string  `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	Optimizer     string  `protobuf:"bytes,4,opt,name=optimizer,proto3" json:"optimizer,omitempty"` // lamb, adamw, sgd: which state there is, and how much work an update is; empty: adamw
+	Packing       float64 `protobuf:"fixed64,5,opt,name=packing,proto3" json:"packing,omitempty"`   // sequences of the data in one sequence of the program; 0 or 1: not packed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EstimateRequest) Reset() {
+	*x = EstimateRequest{}
+	mi := &file_v1_backend_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EstimateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EstimateRequest) ProtoMessage() {}
+
+func (x *EstimateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_backend_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EstimateRequest.ProtoReflect.Descriptor instead.
+func (*EstimateRequest) Descriptor() ([]byte, []int) {
+	return file_v1_backend_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *EstimateRequest) GetProgram() *Program {
+	if x != nil {
+		return x.Program
+	}
+	return nil
+}
+
+func (x *EstimateRequest) GetSystem() string {
+	if x != nil {
+		return x.System
+	}
+	return ""
+}
+
+func (x *EstimateRequest) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *EstimateRequest) GetOptimizer() string {
+	if x != nil {
+		return x.Optimizer
+	}
+	return ""
+}
+
+func (x *EstimateRequest) GetPacking() float64 {
+	if x != nil {
+		return x.Packing
+	}
+	return 0
+}
+
+// EstimateResponse is a modelled step. All times are modelled, in seconds.
+type EstimateResponse struct {
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	System             string                 `protobuf:"bytes,1,opt,name=system,proto3" json:"system,omitempty"`
+	SequencesPerSecond float64                `protobuf:"fixed64,2,opt,name=sequences_per_second,json=sequencesPerSecond,proto3" json:"sequences_per_second,omitempty"` // of the data: packed ones are counted one by one
+	StepSeconds        float64                `protobuf:"fixed64,3,opt,name=step_seconds,json=stepSeconds,proto3" json:"step_seconds,omitempty"`
+	GlobalBatch        int64                  `protobuf:"varint,4,opt,name=global_batch,json=globalBatch,proto3" json:"global_batch,omitempty"` // sequences of the data in a step
+	PeakShare          float64                `protobuf:"fixed64,5,opt,name=peak_share,json=peakShare,proto3" json:"peak_share,omitempty"`      // arithmetic of the model without recomputation, as a share of what the devices could do in the time
+	Breakdown          []*Phase               `protobuf:"bytes,6,rep,name=breakdown,proto3" json:"breakdown,omitempty"`                         // of step_seconds, which is their sum
+	Memory             []*DeviceMemory        `protobuf:"bytes,7,rep,name=memory,proto3" json:"memory,omitempty"`
+	Pipeline           *Pipeline              `protobuf:"bytes,8,opt,name=pipeline,proto3" json:"pipeline,omitempty"`
+	Advice             string                 `protobuf:"bytes,9,opt,name=advice,proto3" json:"advice,omitempty"` // what would make it fit; empty when it does
+	Notes              []string               `protobuf:"bytes,10,rep,name=notes,proto3" json:"notes,omitempty"`  // what the numbers take for granted
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *EstimateResponse) Reset() {
+	*x = EstimateResponse{}
+	mi := &file_v1_backend_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EstimateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EstimateResponse) ProtoMessage() {}
+
+func (x *EstimateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_backend_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EstimateResponse.ProtoReflect.Descriptor instead.
+func (*EstimateResponse) Descriptor() ([]byte, []int) {
+	return file_v1_backend_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *EstimateResponse) GetSystem() string {
+	if x != nil {
+		return x.System
+	}
+	return ""
+}
+
+func (x *EstimateResponse) GetSequencesPerSecond() float64 {
+	if x != nil {
+		return x.SequencesPerSecond
+	}
+	return 0
+}
+
+func (x *EstimateResponse) GetStepSeconds() float64 {
+	if x != nil {
+		return x.StepSeconds
+	}
+	return 0
+}
+
+func (x *EstimateResponse) GetGlobalBatch() int64 {
+	if x != nil {
+		return x.GlobalBatch
+	}
+	return 0
+}
+
+func (x *EstimateResponse) GetPeakShare() float64 {
+	if x != nil {
+		return x.PeakShare
+	}
+	return 0
+}
+
+func (x *EstimateResponse) GetBreakdown() []*Phase {
+	if x != nil {
+		return x.Breakdown
+	}
+	return nil
+}
+
+func (x *EstimateResponse) GetMemory() []*DeviceMemory {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+func (x *EstimateResponse) GetPipeline() *Pipeline {
+	if x != nil {
+		return x.Pipeline
+	}
+	return nil
+}
+
+func (x *EstimateResponse) GetAdvice() string {
+	if x != nil {
+		return x.Advice
+	}
+	return ""
+}
+
+func (x *EstimateResponse) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+// DeviceMemory is the plan of one device's memory.
+type DeviceMemory struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Device        string                 `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"` // such as IPU 0
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`  // that it has
+	Parts         []*MemoryPart          `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeviceMemory) Reset() {
+	*x = DeviceMemory{}
+	mi := &file_v1_backend_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeviceMemory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeviceMemory) ProtoMessage() {}
+
+func (x *DeviceMemory) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_backend_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeviceMemory.ProtoReflect.Descriptor instead.
+func (*DeviceMemory) Descriptor() ([]byte, []int) {
+	return file_v1_backend_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *DeviceMemory) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
+}
+
+func (x *DeviceMemory) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *DeviceMemory) GetParts() []*MemoryPart {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+// MemoryPart is what one thing takes, such as weights, gradients, stash.
+type MemoryPart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemoryPart) Reset() {
+	*x = MemoryPart{}
+	mi := &file_v1_backend_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemoryPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemoryPart) ProtoMessage() {}
+
+func (x *MemoryPart) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_backend_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemoryPart.ProtoReflect.Descriptor instead.
+func (*MemoryPart) Descriptor() ([]byte, []int) {
+	return file_v1_backend_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *MemoryPart) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *MemoryPart) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+// Pipeline is how the devices of one replica go through a step: in cycle c, from 0, a stage works on micro-batch c - offset, if there is one.
+type Pipeline struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stages        []*Stage               `protobuf:"bytes,1,rep,name=stages,proto3" json:"stages,omitempty"`
+	Cycles        int64                  `protobuf:"varint,2,opt,name=cycles,proto3" json:"cycles,omitempty"`
+	CycleSeconds  float64                `protobuf:"fixed64,3,opt,name=cycle_seconds,json=cycleSeconds,proto3" json:"cycle_seconds,omitempty"` // of the slowest device, with the copies between devices
+	Sequential    bool                   `protobuf:"varint,4,opt,name=sequential,proto3" json:"sequential,omitempty"`                          // one micro-batch goes through all stages before the next
+	Update        []*Phase               `protobuf:"bytes,5,rep,name=update,proto3" json:"update,omitempty"`                                   // what follows the last cycle, in order
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pipeline) Reset() {
+	*x = Pipeline{}
+	mi := &file_v1_backend_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pipeline) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pipeline) ProtoMessage() {}
+
+func (x *Pipeline) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_backend_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pipeline.ProtoReflect.Descriptor instead.
+func (*Pipeline) Descriptor() ([]byte, []int) {
+	return file_v1_backend_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *Pipeline) GetStages() []*Stage {
+	if x != nil {
+		return x.Stages
+	}
+	return nil
+}
+
+func (x *Pipeline) GetCycles() int64 {
+	if x != nil {
+		return x.Cycles
+	}
+	return 0
+}
+
+func (x *Pipeline) GetCycleSeconds() float64 {
+	if x != nil {
+		return x.CycleSeconds
+	}
+	return 0
+}
+
+func (x *Pipeline) GetSequential() bool {
+	if x != nil {
+		return x.Sequential
+	}
+	return false
+}
+
+func (x *Pipeline) GetUpdate() []*Phase {
+	if x != nil {
+		return x.Update
+	}
+	return nil
+}
+
+// Stage is a part of the model on a device.
+type Stage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Device        int64                  `protobuf:"varint,2,opt,name=device,proto3" json:"device,omitempty"`
+	Offset        int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	Parts         []*Phase               `protobuf:"bytes,4,rep,name=parts,proto3" json:"parts,omitempty"`  // forward, recomputation, backward; in order
+	Stash         int64                  `protobuf:"varint,5,opt,name=stash,proto3" json:"stash,omitempty"` // micro-batches whose activations wait for the backward pass
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Stage) Reset() {
+	*x = Stage{}
+	mi := &file_v1_backend_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Stage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Stage) ProtoMessage() {}
+
+func (x *Stage) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_backend_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Stage.ProtoReflect.Descriptor instead.
+func (*Stage) Descriptor() ([]byte, []int) {
+	return file_v1_backend_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *Stage) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Stage) GetDevice() int64 {
+	if x != nil {
+		return x.Device
+	}
+	return 0
+}
+
+func (x *Stage) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *Stage) GetParts() []*Phase {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *Stage) GetStash() int64 {
+	if x != nil {
+		return x.Stash
+	}
+	return 0
+}
+
 var File_v1_backend_proto protoreflect.FileDescriptor
 
 const file_v1_backend_proto_rawDesc = "" +
@@ -1977,7 +2440,48 @@ const file_v1_backend_proto_rawDesc = "" +
 	"\vLoadRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x04R\asession\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\fR\x05state\"\x0e\n" +
-	"\fLoadResponse2\xab\x04\n" +
+	"\fLoadResponse\"\xb2\x01\n" +
+	"\x0fEstimateRequest\x12-\n" +
+	"\aprogram\x18\x01 \x01(\v2\x13.harness.v1.ProgramR\aprogram\x12\x16\n" +
+	"\x06system\x18\x02 \x01(\tR\x06system\x12 \n" +
+	"\vdescription\x18\x03 \x01(\tR\vdescription\x12\x1c\n" +
+	"\toptimizer\x18\x04 \x01(\tR\toptimizer\x12\x18\n" +
+	"\apacking\x18\x05 \x01(\x01R\apacking\"\x84\x03\n" +
+	"\x10EstimateResponse\x12\x16\n" +
+	"\x06system\x18\x01 \x01(\tR\x06system\x120\n" +
+	"\x14sequences_per_second\x18\x02 \x01(\x01R\x12sequencesPerSecond\x12!\n" +
+	"\fstep_seconds\x18\x03 \x01(\x01R\vstepSeconds\x12!\n" +
+	"\fglobal_batch\x18\x04 \x01(\x03R\vglobalBatch\x12\x1d\n" +
+	"\n" +
+	"peak_share\x18\x05 \x01(\x01R\tpeakShare\x12/\n" +
+	"\tbreakdown\x18\x06 \x03(\v2\x11.harness.v1.PhaseR\tbreakdown\x120\n" +
+	"\x06memory\x18\a \x03(\v2\x18.harness.v1.DeviceMemoryR\x06memory\x120\n" +
+	"\bpipeline\x18\b \x01(\v2\x14.harness.v1.PipelineR\bpipeline\x12\x16\n" +
+	"\x06advice\x18\t \x01(\tR\x06advice\x12\x14\n" +
+	"\x05notes\x18\n" +
+	" \x03(\tR\x05notes\"j\n" +
+	"\fDeviceMemory\x12\x16\n" +
+	"\x06device\x18\x01 \x01(\tR\x06device\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12,\n" +
+	"\x05parts\x18\x03 \x03(\v2\x16.harness.v1.MemoryPartR\x05parts\"6\n" +
+	"\n" +
+	"MemoryPart\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"\xbd\x01\n" +
+	"\bPipeline\x12)\n" +
+	"\x06stages\x18\x01 \x03(\v2\x11.harness.v1.StageR\x06stages\x12\x16\n" +
+	"\x06cycles\x18\x02 \x01(\x03R\x06cycles\x12#\n" +
+	"\rcycle_seconds\x18\x03 \x01(\x01R\fcycleSeconds\x12\x1e\n" +
+	"\n" +
+	"sequential\x18\x04 \x01(\bR\n" +
+	"sequential\x12)\n" +
+	"\x06update\x18\x05 \x03(\v2\x11.harness.v1.PhaseR\x06update\"\x8a\x01\n" +
+	"\x05Stage\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06device\x18\x02 \x01(\x03R\x06device\x12\x16\n" +
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12'\n" +
+	"\x05parts\x18\x04 \x03(\v2\x11.harness.v1.PhaseR\x05parts\x12\x14\n" +
+	"\x05stash\x18\x05 \x01(\x03R\x05stash2\xf2\x04\n" +
 	"\aBackend\x12L\n" +
 	"\bDescribe\x12\x1b.harness.v1.DescribeRequest\x1a#.harness.v1.DescribeBackendResponse\x12G\n" +
 	"\x04Open\x12\x1e.harness.v1.OpenBackendRequest\x1a\x1f.harness.v1.OpenBackendResponse\x12I\n" +
@@ -1986,7 +2490,8 @@ const file_v1_backend_proto_rawDesc = "" +
 	"\bEvaluate\x12\x1b.harness.v1.EvaluateRequest\x1a\x1c.harness.v1.EvaluateResponse(\x010\x01\x129\n" +
 	"\x04Save\x12\x17.harness.v1.SaveRequest\x1a\x18.harness.v1.SaveResponse\x129\n" +
 	"\x04Load\x12\x17.harness.v1.LoadRequest\x1a\x18.harness.v1.LoadResponse\x12<\n" +
-	"\x05Close\x12\x18.harness.v1.CloseRequest\x1a\x19.harness.v1.CloseResponseB,Z*harness.invalid/core/plugin/internal/pb;pbb\x06proto3"
+	"\x05Close\x12\x18.harness.v1.CloseRequest\x1a\x19.harness.v1.CloseResponse\x12E\n" +
+	"\bEstimate\x12\x1b.harness.v1.EstimateRequest\x1a\x1c.harness.v1.EstimateResponseB,Z*harness.invalid/core/plugin/internal/pb;pbb\x06proto3"
 
 var (
 	file_v1_backend_proto_rawDescOnce sync.Once
@@ -2000,7 +2505,7 @@ func file_v1_backend_proto_rawDescGZIP() []byte {
 	return file_v1_backend_proto_rawDescData
 }
 
-var file_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_v1_backend_proto_goTypes = []any{
 	(*DescribeBackendResponse)(nil), // 0: harness.v1.DescribeBackendResponse
 	(*Precision)(nil),               // 1: harness.v1.Precision
@@ -2028,21 +2533,27 @@ var file_v1_backend_proto_goTypes = []any{
 	(*SaveResponse)(nil),            // 23: harness.v1.SaveResponse
 	(*LoadRequest)(nil),             // 24: harness.v1.LoadRequest
 	(*LoadResponse)(nil),            // 25: harness.v1.LoadResponse
-	nil,                             // 26: harness.v1.Program.OptionsEntry
-	(*Option)(nil),                  // 27: harness.v1.Option
-	(*Memory)(nil),                  // 28: harness.v1.Memory
-	(*DescribeRequest)(nil),         // 29: harness.v1.DescribeRequest
-	(*CloseRequest)(nil),            // 30: harness.v1.CloseRequest
-	(*CloseResponse)(nil),           // 31: harness.v1.CloseResponse
+	(*EstimateRequest)(nil),         // 26: harness.v1.EstimateRequest
+	(*EstimateResponse)(nil),        // 27: harness.v1.EstimateResponse
+	(*DeviceMemory)(nil),            // 28: harness.v1.DeviceMemory
+	(*MemoryPart)(nil),              // 29: harness.v1.MemoryPart
+	(*Pipeline)(nil),                // 30: harness.v1.Pipeline
+	(*Stage)(nil),                   // 31: harness.v1.Stage
+	nil,                             // 32: harness.v1.Program.OptionsEntry
+	(*Option)(nil),                  // 33: harness.v1.Option
+	(*Memory)(nil),                  // 34: harness.v1.Memory
+	(*DescribeRequest)(nil),         // 35: harness.v1.DescribeRequest
+	(*CloseRequest)(nil),            // 36: harness.v1.CloseRequest
+	(*CloseResponse)(nil),           // 37: harness.v1.CloseResponse
 }
 var file_v1_backend_proto_depIdxs = []int32{
 	1,  // 0: harness.v1.DescribeBackendResponse.precisions:type_name -> harness.v1.Precision
-	27, // 1: harness.v1.DescribeBackendResponse.options:type_name -> harness.v1.Option
+	33, // 1: harness.v1.DescribeBackendResponse.options:type_name -> harness.v1.Option
 	3,  // 2: harness.v1.Program.model:type_name -> harness.v1.Model
 	4,  // 3: harness.v1.Program.head:type_name -> harness.v1.Head
-	26, // 4: harness.v1.Program.options:type_name -> harness.v1.Program.OptionsEntry
+	32, // 4: harness.v1.Program.options:type_name -> harness.v1.Program.OptionsEntry
 	2,  // 5: harness.v1.OpenBackendRequest.program:type_name -> harness.v1.Program
-	28, // 6: harness.v1.OpenBackendRequest.memory:type_name -> harness.v1.Memory
+	34, // 6: harness.v1.OpenBackendRequest.memory:type_name -> harness.v1.Memory
 	8,  // 7: harness.v1.BackendStepRequest.start:type_name -> harness.v1.StepStart
 	9,  // 8: harness.v1.BackendStepRequest.batch:type_name -> harness.v1.Batch
 	13, // 9: harness.v1.BackendStepResponse.losses:type_name -> harness.v1.Losses
@@ -2058,27 +2569,37 @@ var file_v1_backend_proto_depIdxs = []int32{
 	20, // 19: harness.v1.EvaluateResponse.end:type_name -> harness.v1.BatchEnd
 	21, // 20: harness.v1.EvaluateResponse.result:type_name -> harness.v1.EvaluateResult
 	13, // 21: harness.v1.EvaluateResult.losses:type_name -> harness.v1.Losses
-	29, // 22: harness.v1.Backend.Describe:input_type -> harness.v1.DescribeRequest
-	5,  // 23: harness.v1.Backend.Open:input_type -> harness.v1.OpenBackendRequest
-	7,  // 24: harness.v1.Backend.Step:input_type -> harness.v1.BackendStepRequest
-	14, // 25: harness.v1.Backend.Commit:input_type -> harness.v1.CommitRequest
-	16, // 26: harness.v1.Backend.Evaluate:input_type -> harness.v1.EvaluateRequest
-	22, // 27: harness.v1.Backend.Save:input_type -> harness.v1.SaveRequest
-	24, // 28: harness.v1.Backend.Load:input_type -> harness.v1.LoadRequest
-	30, // 29: harness.v1.Backend.Close:input_type -> harness.v1.CloseRequest
-	0,  // 30: harness.v1.Backend.Describe:output_type -> harness.v1.DescribeBackendResponse
-	6,  // 31: harness.v1.Backend.Open:output_type -> harness.v1.OpenBackendResponse
-	10, // 32: harness.v1.Backend.Step:output_type -> harness.v1.BackendStepResponse
-	15, // 33: harness.v1.Backend.Commit:output_type -> harness.v1.CommitResponse
-	18, // 34: harness.v1.Backend.Evaluate:output_type -> harness.v1.EvaluateResponse
-	23, // 35: harness.v1.Backend.Save:output_type -> harness.v1.SaveResponse
-	25, // 36: harness.v1.Backend.Load:output_type -> harness.v1.LoadResponse
-	31, // 37: harness.v1.Backend.Close:output_type -> harness.v1.CloseResponse
-	30, // [30:38] is the sub-list for method output_type
-	22, // [22:30] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	2,  // 22: harness.v1.EstimateRequest.program:type_name -> harness.v1.Program
+	11, // 23: harness.v1.EstimateResponse.breakdown:type_name -> harness.v1.Phase
+	28, // 24: harness.v1.EstimateResponse.memory:type_name -> harness.v1.DeviceMemory
+	30, // 25: harness.v1.EstimateResponse.pipeline:type_name -> harness.v1.Pipeline
+	29, // 26: harness.v1.DeviceMemory.parts:type_name -> harness.v1.MemoryPart
+	31, // 27: harness.v1.Pipeline.stages:type_name -> harness.v1.Stage
+	11, // 28: harness.v1.Pipeline.update:type_name -> harness.v1.Phase
+	11, // 29: harness.v1.Stage.parts:type_name -> harness.v1.Phase
+	35, // 30: harness.v1.Backend.Describe:input_type -> harness.v1.DescribeRequest
+	5,  // 31: harness.v1.Backend.Open:input_type -> harness.v1.OpenBackendRequest
+	7,  // 32: harness.v1.Backend.Step:input_type -> harness.v1.BackendStepRequest
+	14, // 33: harness.v1.Backend.Commit:input_type -> harness.v1.CommitRequest
+	16, // 34: harness.v1.Backend.Evaluate:input_type -> harness.v1.EvaluateRequest
+	22, // 35: harness.v1.Backend.Save:input_type -> harness.v1.SaveRequest
+	24, // 36: harness.v1.Backend.Load:input_type -> harness.v1.LoadRequest
+	36, // 37: harness.v1.Backend.Close:input_type -> harness.v1.CloseRequest
+	26, // 38: harness.v1.Backend.Estimate:input_type -> harness.v1.EstimateRequest
+	0,  // 39: harness.v1.Backend.Describe:output_type -> harness.v1.DescribeBackendResponse
+	6,  // 40: harness.v1.Backend.Open:output_type -> harness.v1.OpenBackendResponse
+	10, // 41: harness.v1.Backend.Step:output_type -> harness.v1.BackendStepResponse
+	15, // 42: harness.v1.Backend.Commit:output_type -> harness.v1.CommitResponse
+	18, // 43: harness.v1.Backend.Evaluate:output_type -> harness.v1.EvaluateResponse
+	23, // 44: harness.v1.Backend.Save:output_type -> harness.v1.SaveResponse
+	25, // 45: harness.v1.Backend.Load:output_type -> harness.v1.LoadResponse
+	37, // 46: harness.v1.Backend.Close:output_type -> harness.v1.CloseResponse
+	27, // 47: harness.v1.Backend.Estimate:output_type -> harness.v1.EstimateResponse
+	39, // [39:48] is the sub-list for method output_type
+	30, // [30:39] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_v1_backend_proto_init() }
@@ -2106,7 +2627,7 @@ func file_v1_backend_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_v1_backend_proto_rawDesc), len(file_v1_backend_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

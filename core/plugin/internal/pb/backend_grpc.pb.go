@@ -27,6 +27,7 @@ const (
 	Backend_Save_FullMethodName     = "/harness.v1.Backend/Save"
 	Backend_Load_FullMethodName     = "/harness.v1.Backend/Load"
 	Backend_Close_FullMethodName    = "/harness.v1.Backend/Close"
+	Backend_Estimate_FullMethodName = "/harness.v1.Backend/Estimate"
 )
 
 // BackendClient is the client API for Backend service.
@@ -61,6 +62,8 @@ type BackendClient interface {
 	Load(ctx context.Context, in *LoadRequest, opts ...grpc.CallOption) (*LoadResponse, error)
 	// Close frees what the session holds. Memory stays the host's.
 	Close(ctx context.Context, in *CloseRequest, opts ...grpc.CallOption) (*CloseResponse, error)
+	// Estimate models a step of a program on a machine: its time and its memory. It needs no session. UNIMPLEMENTED: the backend has no such model.
+	Estimate(ctx context.Context, in *EstimateRequest, opts ...grpc.CallOption) (*EstimateResponse, error)
 }
 
 type backendClient struct {
@@ -157,6 +160,16 @@ func (c *backendClient) Close(ctx context.Context, in *CloseRequest, opts ...grp
 	return out, nil
 }
 
+func (c *backendClient) Estimate(ctx context.Context, in *EstimateRequest, opts ...grpc.CallOption) (*EstimateResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EstimateResponse)
+	err := c.cc.Invoke(ctx, Backend_Estimate_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // BackendServer is the server API for Backend service.
 // All implementations must embed UnimplementedBackendServer
 // for forward compatibility.
@@ -189,6 +202,8 @@ type BackendServer interface {
 	Load(context.Context, *LoadRequest) (*LoadResponse, error)
 	// Close frees what the session holds. Memory stays the host's.
 	Close(context.Context, *CloseRequest) (*CloseResponse, error)
+	// Estimate models a step of a program on a machine: its time and its memory. It needs no session. UNIMPLEMENTED: the backend has no such model.
+	Estimate(context.Context, *EstimateRequest) (*EstimateResponse, error)
 	mustEmbedUnimplementedBackendServer()
 }
 
@@ -222,6 +237,9 @@ func (UnimplementedBackendServer) Load(context.Context, *LoadRequest) (*LoadResp
 }
 func (UnimplementedBackendServer) Close(context.Context, *CloseRequest) (*CloseResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Close not implemented")
+}
+func (UnimplementedBackendServer) Estimate(context.Context, *EstimateRequest) (*EstimateResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Estimate not implemented")
 }
 func (UnimplementedBackendServer) mustEmbedUnimplementedBackendServer() {}
 func (UnimplementedBackendServer) testEmbeddedByValue()                 {}
@@ -366,6 +384,24 @@ func _Backend_Close_Handler(srv interface{}, ctx context.Context, dec func(inter
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Backend_Estimate_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EstimateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(BackendServer).Estimate(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Backend_Estimate_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(BackendServer).Estimate(ctx, req.(*EstimateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Backend_ServiceDesc is the grpc.ServiceDesc for Backend service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -396,6 +432,10 @@ var Backend_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Close",
 			Handler:    _Backend_Close_Handler,
+		},
+		{
+			MethodName: "Estimate",
+			Handler:    _Backend_Estimate_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1,0 +1,112 @@
+package backend
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Estimator is a Backend with a model of its machine: how long a program takes there, and what it takes of the memory. It is optional, and a host
+// asks for it with a type assertion. Nothing is trained; all times are modelled.
+type Estimator interface {
+	// Estimate models a step of a program. A program that no machine of the system could run as it is cut is an error that says which field is wrong
+	// and what it takes instead. One that is only too large for the memory is an estimate with Fits false, and Err says so.
+	Estimate(ctx context.Context, p Program, on Machine) (Estimate, error)
+}
+
+// Machine is what a program is modelled on, and what it does there besides what Program says.
+type Machine struct {
+	System      string  // name of a built-in system; empty: the backend's option "system"
+	Description string  // YAML of a system that is not built in; goes before System
+	Optimizer   string  // lamb, adamw, sgd: which state there is, and how much work an update is; empty: adamw
+	Packing     float64 // sequences of the data in one sequence of the program; 0 or 1: not packed
+}
+
+// Estimate is a modelled step.
+type Estimate struct {
+	System             string
+	SequencesPerSecond float64 // of the data: packed ones are counted one by one
+	StepSeconds        float64
+	GlobalBatch        int     // sequences of the data in a step
+	PeakShare          float64 // arithmetic of the model without recomputation, as a share of what the devices could do in the time
+	Breakdown          []Phase // of StepSeconds, which is their sum
+	Memory             []DeviceMemory
+	Pipeline           Pipeline
+	Advice             string   // what would make it fit; empty when it does
+	Notes              []string // what the numbers take for granted
+}
+
+// Fits reports whether every device has the memory that it needs.
+func (e *Estimate) Fits() bool {
+	for _, d := range e.Memory {
+		if d.Total() > d.Bytes {
+			return false
+		}
+	}
+	return true
+}
+
+// Err is nil when the program fits, and else names the device that lacks most: ErrOutOfMemory.
+func (e *Estimate) Err() error {
+	worst := -1
+	for i, d := range e.Memory {
+		if d.Total() > d.Bytes && (worst < 0 || d.Total()-d.Bytes > e.Memory[worst].Total()-e.Memory[worst].Bytes) {
+			worst = i
+		}
+	}
+	if worst < 0 {
+		return nil
+	}
+	d := e.Memory[worst]
+	var most MemoryPart
+	for _, p := range d.Parts {
+		if p.Bytes > most.Bytes {
+			most = p
+		}
+	}
+	return fmt.Errorf("%s: %s needs %s, has %s (most of it %s, %s): %w", e.System, d.Device, megabytes(d.Total()), megabytes(d.Bytes),
+		strings.ToLower(most.Name), megabytes(most.Bytes), ErrOutOfMemory)
+}
+
+func megabytes(b int64) string { return fmt.Sprintf("%.1f MB", float64(b)/1e6) }
+
+// DeviceMemory is the plan of one device's memory.
+type DeviceMemory struct {
+	Device string // such as IPU 0
+	Bytes  int64  // that it has
+	Parts  []MemoryPart
+}
+
+// Total is what the device needs.
+func (d DeviceMemory) Total() int64 {
+	var sum int64
+	for _, p := range d.Parts {
+		sum += p.Bytes
+	}
+	return sum
+}
+
+// MemoryPart is what one thing takes.
+type MemoryPart struct {
+	Name  string // weights, gradients, stash, activations, optimizer, code ...
+	Bytes int64
+}
+
+// Pipeline is how the devices of one replica go through a step: in cycle c, from 0, a stage works on micro-batch c-Offset, if there is one.
+// Without a pipeline there is one stage.
+type Pipeline struct {
+	Stages       []Stage
+	Cycles       int     // of a step
+	CycleSeconds float64 // of a cycle: of the slowest device, with the copies between devices
+	Sequential   bool    // one micro-batch goes through all stages before the next: stages take turns within a cycle
+	Update       []Phase // what follows the last cycle, in order
+}
+
+// Stage is a part of the model on a device.
+type Stage struct {
+	Name   string
+	Device int
+	Offset int     // in cycle c it works on micro-batch c-Offset, if there is one
+	Parts  []Phase // forward, recomputation, backward; in order
+	Stash  int     // micro-batches whose activations wait for the backward pass
+}

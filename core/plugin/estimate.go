@@ -1,0 +1,107 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"harness.invalid/core/backend"
+	"harness.invalid/core/plugin/internal/pb"
+)
+
+var _ backend.Estimator = backendClient{}
+
+// Estimate is backend.ErrUnsupported when the plugin has no model of its machine.
+func (b backendClient) Estimate(ctx context.Context, program backend.Program, on backend.Machine) (backend.Estimate, error) {
+	c := b.p.call(ctx, 0, b.p.spec.Timeouts.Call, "estimate")
+	r, err := b.p.backend.Estimate(c.ctx, &pb.EstimateRequest{
+		Program: programToWire(program), System: on.System, Description: on.Description, Optimizer: on.Optimizer, Packing: on.Packing,
+	})
+	e := estimateFromWire(r)
+	if err == nil && (!(e.StepSeconds > 0 && e.SequencesPerSecond > 0) || math.IsInf(e.StepSeconds, 0)) {
+		err = localError{fmt.Errorf("it models %g seconds a step and %g sequences/s, want positive numbers", e.StepSeconds, e.SequencesPerSecond)}
+	}
+	if err := c.done(err); err != nil {
+		return backend.Estimate{}, err
+	}
+	return e, nil
+}
+
+func (s *backendServer) Estimate(ctx context.Context, r *pb.EstimateRequest) (*pb.EstimateResponse, error) {
+	e, ok := s.backend.(backend.Estimator)
+	if !ok {
+		return nil, fmt.Errorf("the backend has no model of its machine: %w", backend.ErrUnsupported)
+	}
+	program := programFromWire(r.GetProgram())
+	if err := program.Validate(); err != nil {
+		return nil, err
+	}
+	estimate, err := e.Estimate(ctx, program, backend.Machine{
+		System: r.GetSystem(), Description: r.GetDescription(), Optimizer: r.GetOptimizer(), Packing: r.GetPacking(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return estimateToWire(estimate), nil
+}
+
+func estimateToWire(e backend.Estimate) *pb.EstimateResponse {
+	w := &pb.EstimateResponse{
+		System: e.System, SequencesPerSecond: e.SequencesPerSecond, StepSeconds: e.StepSeconds, GlobalBatch: int64(e.GlobalBatch), PeakShare: e.PeakShare,
+		Breakdown: phasesToWire(e.Breakdown), Advice: e.Advice, Notes: e.Notes,
+		Pipeline: &pb.Pipeline{
+			Cycles: int64(e.Pipeline.Cycles), CycleSeconds: e.Pipeline.CycleSeconds, Sequential: e.Pipeline.Sequential, Update: phasesToWire(e.Pipeline.Update),
+		},
+	}
+	for _, s := range e.Pipeline.Stages {
+		w.Pipeline.Stages = append(w.Pipeline.Stages, &pb.Stage{
+			Name: s.Name, Device: int64(s.Device), Offset: int64(s.Offset), Parts: phasesToWire(s.Parts), Stash: int64(s.Stash),
+		})
+	}
+	for _, d := range e.Memory {
+		m := &pb.DeviceMemory{Device: d.Device, Bytes: d.Bytes}
+		for _, p := range d.Parts {
+			m.Parts = append(m.Parts, &pb.MemoryPart{Name: p.Name, Bytes: p.Bytes})
+		}
+		w.Memory = append(w.Memory, m)
+	}
+	return w
+}
+
+func estimateFromWire(w *pb.EstimateResponse) backend.Estimate {
+	p := w.GetPipeline()
+	e := backend.Estimate{
+		System: w.GetSystem(), SequencesPerSecond: w.GetSequencesPerSecond(), StepSeconds: w.GetStepSeconds(), GlobalBatch: int(w.GetGlobalBatch()), PeakShare: w.GetPeakShare(),
+		Breakdown: phasesFromWire(w.GetBreakdown()), Advice: w.GetAdvice(), Notes: w.GetNotes(),
+		Pipeline: backend.Pipeline{Cycles: int(p.GetCycles()), CycleSeconds: p.GetCycleSeconds(), Sequential: p.GetSequential(), Update: phasesFromWire(p.GetUpdate())},
+	}
+	for _, s := range p.GetStages() {
+		e.Pipeline.Stages = append(e.Pipeline.Stages, backend.Stage{
+			Name: s.GetName(), Device: int(s.GetDevice()), Offset: int(s.GetOffset()), Parts: phasesFromWire(s.GetParts()), Stash: int(s.GetStash()),
+		})
+	}
+	for _, m := range w.GetMemory() {
+		d := backend.DeviceMemory{Device: m.GetDevice(), Bytes: m.GetBytes()}
+		for _, p := range m.GetParts() {
+			d.Parts = append(d.Parts, backend.MemoryPart{Name: p.GetName(), Bytes: p.GetBytes()})
+		}
+		e.Memory = append(e.Memory, d)
+	}
+	return e
+}
+
+func phasesToWire(phases []backend.Phase) []*pb.Phase {
+	w := make([]*pb.Phase, len(phases))
+	for i, p := range phases {
+		w[i] = &pb.Phase{Name: p.Name, Seconds: p.Seconds}
+	}
+	return w
+}
+
+func phasesFromWire(w []*pb.Phase) []backend.Phase {
+	phases := make([]backend.Phase, len(w))
+	for i, p := range w {
+		phases[i] = backend.Phase{Name: p.GetName(), Seconds: p.GetSeconds()}
+	}
+	return phases
+}
