@@ -29,6 +29,8 @@ type Comparison struct {
 	Arms        []ArmSummary    `json:"arms"`
 	Runs        []RunSummary    `json:"runs"` // by arm, then by seed
 	Comparisons []Pairing       `json:"comparisons"`
+	// Curves are the arms' means and standard deviations on the way.
+	Curves []Band `json:"curves,omitempty"`
 	// Notes are doubts about the comparison as a whole.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -45,6 +47,7 @@ type ArmSummary struct {
 	Precision string            `json:"precision"`
 	Seeds     []uint64          `json:"seeds"`   // of complete runs
 	Metrics   map[string]Sample `json:"metrics"` // PHASE.NAME
+	Times     []PhaseTimes      `json:"times,omitempty"`
 }
 
 // RunSummary is one run of a comparison.
@@ -128,9 +131,10 @@ func CompareBy(runs []*Run, verdict recipe.Verdict) (*Comparison, error) {
 	for _, a := range arms[1:] {
 		c.pair(arms[0], a, verdict)
 	}
+	c.noteNoise()
 	c.checkBatches()
 	c.checkMachines(runs)
-	return c, nil
+	return c, c.follow(runs)
 }
 
 // WriteJSON writes the comparison for other programs.
@@ -232,7 +236,7 @@ func (c *Comparison) addArm(a Arm, runs []*Run) {
 		}
 	}
 	for name, v := range values {
-		s.Metrics[name] = NewSample(v)
+		s.Metrics[name] = newSample(v, 1-c.Alpha)
 	}
 	c.Arms = append(c.Arms, s)
 }

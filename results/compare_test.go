@@ -82,6 +82,7 @@ func TestVerdicts(t *testing.T) {
 func TestLossesFall(t *testing.T) {
 	d := Difference{Phase: "phase1", Metric: "masked_lm_loss", Margin: 0.05}
 	d.judge([]float64{2, 2.1, 2}, []float64{3, 3.1, 3.05}, 0.05)
+	d.decide(0.05)
 	if d.Verdict != Different || d.Direction != Worse {
 		t.Errorf("%+v, want DIFFERENT and worse", d)
 	}
@@ -221,5 +222,79 @@ func TestRefuse(t *testing.T) {
 	override(runs[3], "backends.ipu.options.loss_scale=7")
 	if _, err := Compare(runs); err != nil {
 		t.Errorf("recipes that differ in a backend's settings are refused: %v", err)
+	}
+}
+
+// TestHolm: of two secondary metrics each would be told apart on its own; together only the clearer one is. The primary metric is not touched.
+func TestHolm(t *testing.T) {
+	r := quick(t)
+	runs := runsWithF1(r, []float64{90, 91, 89, 90}, []float64{88, 89.5, 87.5, 89})
+	for _, run := range runs {
+		m := run.Result.Phases[0].Metrics
+		m["exact_match"] = 70
+		if run.Backend == "ipu" {
+			m["exact_match"] += []float64{5, 6, 5, 6}[run.Seed-1]
+		}
+	}
+	verdict := recipe.Verdict{Primary: "f1", Alpha: 0.05, Margins: map[string]float64{"f1": 0.5, "exact_match": 1}}
+	c, err := CompareBy(runs, verdict)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "ipu/adamw against gpu-ref/adamw: with 4 seeds DIFFERENT rests on the normal distribution of the differences"; len(c.Notes) != 1 || !strings.HasPrefix(c.Notes[0], want) {
+		t.Errorf("notes are %q, want %s", c.Notes, want)
+	}
+	if d, _ := c.Comparisons[0].Metric("squad", "exact_match"); d.Inference.Holm != nil || d.Verdict != Different {
+		t.Errorf("a family of one is corrected: %+v", d)
+	}
+	// A family of two, by hand: p = 0.04 and 0.001 of a difference become 0.04 and 0.002; of equivalence 0.03 and 0.9 become 0.06 and 0.9.
+	p := Pairing{Metrics: []Difference{
+		{Phase: "a", Metric: "f1", Margin: 1, Primary: true, Baseline: Sample{N: 9}, Inference: &Inference{SD: 1, PDifference: 0.04, PEquivalence: new(Number(0.9)), Interval: Interval{0.1, 2, 0.95}, EquivalenceInterval: Interval{0.2, 1.9, 0.9}}},
+		{Phase: "a", Metric: "exact_match", Margin: 1, Baseline: Sample{N: 9}, Inference: &Inference{SD: 1, PDifference: 0.4, PEquivalence: new(Number(0.03)), Interval: Interval{-0.5, 0.99, 0.95}, EquivalenceInterval: Interval{-0.4, 0.9, 0.9}}},
+		{Phase: "a", Metric: "accuracy", Margin: 1, Baseline: Sample{N: 9}, Inference: &Inference{SD: 1, PDifference: 0.001, PEquivalence: new(Number(0.9)), Interval: Interval{2, 3, 0.95}, EquivalenceInterval: Interval{2.1, 2.9, 0.9}}},
+	}}
+	p.decide(0.05)
+	for i, want := range []Decision{Different, Inconclusive, Different} {
+		if d := p.Metrics[i]; d.Verdict != want {
+			t.Errorf("%s: %s (%s), want %s", d.Metric, d.Verdict, d.Reason, want)
+		}
+	}
+	if h := p.Metrics[1].Inference.Holm; h == nil || h.Metrics != 2 || math.Abs(float64(h.PEquivalence)-0.06) > 1e-12 || h.PDifference != 0.4 {
+		t.Errorf("corrected: %+v, want 0.06 and 0.4 among 2", h)
+	}
+	if got := p.Metrics[1].Reason; !strings.Contains(got, "but p = 0.06 among 2 metrics after Holm") {
+		t.Errorf("reason is %q", got)
+	}
+	if p.Primary != "a.f1" || p.Verdict != Different || p.Metrics[0].Inference.Holm != nil {
+		t.Errorf("the primary metric is %s, %s, corrected by %v", p.Primary, p.Verdict, p.Metrics[0].Inference.Holm)
+	}
+}
+
+// TestNoiseFloor: a difference that is clear in pairs, and smaller than what the baseline's own groups of runs differ by, is not claimed.
+func TestNoiseFloor(t *testing.T) {
+	r := quick(t)
+	baseline := []float64{80, 90, 85, 95, 82, 91, 84, 97}
+	arm := []float64{83, 93.1, 87.9, 98}
+	c, err := Compare(runsWithF1(r, baseline[:4], arm))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, _ := c.Comparisons[0].Metric("squad", "f1"); d.Verdict != Different || d.Noise != nil {
+		t.Fatalf("without A/A runs: %s, noise %v, want DIFFERENT", d.Verdict, d.Noise)
+	}
+	if c, err = Compare(runsWithF1(r, baseline, arm)); err != nil {
+		t.Fatal(err)
+	}
+	d, _ := c.Comparisons[0].Metric("squad", "f1")
+	// By hand: means 87.5 and 88.5, variances 41.667 and 47, pooled s = 6.6583, t with 6 degrees of freedom 2.4469.
+	if d.Noise == nil || d.Noise.Difference != 1 || math.Abs(float64(d.Noise.Floor)-2.4469*6.6583*math.Sqrt(0.5)) > 1e-3 {
+		t.Fatalf("noise is %+v, want a difference of 1 and a floor of 11.52", d.Noise)
+	}
+	if d.Verdict != Inconclusive || !strings.Contains(d.Reason, "A/A noise floor") {
+		t.Errorf("%s: %s, want INCONCLUSIVE below the noise floor", d.Verdict, d.Reason)
+	}
+	want := "gpu-ref/adamw with seeds 5, 6, 7, 8 is held against its own runs with seeds 1, 2, 3, 4 (A/A), which gives the noise floor"
+	if diff := cmp.Diff([]string{want}, c.Notes); diff != "" {
+		t.Error(diff)
 	}
 }

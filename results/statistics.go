@@ -12,6 +12,9 @@ type Sample struct {
 	N    int     `json:"n"`
 	Mean Number  `json:"mean"`
 	SD   *Number `json:"sd,omitempty"` // with N-1 below; nil for one run
+	// Interval is Student's interval of the mean, BootstrapInterval the BCa one; nil for too few values, or where they were not asked for.
+	Interval          *Interval `json:"interval,omitempty"`
+	BootstrapInterval *Interval `json:"bootstrap_interval,omitempty"`
 }
 
 // NewSample sums up values. Those that are not finite make mean and sd so too.
@@ -22,6 +25,17 @@ func NewSample(values []float64) Sample {
 		sd := Number(math.Sqrt(variance))
 		s.SD = &sd
 	}
+	return s
+}
+
+// newSample is NewSample with intervals at a level.
+func newSample(values []float64, level float64) Sample {
+	s := NewSample(values)
+	if s.SD == nil || math.IsNaN(float64(*s.SD)) || math.IsInf(float64(s.Mean), 0) {
+		return s
+	}
+	inf := infer(float64(s.Mean), float64(*s.SD), s.N, 0, 1-level)
+	s.Interval, s.BootstrapInterval = &inf.Interval, bca(values, meanOf, level)
 	return s
 }
 
@@ -49,6 +63,19 @@ type Inference struct {
 	PDifference Number `json:"p_difference"`
 	// PEquivalence is the greater p of the two one-sided tests; nil without a margin.
 	PEquivalence *Number `json:"p_equivalence,omitempty"`
+	// PPermutation is the two-sided p of the sign-flip test, which needs no normal distribution.
+	PPermutation Number `json:"p_permutation"`
+	// BootstrapInterval is the BCa interval at level 1-α; nil for too few seeds.
+	BootstrapInterval *Interval `json:"bootstrap_interval,omitempty"`
+	// Holm has the p values as the verdict uses them; nil for the primary metric, and for one that is alone.
+	Holm *Holm `json:"holm,omitempty"`
+}
+
+// Holm are p values corrected for several metrics.
+type Holm struct {
+	Metrics      int    `json:"metrics"` // in the family
+	PDifference  Number `json:"p_difference"`
+	PEquivalence Number `json:"p_equivalence"`
 }
 
 // infer looks at the mean of n differences with standard deviation sd, n > 1. A margin of 0 is none.

@@ -169,7 +169,9 @@ func (r *Run) Evaluations() iter.Seq2[Evaluation, error] {
 }
 
 // Checkpoints is the folder of the run's checkpoints.
-func (r *Run) Checkpoints() string { return filepath.Join(r.Dir, checkpointsDir) }
+func (r *Run) Checkpoints() string { return r.path(checkpointsDir) }
+
+func (r *Run) path(name string) string { return filepath.Join(r.Dir, name) }
 
 // Find returns the folders of all runs in and below a folder, sorted.
 func Find(dir string) ([]string, error) {
@@ -197,6 +199,14 @@ func readJSON(path string, v any) error {
 	}
 	if err := json.Unmarshal(text, v); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	return nil
+}
+
+// readOptional is readJSON for a file that need not be there.
+func readOptional(path string, v any) error {
+	if err := readJSON(path, v); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return nil
 }

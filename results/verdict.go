@@ -47,6 +47,10 @@ type Pairing struct {
 	Reason  string   `json:"reason,omitempty"`
 	// Metrics in the order of the phases.
 	Metrics []Difference `json:"metrics"`
+	// Curves, Targets and Times are of the way there.
+	Curves  []CurveDifference      `json:"curves,omitempty"`
+	Targets []TargetDifference     `json:"targets,omitempty"`
+	Times   []PhaseTimesDifference `json:"times,omitempty"`
 }
 
 // Metric finds a metric of a phase.
@@ -71,6 +75,10 @@ type Difference struct {
 	Difference Number `json:"difference"`
 	// Inference is nil for one seed, and where a value is not finite.
 	Inference *Inference `json:"inference,omitempty"`
+	// MultiBootstrap is over seeds and examples; nil where the runs kept no scores of single examples.
+	MultiBootstrap *MultiBootstrap `json:"multi_bootstrap,omitempty"`
+	// Noise is what two groups of the baseline's own runs differ by; nil without an A/A comparison.
+	Noise *Noise `json:"noise,omitempty"`
 
 	Verdict Decision `json:"verdict,omitempty"`
 	// Direction of a verdict DIFFERENT: the arm is better or worse than the baseline.
@@ -113,13 +121,46 @@ func (c *Comparison) pair(baseline, arm Arm, verdict recipe.Verdict) {
 				d.Margin = verdict.Margins[metric]
 			}
 			d.over(pairs, verdict.Alpha)
-			if d.Primary {
-				p.Primary, p.Verdict, p.Reason = full, d.Verdict, d.Reason
-			}
+			d.Noise = c.noise(d, p.Seeds, verdict.Alpha)
 			p.Metrics = append(p.Metrics, d)
 		}
 	}
+	p.decide(verdict.Alpha)
 	c.Comparisons = append(c.Comparisons, p)
+	different := slices.ContainsFunc(p.Metrics, func(d Difference) bool { return d.Verdict == Different && d.Inference != nil })
+	if least := leastSignFlip(len(p.Seeds)); different && least > verdict.Alpha {
+		c.Notes = append(c.Notes, fmt.Sprintf("%s against %s: with %d seeds DIFFERENT rests on the normal distribution of the differences; the sign-flip test, which does not, can't have p below %.2g", arm, baseline, len(p.Seeds), least))
+	}
+}
+
+// decide corrects for the number of metrics and gives the verdicts. The primary metric is tested on its own; the others that have a margin are a
+// family, in which claims of equivalence and claims of a difference are each corrected by Holm's method.
+func (p *Pairing) decide(alpha float64) {
+	var family []*Difference
+	for i := range p.Metrics {
+		if d := &p.Metrics[i]; d.Inference != nil && d.Margin > 0 && !d.Primary {
+			family = append(family, d)
+		}
+	}
+	difference, equivalence := make([]float64, len(family)), make([]float64, len(family))
+	for i, d := range family {
+		difference[i], equivalence[i] = float64(d.Inference.PDifference), float64(*d.Inference.PEquivalence)
+	}
+	difference, equivalence = holm(difference), holm(equivalence)
+	for i, d := range family {
+		if len(family) > 1 {
+			d.Inference.Holm = &Holm{Metrics: len(family), PDifference: Number(difference[i]), PEquivalence: Number(equivalence[i])}
+		}
+	}
+	for i := range p.Metrics {
+		d := &p.Metrics[i]
+		if d.Inference != nil && d.Margin > 0 {
+			d.decide(alpha)
+		}
+		if d.Primary {
+			p.Primary, p.Verdict, p.Reason = d.Phase+"."+d.Metric, d.Verdict, d.Reason
+		}
+	}
 }
 
 // over takes the values of pairs of baseline and arm.
@@ -158,7 +199,7 @@ func (c *Comparison) noteUnpaired(baseline, arm Arm, a, b []RunSummary) {
 	}{{baseline, arm, a, b}, {arm, baseline, b, a}} {
 		var seeds []string
 		for _, r := range side.of {
-			if !slices.ContainsFunc(side.in, func(s RunSummary) bool { return s.Seed == r.Seed }) {
+			if !slices.ContainsFunc(side.in, func(s RunSummary) bool { return s.Seed == r.Seed }) && !c.inNoise(r) {
 				seeds = append(seeds, fmt.Sprint(r.Seed))
 			}
 		}
@@ -181,10 +222,7 @@ func (r RunSummary) phaseMetric(phase, metric string) float64 {
 // judge compares the values x of the baseline with those of the arm, in pairs.
 func (d *Difference) judge(x, y []float64, alpha float64) {
 	d.Baseline, d.Arm = NewSample(x), NewSample(y)
-	differences := make([]float64, len(x))
-	for i := range differences {
-		differences[i] = y[i] - x[i]
-	}
+	differences := differencesOf(x, y)
 	sample := NewSample(differences)
 	d.Difference = sample.Mean
 	finite := func(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
@@ -200,12 +238,37 @@ func (d *Difference) judge(x, y []float64, alpha float64) {
 		return
 	}
 	inf := infer(float64(sample.Mean), float64(*sample.SD), sample.N, d.Margin, alpha)
+	inf.PPermutation = Number(signFlip(differences))
+	inf.BootstrapInterval = bca(differences, meanOf, 1-alpha)
 	d.Inference = &inf
 	if d.Margin == 0 {
 		d.Reason = "the recipe states no margin"
+	}
+}
+
+// decide gives the verdict of a metric that has a margin and whose differences were looked at.
+func (d *Difference) decide(alpha float64) {
+	inf := d.Inference
+	raw := verdictOf(*inf, d.Margin)
+	d.Verdict = raw
+	tests := 1
+	if h := inf.Holm; h != nil {
+		tests = h.Metrics
+		switch {
+		case float64(h.PEquivalence) < alpha:
+			d.Verdict = Equivalent
+		case float64(h.PDifference) < alpha:
+			d.Verdict = Different
+		default:
+			d.Verdict = Inconclusive
+		}
+	}
+	n, mean, sd := d.Baseline.N, float64(d.Difference), float64(inf.SD)
+	if d.Verdict == Different && d.Noise != nil && math.Abs(mean) <= float64(d.Noise.Floor) {
+		d.Verdict = Inconclusive
+		d.Reason = fmt.Sprintf("the %s does not hold 0, but runs of the baseline alone differ by up to %.3g (A/A noise floor), and no claim is made below that", inf.Interval, float64(d.Noise.Floor))
 		return
 	}
-	d.Verdict = verdictOf(inf, d.Margin)
 	switch d.Verdict {
 	case Equivalent:
 		d.Reason = fmt.Sprintf("the %s lies within the margin of %g", inf.EquivalenceInterval, d.Margin)
@@ -213,7 +276,7 @@ func (d *Difference) judge(x, y []float64, alpha float64) {
 			d.Reason += "; the difference is real and too small to matter"
 		}
 	case Different:
-		d.Direction = d.direction(float64(d.Difference))
+		d.Direction = d.direction(mean)
 		d.BeyondMargin = float64(inf.Interval.Low) >= d.Margin || float64(inf.Interval.High) <= -d.Margin
 		d.Reason = fmt.Sprintf("the %s does not hold 0", inf.Interval)
 		if d.BeyondMargin {
@@ -222,14 +285,24 @@ func (d *Difference) judge(x, y []float64, alpha float64) {
 			d.Reason += fmt.Sprintf("; it reaches into the margin of %g, so that the difference may be too small to matter", d.Margin)
 		}
 	case Inconclusive:
-		d.FurtherSeeds = furtherPairs(float64(sample.Mean), d.Margin, float64(*sample.SD), sample.N, alpha)
-		d.Reason = fmt.Sprintf("the %s holds 0 and the %s reaches beyond the margin of %g; ", inf.Interval, inf.EquivalenceInterval, d.Margin)
+		switch raw {
+		case Equivalent:
+			d.Reason = fmt.Sprintf("the %s lies within the margin of %g, but p = %.2g among %d metrics after Holm; ", inf.EquivalenceInterval, d.Margin, float64(inf.Holm.PEquivalence), tests)
+		case Different:
+			d.Reason = fmt.Sprintf("the %s does not hold 0, but p = %.2g among %d metrics after Holm; ", inf.Interval, float64(inf.Holm.PDifference), tests)
+		case Inconclusive:
+			d.Reason = fmt.Sprintf("the %s holds 0 and the %s reaches beyond the margin of %g; ", inf.Interval, inf.EquivalenceInterval, d.Margin)
+		}
+		d.FurtherSeeds = furtherPairs(mean, d.Margin, sd, n, alpha/float64(tests))
 		if d.FurtherSeeds >= maxPairs {
 			d.FurtherSeeds = 0
 			d.Reason += fmt.Sprintf("%d further seeds would not settle it", maxPairs)
 		} else {
 			d.Reason += fmt.Sprintf("%d further %s would settle it with probability %g if difference and spread stay as they are", d.FurtherSeeds, plural(d.FurtherSeeds, "seed"), settlePower)
 		}
+	}
+	if p := float64(inf.PPermutation); d.Verdict == Different && p > alpha && leastSignFlip(n) <= alpha {
+		d.Reason += fmt.Sprintf("; the sign-flip test, which needs no normal distribution, does not confirm it (p = %.2g)", p)
 	}
 }
 

@@ -1,0 +1,198 @@
+package results
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+)
+
+// Point is a place on a curve.
+type Point struct {
+	Step    int     // of the phase
+	Seconds float64 // measured, of training up to there
+	Value   float64
+}
+
+// Curves are the curves of one phase of one run.
+type Curves struct {
+	Phase string
+	// Loss is that of each training step, with dropout, in nats.
+	Loss []Point
+	// Evaluations are the metrics of the evaluations, by name.
+	Evaluations map[string][]Point
+	// StepSeconds are the measured seconds of each step.
+	StepSeconds []float64
+}
+
+// Curves reads what the run recorded, phase by phase in the order of the recipe.
+func (r *Run) Curves() ([]Curves, error) {
+	all := make([]Curves, len(r.Recipe.Phases))
+	index := map[string]int{}
+	for i, p := range r.Recipe.Phases {
+		all[i] = Curves{Phase: p.Name, Evaluations: map[string][]Point{}}
+		index[p.Name] = i
+	}
+	of := func(phase string) (*Curves, error) {
+		i, ok := index[phase]
+		if !ok {
+			return nil, fmt.Errorf("%s: a line is of phase %q, which the recipe does not have", r.title(), phase)
+		}
+		return &all[i], nil
+	}
+	seconds := map[string]float64{}
+	for s, err := range r.Steps() {
+		if err != nil {
+			return nil, err
+		}
+		c, err := of(s.Phase)
+		if err != nil {
+			return nil, err
+		}
+		took := s.MeasuredSeconds[TotalSeconds]
+		seconds[s.Phase] += took
+		c.StepSeconds = append(c.StepSeconds, took)
+		c.Loss = append(c.Loss, Point{s.Step, seconds[s.Phase], s.Metrics["loss"]})
+	}
+	for e, err := range r.Evaluations() {
+		if err != nil {
+			return nil, err
+		}
+		c, err := of(e.Phase)
+		if err != nil {
+			return nil, err
+		}
+		for name, v := range e.Metrics {
+			c.Evaluations[name] = append(c.Evaluations[name], Point{e.Step, e.TrainingSeconds, v})
+		}
+	}
+	return all, nil
+}
+
+// At is a place between two evaluations.
+type At struct {
+	Step    Number `json:"step"`
+	Seconds Number `json:"measured_seconds"`
+}
+
+// FirstReach is where a curve first reaches a value, between two points by linear interpolation; false when it does not. The first point may be
+// beyond it already: nobody looked before.
+func FirstReach(curve []Point, value float64, higher bool) (At, bool) {
+	reached := func(p Point) bool { return higher && p.Value >= value || !higher && p.Value <= value }
+	i := slices.IndexFunc(curve, reached)
+	if i < 0 {
+		return At{}, false
+	}
+	b := curve[i]
+	if i == 0 || math.IsNaN(curve[i-1].Value) || math.IsInf(curve[i-1].Value, 0) || b.Value == curve[i-1].Value {
+		return At{Number(b.Step), Number(b.Seconds)}, true
+	}
+	a := curve[i-1]
+	f := (value - a.Value) / (b.Value - a.Value)
+	between := func(x, y float64) Number { return Number(x + f*(y-x)) }
+	return At{between(float64(a.Step), float64(b.Step)), between(a.Seconds, b.Seconds)}, true
+}
+
+// areaBetween is the mean vertical distance b - a of two curves over the stretch of x that both have: the area between them, with its sign, by
+// the length of the stretch. The curves are straight between their points. NaN where they have no stretch in common.
+func areaBetween(a, b []Point, x func(Point) float64) float64 {
+	if len(a) < 2 || len(b) < 2 {
+		return math.NaN()
+	}
+	from, to := max(x(a[0]), x(b[0])), min(x(a[len(a)-1]), x(b[len(b)-1]))
+	if !(to > from) {
+		return math.NaN()
+	}
+	corners := []float64{from, to}
+	for _, curve := range [][]Point{a, b} {
+		for _, p := range curve {
+			if v := x(p); v > from && v < to {
+				corners = append(corners, v)
+			}
+		}
+	}
+	sort.Float64s(corners)
+	area := 0.0
+	distance := func(v float64) float64 { return valueAt(b, x, v) - valueAt(a, x, v) }
+	last := distance(from)
+	for i := 1; i < len(corners); i++ {
+		d := distance(corners[i])
+		area += (corners[i] - corners[i-1]) * (last + d) / 2
+		last = d
+	}
+	return area / (to - from)
+}
+
+// valueAt is a curve's value at v, which lies on it.
+func valueAt(curve []Point, x func(Point) float64, v float64) float64 {
+	i := sort.Search(len(curve), func(i int) bool { return x(curve[i]) >= v })
+	if i == 0 || x(curve[i]) == v {
+		return curve[i].Value
+	}
+	a, b := curve[i-1], curve[i]
+	return a.Value + (v-x(a))/(x(b)-x(a))*(b.Value-a.Value)
+}
+
+func byStep(p Point) float64    { return float64(p.Step) }
+func bySeconds(p Point) float64 { return p.Seconds }
+
+// mostPoints is how many points of a curve are kept in a comparison.
+const mostPoints = 100
+
+// thin averages neighbours until a curve has at most so many points. Each new point stands at the last step of those it is made of, so that
+// curves of the same steps are thinned alike.
+func thin(curve []Point, most int) []Point {
+	size := (len(curve) + most - 1) / most
+	if size <= 1 {
+		return curve
+	}
+	var out []Point
+	for part := range slices.Chunk(curve, size) {
+		p := part[len(part)-1]
+		p.Value = 0
+		for _, q := range part {
+			p.Value += q.Value / float64(len(part))
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// Band is a curve of an arm over its seeds.
+type Band struct {
+	Arm
+	Phase  string      `json:"phase"`
+	Metric string      `json:"metric"` // training_loss, or a metric of the evaluations
+	Points []BandPoint `json:"points"`
+}
+
+// BandPoint is the mean and the standard deviation over the runs that came to this step.
+type BandPoint struct {
+	Step    int    `json:"step"`
+	Seconds Number `json:"measured_seconds"` // mean
+	Sample
+}
+
+// TrainingLoss is the name of the curve of the losses of steps.
+const TrainingLoss = "training_loss"
+
+// newBand sums up the curves of several runs of an arm. All runs of a recipe have the same steps, but for those that broke off.
+func newBand(arm Arm, phase, metric string, curves [][]Point) Band {
+	b := Band{Arm: arm, Phase: phase, Metric: metric, Points: []BandPoint{}}
+	values, seconds := map[int][]float64{}, map[int][]float64{}
+	var steps []int
+	for _, curve := range curves {
+		for _, p := range curve {
+			if values[p.Step] == nil {
+				steps = append(steps, p.Step)
+			}
+			values[p.Step] = append(values[p.Step], p.Value)
+			seconds[p.Step] = append(seconds[p.Step], p.Seconds)
+		}
+	}
+	slices.Sort(steps)
+	for _, s := range steps {
+		b.Points = append(b.Points, BandPoint{Step: s, Seconds: Number(meanOf(seconds[s])), Sample: NewSample(values[s])})
+	}
+	return b
+}
