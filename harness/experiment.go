@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -197,8 +198,10 @@ func takes(info backend.Info, b recipe.Backend) error {
 	if b.Precision != "" && !slices.Contains(known, b.Precision) {
 		return fmt.Errorf("backend %s: no precision is named %q%s (known: %s)", info.Name, b.Precision, spelling.Hint(b.Precision, known), strings.Join(known, ", "))
 	}
-	if _, err := option.Read(info.Options, b.Options); err != nil {
-		return fmt.Errorf("backend %s: %w", info.Name, err)
+	for _, options := range append([]recipe.Options{b.Options}, slices.Collect(maps.Values(b.OptionsByStep))...) {
+		if _, err := option.Read(info.Options, options); err != nil {
+			return fmt.Errorf("backend %s: %w", info.Name, err)
+		}
 	}
 	return nil
 }

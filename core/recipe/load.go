@@ -40,12 +40,22 @@ func Parse(name string, text []byte, overrides ...string) (*Recipe, error) {
 func Names() []string { return builtin.Names() }
 
 func nameOf(ref string) string {
+	if !isPath(ref) {
+		return ref
+	}
 	base := filepath.Base(ref)
 	return strings.TrimSuffix(strings.TrimSuffix(base, ".yaml"), ".yml")
 }
 
+// isPath tells a file from a built-in recipe, whose name may have slashes too.
 func isPath(ref string) bool {
-	return strings.ContainsRune(ref, '/') || strings.ContainsRune(ref, filepath.Separator) || strings.HasSuffix(ref, ".yaml") || strings.HasSuffix(ref, ".yml")
+	if strings.HasSuffix(ref, ".yaml") || strings.HasSuffix(ref, ".yml") {
+		return true
+	}
+	if _, ok := builtin.Read(ref); ok {
+		return false
+	}
+	return strings.ContainsRune(ref, '/') || strings.ContainsRune(ref, filepath.Separator)
 }
 
 // resolve reads the recipe that ref means, seen from a folder, and what it extends. above are the recipes that lead here.
@@ -53,7 +63,8 @@ func resolve(ref, dir string, above []string) (*node, error) {
 	if !isPath(ref) {
 		text, ok := builtin.Read(ref)
 		if !ok {
-			return nil, fmt.Errorf("no recipe is named %q%s (built in: %s; a file is given as a path, such as ./%s.yaml)", ref, spelling.Hint(ref, builtin.Names()), strings.Join(builtin.Names(), ", "), ref)
+			return nil, fmt.Errorf("no recipe is named %q%s (harness recipe list names those that are built in; a file is given as a path, such as ./%s.yaml)",
+				ref, spelling.Hint(ref, builtin.Names()), ref)
 		}
 		root, err := parseRecipe(ref+" (built in)", text)
 		if err != nil {
@@ -68,7 +79,7 @@ func resolve(ref, dir string, above []string) (*node, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("recipe %s: there is no such file", path)
+			return nil, fmt.Errorf("recipe %s: there is no such file, and no built-in recipe of that name%s", path, spelling.Hint(ref, builtin.Names()))
 		}
 		return nil, fmt.Errorf("recipe: %w", err)
 	}
@@ -95,8 +106,9 @@ func parseRecipe(name string, text []byte) (*node, error) {
 
 // document is a recipe file: a Recipe and what goes into making one.
 type document struct {
-	// Extends is the recipe that this one changes: a built-in name, or a path relative to this file.
-	Extends string `yaml:"extends"`
+	// Extends is the recipe that this one changes, or several that are laid over each other in their order: built-in names, or paths relative to
+	// this file.
+	Extends []string `yaml:"extends"`
 	// Defaults are what phases have where they say nothing else.
 	Defaults Phase `yaml:"defaults"`
 	Recipe   `yaml:",inline"`
@@ -105,31 +117,46 @@ type document struct {
 // maxExtends is the longest chain of recipes that extend each other.
 const maxExtends = 16
 
+// extend lays a recipe over those that it extends. What several have in common need not agree: the later one counts.
 func extend(root *node, dir string, above []string) (*node, error) {
-	parent := root.get("extends")
-	if parent == nil || parent.kind == null {
+	parents := root.get("extends")
+	if parents == nil || parents.kind == null {
 		return root, nil
 	}
 	if len(above) > maxExtends {
-		return nil, parent.pos.errorf("more than %d recipes extend each other", maxExtends)
+		return nil, parents.pos.errorf("more than %d recipes extend each other", maxExtends)
 	}
-	ref := parent.text
-	seen := ref
-	if isPath(ref) && !filepath.IsAbs(ref) {
-		seen = filepath.Join(dir, ref)
+	refs := parents.items
+	if parents.kind == scalar {
+		refs = []*node{parents}
 	}
-	if slices.Contains(above, seen) {
-		return nil, parent.pos.errorf("recipe extends itself: %s", strings.Join(append(above, seen), " -> "))
-	}
-	base, err := resolve(ref, dir, above)
-	if err != nil {
-		var inside *Error
-		if errors.As(err, &inside) {
-			return nil, err // has its own place
+	var base *node
+	for _, parent := range refs {
+		ref := parent.text
+		seen := ref
+		if isPath(ref) && !filepath.IsAbs(ref) {
+			seen = filepath.Join(dir, ref)
 		}
-		return nil, parent.pos.errorf("extends: %v", err)
+		if slices.Contains(above, seen) {
+			return nil, parent.pos.errorf("recipe extends itself: %s", strings.Join(append(above, seen), " -> "))
+		}
+		next, err := resolve(ref, dir, slices.Clip(above))
+		if err != nil {
+			var inside *Error
+			if errors.As(err, &inside) {
+				return nil, err // has its own place
+			}
+			return nil, parent.pos.errorf("extends: %v", err)
+		}
+		if next = next.without("extends", "name"); base != nil {
+			next = merge(base, next)
+		}
+		base = next
 	}
-	return merge(base.without("extends", "name"), root.without("extends")), nil
+	if base == nil {
+		return root, nil // an empty list
+	}
+	return merge(base, root.without("extends")), nil
 }
 
 // without returns an object without some keys.

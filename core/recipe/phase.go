@@ -36,6 +36,9 @@ type Phase struct {
 
 	Schedule  Schedule  `yaml:"schedule" json:"schedule"`
 	Optimizer Optimizer `yaml:"optimizer" json:"optimizer"`
+	// CarryOptimizerState starts the phase from the moments that the phase before left, as NVIDIA's second phase of pre-training does; the
+	// optimizer's count of steps begins anew. Both phases have the same optimizer.
+	CarryOptimizerState bool `yaml:"carry_optimizer_state,omitempty" json:"carry_optimizer_state,omitempty"`
 	// Alternatives are the settings of other optimizers, by name, for when the command line asks for them (--optimizers).
 	Alternatives map[string]Optimizer `yaml:"alternatives,omitempty" json:"alternatives,omitempty"`
 
@@ -131,7 +134,7 @@ func (q *QuestionAnswering) setDefaults() {
 }
 
 // OptimizerNamed returns the settings of an optimizer in the phase: its own for its own or for "", those under alternatives, or else the
-// optimizer's defaults. The learning rate is filled in.
+// optimizer's defaults. The learning rate is filled in, and is that of the phase's global batch.
 func (p *Phase) OptimizerNamed(name string) Optimizer {
 	o := p.Optimizer
 	if name != "" && name != o.Name {
@@ -141,6 +144,7 @@ func (p *Phase) OptimizerNamed(name string) Optimizer {
 	if o.LearningRate == 0 {
 		o.LearningRate = p.Schedule.LearningRate
 	}
+	o.LearningRate *= p.Schedule.scale(p.GlobalBatch)
 	return o
 }
 

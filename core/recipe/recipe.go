@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"harness.invalid/core/bert"
 )
@@ -108,6 +109,9 @@ type Backend struct {
 	Precision string `yaml:"precision,omitempty" json:"precision,omitempty"`
 	// Options are the backend's own.
 	Options Options `yaml:"options,omitempty" json:"options,omitempty"`
+	// OptionsByStep change options in the middle of a phase: by the number of steps of the phase that are done, from the step after them on. So a loss
+	// scale follows a schedule: options {loss_scale: 4096}, options_by_step {1500: {loss_scale: 256}}.
+	OptionsByStep map[string]Options `yaml:"options_by_step,omitempty" json:"options_by_step,omitempty"`
 	// MicroBatch cuts the global batch another way than the phase does. When it, accumulation or replicas is given, none of the phase's is used.
 	MicroBatch int `yaml:"micro_batch,omitempty" json:"micro_batch,omitempty"`
 	// Accumulation is the number of micro-batches that a device adds up.
@@ -193,9 +197,38 @@ func (s *Backend) lay(t Backend) {
 		s.Precision = t.Precision
 	}
 	maps.Copy(s.Options, t.Options)
+	if t.OptionsByStep != nil {
+		s.OptionsByStep = t.OptionsByStep
+	}
 	if t.cuts() {
 		s.MicroBatch, s.Accumulation, s.Replicas = t.MicroBatch, t.Accumulation, t.Replicas
 	}
+}
+
+// OptionsAt are the options in force when so many steps of the phase are done.
+func (s Backend) OptionsAt(done int) Options {
+	o := maps.Clone(s.Options)
+	steps, _ := changes(s.OptionsByStep) // which settle has checked
+	for _, step := range steps {
+		if step <= done {
+			maps.Copy(o, s.OptionsByStep[strconv.Itoa(step)])
+		}
+	}
+	return o
+}
+
+// changes are the steps at which options change, in their order.
+func changes(byStep map[string]Options) ([]int, error) {
+	var steps []int
+	for _, key := range slices.Sorted(maps.Keys(byStep)) {
+		step, err := strconv.Atoi(key)
+		if err != nil || step < 0 || step > 1<<30 || strconv.Itoa(step) != key {
+			return nil, fmt.Errorf("a key is %q, want a number of steps from 0 to %d", key, 1<<30)
+		}
+		steps = append(steps, step)
+	}
+	slices.Sort(steps)
+	return steps, nil
 }
 
 func (s Backend) cuts() bool { return s.MicroBatch != 0 || s.Accumulation != 0 || s.Replicas != 0 }

@@ -20,6 +20,13 @@ type Schedule struct {
 	Kind string `yaml:"kind" json:"kind"`
 	// LearningRate is the highest.
 	LearningRate float64 `yaml:"learning_rate" json:"learning_rate"`
+	// BatchScaling says how the rate grows with the global batch: linear (Goyal et al. 2017, arXiv:1706.02677) or sqrt (You et al. 2020,
+	// arXiv:1904.00962). LearningRate is then that of ReferenceBatch.
+	BatchScaling string `yaml:"batch_scaling,omitempty" json:"batch_scaling,omitempty"`
+	// ReferenceBatch is the global batch for which LearningRate is meant.
+	ReferenceBatch int `yaml:"reference_batch,omitempty" json:"reference_batch,omitempty"`
+	// StartLearningRate is where the warm-up begins.
+	StartLearningRate float64 `yaml:"start_learning_rate,omitempty" json:"start_learning_rate,omitempty"`
 	// WarmupSteps is the length of the warm-up.
 	WarmupSteps int `yaml:"warmup_steps,omitempty" json:"warmup_steps,omitempty"`
 	// WarmupRatio is the length of the warm-up as a share of all steps. At most one of the two is given.
@@ -28,6 +35,11 @@ type Schedule struct {
 	Power float64 `yaml:"power" json:"power"`
 	// EndLearningRate is where polynomial and google end.
 	EndLearningRate float64 `yaml:"end_learning_rate,omitempty" json:"end_learning_rate,omitempty"`
+	// StepsAhead are added to the steps that are done: 1 where a source moves its schedule on before the update and not after it.
+	StepsAhead int `yaml:"steps_ahead,omitempty" json:"steps_ahead,omitempty"`
+	// DecayEvery so many steps after the warm-up the rate follows the decay, and stays as it is in between; 0: at each step. Graphcore's examples for
+	// PopART have 32 and 8 (lr_steps_per_decay_update).
+	DecayEvery int `yaml:"decay_every,omitempty" json:"decay_every,omitempty"`
 }
 
 // The kinds of schedules.
@@ -41,26 +53,36 @@ const (
 
 var scheduleKinds = []string{Constant, Linear, Polynomial, Google, NVIDIA}
 
+// The ways in which a rate grows with the batch.
+const (
+	LinearScaling = "linear"
+	SqrtScaling   = "sqrt"
+)
+
+var batchScalings = []string{LinearScaling, SqrtScaling}
+
 // LR is the learning rate of step 1, 2, ..., total.
 func (s Schedule) LR(step, total int) float64 {
 	// The sources count updates that are done: t of n.
-	t, n, w := float64(step-1), float64(total), s.warmup(total)
+	t, n, w := float64(step-1+s.StepsAhead), float64(total), s.warmup(total)
+	if s.Kind == NVIDIA {
+		t++
+	}
+	if t < w {
+		if start := s.StartLearningRate; start > 0 {
+			return start + (s.LearningRate-start)*t/w
+		}
+		return s.LearningRate * t / w
+	}
+	if every := float64(s.DecayEvery); every > 0 && t < n {
+		t = w + math.Floor((t-w)/every)*every
+	}
 	end := s.EndLearningRate
 	switch s.Kind {
 	case Google:
-		if t < w {
-			return s.LearningRate * t / w
-		}
 		return (s.LearningRate-end)*math.Pow(1-min(t, n)/n, s.Power) + end
 	case NVIDIA:
-		t++
-		if t < w {
-			return s.LearningRate * t / w
-		}
 		return s.LearningRate * math.Pow(1-min(t, n)/n, s.Power)
-	}
-	if t < w {
-		return s.LearningRate * t / w
 	}
 	left := 0.0
 	if t < n {
@@ -97,6 +119,18 @@ func (s Schedule) With(learningRate float64) Schedule {
 	return s
 }
 
+// scale is the factor of the rate for a global batch.
+func (s Schedule) scale(globalBatch int) float64 {
+	if s.BatchScaling == "" {
+		return 1
+	}
+	k := float64(globalBatch) / float64(s.ReferenceBatch)
+	if s.BatchScaling == SqrtScaling {
+		return math.Sqrt(k)
+	}
+	return k
+}
+
 // validate reports what is wrong with the field that it names.
 func (s Schedule) validate() (field string, err error) {
 	if err := oneOf(s.Kind, scheduleKinds); err != nil {
@@ -105,6 +139,16 @@ func (s Schedule) validate() (field string, err error) {
 	switch {
 	case !(s.LearningRate > 0 && s.LearningRate <= 100):
 		return "learning_rate", fmt.Errorf("is %g, want more than 0 and at most 100", s.LearningRate)
+	case s.BatchScaling != "" && oneOf(s.BatchScaling, batchScalings) != nil:
+		return "batch_scaling", oneOf(s.BatchScaling, batchScalings)
+	case s.BatchScaling != "" && (s.ReferenceBatch < 1 || s.ReferenceBatch > 1<<30):
+		return "reference_batch", fmt.Errorf("is %d, want 1 to %d: the global batch for which learning_rate is meant", s.ReferenceBatch, 1<<30)
+	case s.BatchScaling == "" && s.ReferenceBatch != 0:
+		return "reference_batch", fmt.Errorf("is %d, but batch_scaling does not say how the rate follows the batch, want linear or sqrt", s.ReferenceBatch)
+	case s.StepsAhead < 0 || s.StepsAhead > 1<<30:
+		return "steps_ahead", fmt.Errorf("is %d, want 0 to %d", s.StepsAhead, 1<<30)
+	case s.DecayEvery < 0 || s.DecayEvery > 1<<30:
+		return "decay_every", fmt.Errorf("is %d, want 0 to %d", s.DecayEvery, 1<<30)
 	case s.WarmupSteps < 0:
 		return "warmup_steps", fmt.Errorf("is %d, want at least 0", s.WarmupSteps)
 	case !(s.WarmupRatio >= 0 && s.WarmupRatio <= 1):
@@ -115,8 +159,6 @@ func (s Schedule) validate() (field string, err error) {
 		return "power", fmt.Errorf("is %g, want more than 0 and at most 10", s.Power)
 	case s.Power != 1 && (s.Kind == Constant || s.Kind == Linear):
 		return "power", fmt.Errorf("is %g, but a %s schedule has none: want kind polynomial, google or nvidia", s.Power, s.Kind)
-	case !(s.EndLearningRate >= 0 && s.EndLearningRate <= s.LearningRate):
-		return "end_learning_rate", fmt.Errorf("is %g, want 0 to learning_rate %g", s.EndLearningRate, s.LearningRate)
 	case s.EndLearningRate > 0 && s.Kind != Polynomial && s.Kind != Google:
 		return "end_learning_rate", fmt.Errorf("is %g, but a %s schedule has none: want kind polynomial or google", s.EndLearningRate, s.Kind)
 	}

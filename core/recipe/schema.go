@@ -39,7 +39,7 @@ func choices() map[string][]string {
 	}
 	return map[string][]string{
 		"Model.size": bert.SizeNames(), "Config.hidden_act": {string(bert.GELU), string(bert.GELUNew)}, "Data.kind": {GeneratedData, FilesData},
-		"Phase.task": tasks, "Schedule.kind": scheduleKinds, "Masking.kind": {StaticMasking, DynamicMasking}, "Target.metric": names,
+		"Phase.task": tasks, "Schedule.kind": scheduleKinds, "Schedule.batch_scaling": batchScalings, "Masking.kind": {StaticMasking, DynamicMasking}, "Target.metric": names,
 	}
 }
 

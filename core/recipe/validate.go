@@ -63,6 +63,9 @@ func (r *Recipe) settle() error {
 		if err := r.settlePhase(p); err != nil {
 			return err
 		}
+		if p.CarryOptimizerState && (i == 0 || r.Phases[i-1].Optimizer.Name != p.Optimizer.Name) {
+			return wrong(fmt.Errorf("is true, but no phase before it has the optimizer %s", p.Optimizer.Name), "phases", p.Name, "carry_optimizer_state")
+		}
 	}
 	if err := r.validateBackends(); err != nil {
 		return err
@@ -200,6 +203,19 @@ func (p *Phase) validateTraining(at func(error, ...string) error) error {
 	if p.Steps > 0 && p.Schedule.WarmupSteps > p.Steps {
 		return at(fmt.Errorf("is %d, want at most the %d steps of the phase", p.Schedule.WarmupSteps, p.Steps), "schedule", "warmup_steps")
 	}
+	// A rate of the warm-up's beginning or of the end is one of the scaled batch.
+	peak := p.OptimizerNamed("").LearningRate
+	for _, f := range []struct {
+		key   string
+		value float64
+	}{{"start_learning_rate", p.Schedule.StartLearningRate}, {"end_learning_rate", p.Schedule.EndLearningRate}} {
+		if !(f.value >= 0 && f.value <= peak) {
+			return at(fmt.Errorf("is %g, want 0 to the highest rate %g", f.value, peak), "schedule", f.key)
+		}
+	}
+	if p.Schedule.StartLearningRate > 0 && p.Schedule.WarmupSteps == 0 && p.Schedule.WarmupRatio == 0 {
+		return at(fmt.Errorf("is %g, but there is no warm-up: want warmup_steps or warmup_ratio", p.Schedule.StartLearningRate), "schedule", "start_learning_rate")
+	}
 	if p.Optimizer.Name == "" {
 		return at(fmt.Errorf("is not given, want a plugin such as adamw or lamb"), "optimizer", "name")
 	}
@@ -260,6 +276,12 @@ func (r *Recipe) validateBackends() error {
 			if b.Phases[phase].Phases != nil {
 				return wrong(fmt.Errorf("phases have no phases"), "backends", name, "phases", phase, "phases")
 			}
+			if _, err := changes(b.Phases[phase].OptionsByStep); err != nil {
+				return wrong(err, "backends", name, "phases", phase, "options_by_step")
+			}
+		}
+		if _, err := changes(b.OptionsByStep); err != nil {
+			return wrong(err, "backends", name, "options_by_step")
 		}
 		base, precision, _ := strings.Cut(name, ":")
 		for i := range r.Phases {

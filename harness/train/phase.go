@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"harness.invalid/core/backend"
@@ -24,6 +26,7 @@ type phase struct {
 	*run
 	index    int
 	recipe   *recipe.Phase
+	settings recipe.Backend
 	program  backend.Program
 	update   recipe.Optimizer
 	schedule recipe.Schedule
@@ -32,7 +35,7 @@ type phase struct {
 	resume   *checkpoint.Checkpoint // where to go on; nil: at the beginning
 
 	memory    Memory
-	slots     []string
+	slotNames []string
 	session   backend.Session
 	optimizer optimizer.Session
 	position  dataset.Position // of the next batch
@@ -90,7 +93,13 @@ func (p *phase) train(ctx context.Context) (err error) {
 		return nil
 	}
 	// The next phase starts from here, whatever becomes of the shared memory.
-	p.layout, p.params = p.memory.Layout, append([]float32(nil), p.memory.Params...)
+	p.layout, p.params, p.slots = p.memory.Layout, slices.Clone(p.memory.Params), nil
+	if p.Recipe.Phases[p.index+1].CarryOptimizerState {
+		p.slots = make(map[string][]float32)
+		for i, name := range p.slotNames {
+			p.slots[name] = slices.Clone(p.memory.Slots[i])
+		}
+	}
 	return nil
 }
 
@@ -104,10 +113,10 @@ func (p *phase) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.slots, err = rule.Slots(ctx, p.update.Options); err != nil {
+	if p.slotNames, err = rule.Slots(ctx, p.update.Options); err != nil {
 		return err
 	}
-	if p.memory, err = p.Plugins.Allocate(l, len(p.slots)); err != nil {
+	if p.memory, err = p.Plugins.Allocate(l, len(p.slotNames)); err != nil {
 		return err
 	}
 	if err := p.fill(); err != nil {
@@ -116,21 +125,52 @@ func (p *phase) open(ctx context.Context) error {
 	if p.optimizer, err = rule.Open(ctx, p.update.Options, p.memory); err != nil {
 		return err
 	}
-	m := backend.Memory{Layout: l, Params: p.memory.Params, Grads: p.memory.Grads}
-	if p.session, err = p.Plugins.Backend().Open(ctx, p.program, m); err != nil {
+	var state []byte
+	committed := 0
+	if p.resume != nil {
+		state, committed = p.resume.Backend.State, p.done
+	}
+	if err := p.openBackend(ctx, state, committed); err != nil {
 		return errors.Join(err, p.optimizer.Close())
 	}
-	if p.resume != nil {
-		if err = p.session.Load(ctx, p.resume.Backend.State); err == nil {
-			err = p.session.Commit(ctx, p.done)
-		}
-	} else {
-		err = p.session.Commit(ctx, 0)
+	return nil
+}
+
+// openBackend opens a session with the options that the step has. It goes on from another session's state, or begins when there is none.
+func (p *phase) openBackend(ctx context.Context, state []byte, committed int) error {
+	p.program.Options = p.settings.OptionsAt(p.Step)
+	m := backend.Memory{Layout: p.memory.Layout, Params: p.memory.Params, Grads: p.memory.Grads}
+	s, err := p.Plugins.Backend().Open(ctx, p.program, m)
+	if err != nil {
+		return err
+	}
+	if state != nil {
+		err = s.Load(ctx, state)
+	}
+	if err == nil {
+		err = s.Commit(ctx, committed)
 	}
 	if err != nil {
-		return errors.Join(err, p.session.Close(), p.optimizer.Close())
+		return errors.Join(err, s.Close())
 	}
+	p.session = s
 	return nil
+}
+
+// changeOptions opens the backend's session again when the recipe gives the step that comes other options than the last one had.
+func (p *phase) changeOptions(ctx context.Context) error {
+	if maps.Equal(p.settings.OptionsAt(p.Step), p.program.Options) {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	state, err := p.session.Save(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.session.Close(); err != nil {
+		return err
+	}
+	return p.openBackend(ctx, state, p.done)
 }
 
 // fill sets parameters and slots.
@@ -141,13 +181,16 @@ func (p *phase) fill() error {
 	}
 	if p.resume == nil {
 		p.initial(p.program.Model, p.memory.Layout, p.memory.Params)
+		if p.recipe.CarryOptimizerState {
+			p.carry(p.memory.Layout, p.slotNames, p.memory.Slots)
+		}
 		return nil
 	}
 	c := p.resume
 	if err := c.ReadParams(p.memory.Layout, p.memory.Params); err != nil {
 		return err
 	}
-	for i, name := range p.slots {
+	for i, name := range p.slotNames {
 		if err := c.ReadSlot(name, p.memory.Layout, p.memory.Slots[i]); err != nil {
 			return err
 		}
@@ -203,6 +246,9 @@ func (p *phase) advance(ctx context.Context, batches <-chan loaded) error {
 	}
 	if err := context.Cause(ctx); err != nil {
 		return err
+	}
+	if err := p.changeOptions(ctx); err != nil {
+		return fmt.Errorf("step %d: other options: %w", p.Step+1, err)
 	}
 	if err := p.step(ctx, batches); err != nil {
 		return fmt.Errorf("step %d: %w", p.Step+1, err)
@@ -304,7 +350,7 @@ func (p *phase) save(ctx context.Context) error {
 		return err
 	}
 	t := checkpoint.Tensors{Layout: p.memory.Layout, Params: p.memory.Params}
-	for i, name := range p.slots {
+	for i, name := range p.slotNames {
 		t.Slots = append(t.Slots, checkpoint.Slot{Name: name, Values: p.memory.Slots[i]})
 	}
 	_, err = checkpoint.Save(p.record.Checkpoints(), checkpoint.State{

@@ -13,7 +13,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"harness.invalid/core/backend"
@@ -63,9 +62,10 @@ type run struct {
 	done    int // steps over all phases
 	outcome results.Result
 
-	// The model as the last phase left it.
+	// The model as the last phase left it, and the slots of its optimizer.
 	layout *tensor.Layout
 	params []float32
+	slots  map[string][]float32
 }
 
 // Run trains all phases and records them in j.Dir. When ctx ends, it saves a checkpoint and returns ctx's error.
@@ -133,8 +133,9 @@ func (r *run) prepare(i int) (*phase, error) {
 	if err != nil {
 		return fail(err)
 	}
+	p.settings = settings
 	p.program = backend.Program{
-		Model: p.recipe.PhaseModel(config), Head: p.recipe.Head(), Precision: settings.Precision, Options: maps.Clone(settings.Options),
+		Model: p.recipe.PhaseModel(config), Head: p.recipe.Head(), Precision: settings.Precision, Options: settings.OptionsAt(0),
 		Seed: r.Seed, Length: p.recipe.Length, MaxPredictions: p.recipe.MaxPredictions,
 		MicroBatch: cut.MicroBatch, Accumulation: cut.Accumulation, Replicas: cut.Replicas,
 	}
@@ -161,5 +162,16 @@ func (r *run) initial(config bert.Config, l *tensor.Layout, params []float32) {
 			}
 		}
 		bert.InitializeTensor(config, t, t.Of(params), r.Seed)
+	}
+}
+
+// carry fills the slots of a phase's optimizer with what the phase before left there, by the names of slots and tensors. The rest stays as it is.
+func (r *run) carry(l *tensor.Layout, names []string, slots [][]float32) {
+	for i, name := range names {
+		for _, t := range l.Tensors() {
+			if before, ok := r.layout.Lookup(t.Name); ok && before.Len() == t.Len() && r.slots[name] != nil {
+				copy(t.Of(slots[i]), before.Of(r.slots[name]))
+			}
+		}
 	}
 }

@@ -1,28 +1,35 @@
-// Package builtin holds the recipes that come with harness, as text. A recipe is named as its file.
+// Package builtin holds the recipes that come with harness, as text. A recipe is named as its file, with the folders that it lies in:
+// nvidia/large-phase1. Files whose name begins with _ are parts that recipes extend, and no recipes.
 package builtin
 
 import (
 	"embed"
+	"io/fs"
+	"path"
+	"slices"
 	"strings"
 )
 
-//go:embed *.yaml
+//go:embed *.yaml */*.yaml */*/*.yaml
 var files embed.FS
 
 // Names are the names of all recipes, sorted.
 func Names() []string {
-	entries, err := files.ReadDir(".")
+	var names []string
+	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && !strings.HasPrefix(path.Base(name), "_") {
+			names = append(names, strings.TrimSuffix(name, ".yaml"))
+		}
+		return err
+	})
 	if err != nil {
 		panic("builtin: the embedded folder can't be read") // it is part of the program
 	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = strings.TrimSuffix(e.Name(), ".yaml")
-	}
+	slices.Sort(names) // the walk sorts folders before what follows their names
 	return names
 }
 
-// Read returns the text of a recipe.
+// Read returns the text of a recipe, or of a part.
 func Read(name string) ([]byte, bool) {
 	text, err := files.ReadFile(name + ".yaml")
 	return text, err == nil

@@ -1,13 +1,14 @@
 // Package adamw is Adam with decoupled weight decay: Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019
 // (arXiv:1711.05101), on Kingma and Ba's Adam (arXiv:1412.6980).
 //
-//	g  = g · min(1, max_grad_norm / ‖g‖)         ‖g‖ over all parameters; only when max_grad_norm > 0
+//	g  = g · min(1, max_grad_norm / ‖g‖)         only when max_grad_norm > 0; ‖g‖ over all parameters, or over the tensor with clip_by=tensor
 //	m  = beta1·m + (1-beta1)·g
 //	v  = beta2·v + (1-beta2)·g²
 //	m̂  = m / (1-beta1^t),  v̂ = v / (1-beta2^t)   without bias correction m̂ = m, v̂ = v
 //	p -= lr · (m̂ / (sqrt(v̂) + eps) + λ·p)        λ = weight_decay; 0 for biases and layer normalisation
 //
-// With bias_correction=false, eps=1e-6 and max_grad_norm=1 it is the AdamWeightDecayOptimizer with which google-research/bert was trained.
+// With bias_correction=false, eps=1e-6 and max_grad_norm=1 it is the AdamWeightDecayOptimizer with which google-research/bert was trained; with
+// clip_by=tensor, too, it is NVIDIA's BertAdam (DeepLearningExamples PyTorch BERT, optimization.py).
 // The moments are float32, and so is the arithmetic; norms are summed in float64.
 package adamw
 
@@ -27,7 +28,8 @@ var options = []option.Option{
 	{Name: "eps", Default: "1e-8", Doc: "added to the root of the second moment; BERT uses 1e-6"},
 	{Name: "weight_decay", Default: "0.01", Doc: "decoupled weight decay λ; not on biases and layer normalisation"},
 	{Name: "bias_correction", Default: "true", Doc: "divide the moments by 1-beta^t; BERT's Adam does not"},
-	{Name: "max_grad_norm", Default: "0", Doc: "clip the global gradient norm to this, 0: no clipping; BERT uses 1"},
+	{Name: "max_grad_norm", Default: "0", Doc: "clip the gradient's norm to this, 0: no clipping; BERT uses 1"},
+	{Name: "clip_by", Default: "global", Doc: "global: the norm over all parameters is clipped; tensor: that of each tensor, as NVIDIA's BertAdam does"},
 }
 
 // Optimizer is the rule.
@@ -50,7 +52,7 @@ func (Optimizer) Describe(context.Context) (optimizer.Info, error) {
 
 type settings struct {
 	beta1, beta2, eps, weightDecay, maxGradNorm float64
-	biasCorrection                              bool
+	biasCorrection, clipTensors                 bool
 }
 
 func read(given map[string]string) (settings, error) {
@@ -66,6 +68,7 @@ func read(given map[string]string) (settings, error) {
 		weightDecay:    v.Float("weight_decay", 0, 1e3),
 		maxGradNorm:    v.Float("max_grad_norm", 0, math.MaxFloat32),
 		biasCorrection: v.Bool("bias_correction"),
+		clipTensors:    v.OneOf("clip_by", "global", "tensor") == "tensor",
 	}
 	if err := v.Err(); err != nil {
 		return settings{}, fmt.Errorf("adamw: %w", err)
@@ -124,6 +127,7 @@ func (s *session) Step(_ context.Context, step optimizer.Step) (optimizer.StepRe
 	plain := decayed
 	plain.WeightDecay = 0
 	tensors := s.memory.Layout.Tensors()
+	scales := s.tensorScales()
 	p, g, m, v := s.memory.Params, s.memory.Grads, s.memory.Slots[0], s.memory.Slots[1]
 	kernels.Parallel(len(s.blocks), func(i0, i1 int) {
 		for _, b := range s.blocks[i0:i1] {
@@ -131,10 +135,34 @@ func (s *session) Step(_ context.Context, step optimizer.Step) (optimizer.StepRe
 			if optimizer.Decays(tensors[b.Tensor].Kind) {
 				rule = &decayed
 			}
+			if scales != nil {
+				clipped := *rule
+				clipped.GradScale = scales[b.Tensor]
+				rule = &clipped
+			}
 			rule.AdamW(p[b.Begin:b.End], m[b.Begin:b.End], v[b.Begin:b.End], g[b.Begin:b.End])
 		}
 	})
 	return optimizer.StepResult{GradientNorm: norm}, nil
+}
+
+// tensorScales are the factors of the gradient by tensor; nil: all have the same.
+func (s *session) tensorScales() []float32 {
+	if !s.clipTensors || s.maxGradNorm == 0 {
+		return nil
+	}
+	tensors := s.memory.Layout.Tensors()
+	scales := make([]float32, len(tensors))
+	rest := s.blocks
+	for i := range tensors {
+		n := 0
+		for n < len(rest) && rest[n].Tensor == i {
+			n++
+		}
+		scales[i] = float32(optimizer.ClipScale(optimizer.Norm(rest[:n], s.memory.Grads), s.maxGradNorm))
+		rest = rest[n:]
+	}
+	return scales
 }
 
 // Close implements optimizer.Session.

@@ -82,6 +82,7 @@ func TestAgainstTwin(t *testing.T) {
 		{"bias_correction": "false", "eps": "1e-6", "max_grad_norm": "1"},
 		{"beta1": "0", "beta2": "0.5", "weight_decay": "0.5"},
 		{"max_grad_norm": "1e6"},
+		{"max_grad_norm": "0.2", "clip_by": "tensor", "bias_correction": "false"},
 	} {
 		m := run(t, options)
 		want := twin(t, m.Layout, options)
@@ -127,6 +128,14 @@ func twin(t *testing.T, l *tensor.Layout, options map[string]string) []float64 {
 			if of.Kind == tensor.Bias {
 				decay = 0
 			}
+			clip := clip
+			if c.clipTensors {
+				var norm float64
+				for _, x := range of.Of(g) {
+					norm += float64(x) * float64(x)
+				}
+				clip = min(1, c.maxGradNorm/math.Sqrt(norm))
+			}
 			for i := of.Offset; i < of.Offset+of.Len(); i++ {
 				x := float64(g[i]) * clip
 				m[i] = c.beta1*m[i] + (1-c.beta1)*x
@@ -158,6 +167,7 @@ func TestBadOptions(t *testing.T) {
 		{"weight_decay", "NaN", "weight_decay"},
 		{"bias_correction", "maybe", "bias_correction"},
 		{"max_grad_norm", "-1", "max_grad_norm"},
+		{"clip_by", "layer", "clip_by"},
 		{"beta3", "0.9", "did you mean beta1"},
 	} {
 		_, err := New().Slots(t.Context(), map[string]string{test.name: test.value})
