@@ -151,6 +151,27 @@ type StepResult struct {
 	LossScale float64     // that was in force, 1 if none
 	Overflows int64       // values that left the range of the number format, where the backend counts them
 	Phases    []Phase     // measured times, in order
+	Schedule  *Schedule   // what the devices did; nil where there is nothing to tell, and behind the first step of a session, as every step is alike
+}
+
+// Schedule is the work of the devices of one replica in a step, as it was done. A stage is a row of units of the model that a device runs forward,
+// backward, or both ways.
+type Schedule struct {
+	Name      string           `json:"name"` // such as grouped
+	Recompute string           `json:"recompute"`
+	Stages    []ScheduledStage `json:"stages"`
+	Fill      int              `json:"fill"`   // cycles at the beginning in which not all stages have work
+	Drain     int              `json:"drain"`  // cycles at the end
+	Cycles    [][]int          `json:"cycles"` // [cycle][stage]: the micro-batch that the stage worked on, -1 for none
+}
+
+// ScheduledStage is a stage of a pipeline.
+type ScheduledStage struct {
+	Device   int      `json:"device"`
+	Forward  bool     `json:"forward,omitempty"`
+	Backward bool     `json:"backward,omitempty"`
+	Units    []string `json:"units"`
+	Stash    int      `json:"stash"` // micro-batches whose activations it keeps room for
 }
 
 // Phase is a measured part of a step: forward, backward, reduction ...

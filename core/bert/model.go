@@ -92,8 +92,8 @@ func (m *Model) checkSections(params, grads []float32) error {
 	return nil
 }
 
-// clearPadding sets the elements between tensors, which no operator writes.
-func (m *Model) clearPadding(section []float32) {
+// ClearPadding sets the elements between tensors, which no operator writes.
+func (m *Model) ClearPadding(section []float32) {
 	end := 0
 	for _, t := range m.Layout.Tensors() {
 		clear(section[end:t.Offset])

@@ -2,27 +2,27 @@ package bert
 
 import "fmt"
 
-// Network is a Model bound to memory: parameters, gradients, and the activations of one micro-batch, which are allocated once and used
+// Network is a Model, or a part of one, bound to memory: parameters, gradients, and the activations of one micro-batch, which are allocated once and used
 // again for every micro-batch.
 //
-// Its passes come in units that can be placed apart, each with the Device that runs it:
-//
-//	Load, Embeddings, Layer(0), ..., Layer(n-1), Heads
-//	HeadsBackward, LayerBackward(n-1), ..., LayerBackward(0), EmbeddingsBackward
-//
-// Forward and Backward run them all. What a layer needs of its input is a buffer of its own, so a layer may be run again from it before its
-// backward pass (recomputation): dropout draws from counters and gives the same masks.
+// Its passes come in units (see Config.Units) that a Device runs one by one: ForwardWork and BackwardWork say in which order, Run runs one. Forward and
+// Backward run them all. A unit may be run again before its backward pass (recomputation): dropout draws from counters and gives the same masks.
 type Network struct {
-	model *Model
-	limit Shape // the buffers hold this much
-	batch *Batch
-	grads []float32
+	model      *Model
+	limit      Shape // the buffers hold this much
+	first, end int   // units
+	recompute  Recompute
+	workspace  *Workspace
+	batch      *Batch
+	grads      []float32
 
 	embed  Embed
-	layers []encoderLayer
+	layers []encoderLayer // those that the part lacks stay empty
+	in     []float32      // [B·S, H]: hidden states that enter and leave the part
+	out    []float32
 
 	// Heads; those that the task lacks stay empty.
-	first                 Gather // the hidden state of each sequence's first token
+	firstToken            Gather // the hidden state of each sequence's first token
 	pooler                Linear
 	masked                Gather // the hidden states at masked positions
 	transform             Linear
@@ -30,15 +30,16 @@ type Network struct {
 	decoder               Linear
 	nextSentence          Linear
 	span                  Linear
-	start, end            []float32 // [B, S]: the columns of span.Y
+	start, finish         []float32 // [B, S]: the columns of span.Y
 	classifier            Linear
 	firstRows, maskedRows []int32
 	rightChoices          []int32   // [B/choices]: MultipleChoice
-	dhidden               []float32 // [B·S, H]: gradient that goes down from layer to layer
+	dhidden               []float32 // [B·S, H]: gradient that goes down from unit to unit
 	wide                  []float32 // [B·S, max(I, 4H)]: gradients inside a layer
 	dfirst, dpooled       []float32 // [B, H]
 	dmasked, dtransformed []float32 // [B·P, H]
 	buffers               []buffer
+	key                   workspaceKey // of the next buffer
 	current               Shape
 }
 
@@ -72,6 +73,11 @@ type buffer struct {
 
 // NewNetwork returns a network for micro-batches of at most the extents of limit. grads is nil for a network that only predicts.
 func NewNetwork(m *Model, params, grads []float32, limit Shape) (*Network, error) {
+	return NewPart(m, params, grads, limit, Part{})
+}
+
+// NewPart returns the network of a part of the model. params and grads are those of the whole model; the part touches its own alone.
+func NewPart(m *Model, params, grads []float32, limit Shape, p Part) (*Network, error) {
 	if err := m.checkSections(params, grads); err != nil {
 		return nil, err
 	}
@@ -83,17 +89,44 @@ func NewNetwork(m *Model, params, grads []float32, limit Shape) (*Network, error
 	} else if limit.Predictions < 1 || limit.Predictions > limit.Length {
 		return nil, fmt.Errorf("bert: %d predictions a sequence of %d tokens, want 1 to %d", limit.Predictions, limit.Length, limit.Length)
 	}
-	n := &Network{model: m, limit: limit, grads: grads}
-	b := &binder{layout: m.Layout, params: params, grads: grads}
-	n.buildEncoder(b)
-	n.buildHeads(b)
+	units := m.Config.Units()
+	if p.First == 0 && p.End == 0 {
+		p.End = units
+	}
+	if p.First < 0 || p.End <= p.First || p.End > units {
+		return nil, fmt.Errorf("bert: part of units %d to %d, want at least one of %d", p.First, p.End, units)
+	}
+	n := &Network{model: m, limit: limit, first: p.First, end: p.End, recompute: p.Recompute, workspace: p.Workspace, grads: grads}
+	if n.workspace == nil {
+		n.workspace = &Workspace{}
+	}
+	n.build(&binder{layout: m.Layout, params: params, grads: grads})
 	n.shape(limit)
 	return n, nil
 }
 
-// allocate makes a buffer that shows itself in the given slices.
+// allocate makes a buffer that shows itself in the given slices; it is kept from the forward pass to the backward pass.
 func (n *Network) allocate(p per, width int, views ...*[]float32) {
-	n.buffers = append(n.buffers, buffer{per: p, width: width, memory: make([]float32, n.limit.rows(p)*width), views: views})
+	n.show(p, width, make([]float32, n.limit.rows(p)*width), views)
+}
+
+// inside makes a buffer inside a unit, which is kept when nothing is recomputed.
+func (n *Network) inside(p per, width int, views ...*[]float32) {
+	if n.recompute == RecomputeNone || n.recompute == "" {
+		n.allocate(p, width, views...)
+		return
+	}
+	n.scratch(p, width, views...)
+}
+
+// scratch makes a buffer in the workspace.
+func (n *Network) scratch(p per, width int, views ...*[]float32) {
+	n.show(p, width, n.workspace.take(n.key, n.limit.rows(p)*width), views)
+	n.key.index++
+}
+
+func (n *Network) show(p per, width int, memory []float32, views []*[]float32) {
+	n.buffers = append(n.buffers, buffer{per: p, width: width, memory: memory, views: views})
 }
 
 func (s Shape) rows(p per) int {
@@ -106,60 +139,113 @@ func (s Shape) rows(p per) int {
 	return s.Size * s.Length
 }
 
-func (n *Network) buildEncoder(b *binder) {
+// build makes the units of the part, each reading from the buffer that the one before writes.
+func (n *Network) build(b *binder) {
 	c := &n.model.Config
-	H, I := c.HiddenSize, c.IntermediateSize
-	e := &n.embed
+	n.layers = make([]encoderLayer, c.NumHiddenLayers)
+	var from []*[]float32 // where the unit before writes
+	// enter makes the buffer between two units, which show it in from and in to.
+	enter := func(u int, to ...*[]float32) {
+		views := append(from, to...)
+		switch {
+		case u == n.first:
+			n.allocate(perToken, c.HiddenSize, append(views, &n.in)...)
+		case n.recompute == RecomputeLayer && n.group(u) == u:
+			n.allocate(perToken, c.HiddenSize, views...)
+		default:
+			n.inside(perToken, c.HiddenSize, views...)
+		}
+	}
+	for u := n.first; u < n.end; u++ {
+		n.key = workspaceKey{group: u}
+		if n.recompute == RecomputeLayer && u != c.Units()-1 {
+			n.key.group = (u + 1) % 2 // the layers share one workspace, and so do the embeddings
+			if u == 0 {
+				n.key.group = -2
+			}
+		}
+		switch {
+		case u == 0:
+			from = n.buildEmbeddings(b)
+		case u == c.Units()-1:
+			enter(u, &n.firstToken.X, &n.masked.X, &n.span.X)
+			n.buildHeads(b)
+			from = nil
+		case u%2 == 1:
+			l := &n.layers[u/2]
+			enter(u, &l.query.X, &l.key.X, &l.value.X, &l.attentionOutput.Residual)
+			from = n.buildAttention(b, u/2)
+		default:
+			l := &n.layers[u/2-1]
+			enter(u, &l.intermediate.X, &l.output.Residual)
+			from = n.buildFeedForward(b, u/2-1)
+		}
+	}
+	n.key = workspaceKey{group: -1}
+	if n.end < c.Units() {
+		n.inside(perToken, c.HiddenSize, append(from, &n.out)...)
+	}
+	if n.grads != nil {
+		n.scratch(perToken, c.HiddenSize, &n.dhidden)
+		n.scratch(perToken, max(c.IntermediateSize, 4*c.HiddenSize), &n.wide)
+	}
+}
+
+// buildEmbeddings returns where the embeddings write, as the builders of the other units do.
+func (n *Network) buildEmbeddings(b *binder) (out []*[]float32) {
+	c, e := &n.model.Config, &n.embed
 	e.Site = Site{Layer: -1, Op: OpEmbeddings}
 	e.Word, e.DWord = b.of("bert.embeddings.word_embeddings.weight")
 	e.Position, e.DPosition = b.of("bert.embeddings.position_embeddings.weight")
 	e.Type, e.DType = b.of("bert.embeddings.token_type_embeddings.weight")
 	b.norm(&e.Norm, e.Site, "bert.embeddings.LayerNorm", c)
 	e.Dropout = c.HiddenDropoutProb
-	n.layers = make([]encoderLayer, c.NumHiddenLayers)
 	n.normBuffers(perToken, &e.Norm)
-	n.allocate(perToken, H, &e.Norm.X)
-	input := []*[]float32{&e.Y, &e.Norm.Y}
-	for i := range n.layers {
-		l := &n.layers[i]
-		at := func(op Op) Site { return Site{Layer: i, Op: op} }
-		name := fmt.Sprintf("bert.encoder.layer.%d.", i)
-		b.linear(&l.query, at(OpQuery), name+"attention.self.query", H, H)
-		b.linear(&l.key, at(OpKey), name+"attention.self.key", H, H)
-		b.linear(&l.value, at(OpValue), name+"attention.self.value", H, H)
-		b.linear(&l.attentionOutput, at(OpAttentionOutput), name+"attention.output.dense", H, H)
-		b.norm(&l.attentionNorm, at(OpAttentionNorm), name+"attention.output.LayerNorm", c)
-		b.linear(&l.intermediate, at(OpIntermediate), name+"intermediate.dense", I, H)
-		b.linear(&l.output, at(OpOutput), name+"output.dense", H, I)
-		b.norm(&l.outputNorm, at(OpOutputNorm), name+"output.LayerNorm", c)
-		l.attention = Attention{Site: at(OpAttention), Heads: c.NumAttentionHeads, Width: H, MaskValue: c.AttentionMask, Dropout: c.AttentionProbsDropoutProb}
-		l.attentionOutput.Dropout, l.output.Dropout = c.HiddenDropoutProb, c.HiddenDropoutProb
-		l.intermediate.Activation = c.HiddenAct
+	n.inside(perToken, c.HiddenSize, &e.Norm.X)
+	return []*[]float32{&e.Y, &e.Norm.Y}
+}
 
-		n.allocate(perToken, H, append(input, &l.query.X, &l.key.X, &l.value.X, &l.attentionOutput.Residual)...)
-		n.allocate(perToken, H, &l.query.Y, &l.attention.Q)
-		n.allocate(perToken, H, &l.key.Y, &l.attention.K)
-		n.allocate(perToken, H, &l.value.Y, &l.attention.V)
-		n.allocate(perToken, H, &l.attention.Context, &l.attentionOutput.X)
-		n.allocate(perToken, H, &l.attentionOutput.Y, &l.attentionNorm.X)
-		n.allocate(perToken, H, &l.attentionNorm.Y, &l.intermediate.X, &l.output.Residual)
-		n.allocate(perToken, I, &l.intermediate.Pre)
-		n.allocate(perToken, I, &l.intermediate.Y, &l.output.X)
-		n.allocate(perToken, H, &l.output.Y, &l.outputNorm.X)
-		n.normBuffers(perToken, &l.attentionNorm)
-		n.normBuffers(perToken, &l.outputNorm)
-		input = []*[]float32{&l.outputNorm.Y}
-	}
-	n.allocate(perToken, H, append(input, &n.first.X, &n.masked.X, &n.span.X)...)
-	if n.grads != nil {
-		n.allocate(perToken, H, &n.dhidden)
-		n.allocate(perToken, max(I, 4*H), &n.wide)
-	}
+func (n *Network) buildAttention(b *binder, i int) (out []*[]float32) {
+	c, l := &n.model.Config, &n.layers[i]
+	H := c.HiddenSize
+	at := func(op Op) Site { return Site{Layer: i, Op: op} }
+	name := fmt.Sprintf("bert.encoder.layer.%d.attention.", i)
+	b.linear(&l.query, at(OpQuery), name+"self.query", H, H)
+	b.linear(&l.key, at(OpKey), name+"self.key", H, H)
+	b.linear(&l.value, at(OpValue), name+"self.value", H, H)
+	b.linear(&l.attentionOutput, at(OpAttentionOutput), name+"output.dense", H, H)
+	b.norm(&l.attentionNorm, at(OpAttentionNorm), name+"output.LayerNorm", c)
+	l.attention = Attention{Site: at(OpAttention), Heads: c.NumAttentionHeads, Width: H, MaskValue: c.AttentionMask, Dropout: c.AttentionProbsDropoutProb}
+	l.attentionOutput.Dropout = c.HiddenDropoutProb
+	n.inside(perToken, H, &l.query.Y, &l.attention.Q)
+	n.inside(perToken, H, &l.key.Y, &l.attention.K)
+	n.inside(perToken, H, &l.value.Y, &l.attention.V)
+	n.inside(perToken, H, &l.attention.Context, &l.attentionOutput.X)
+	n.inside(perToken, H, &l.attentionOutput.Y, &l.attentionNorm.X)
+	n.normBuffers(perToken, &l.attentionNorm)
+	return []*[]float32{&l.attentionNorm.Y}
+}
+
+func (n *Network) buildFeedForward(b *binder, i int) (out []*[]float32) {
+	c, l := &n.model.Config, &n.layers[i]
+	H, I := c.HiddenSize, c.IntermediateSize
+	at := func(op Op) Site { return Site{Layer: i, Op: op} }
+	name := fmt.Sprintf("bert.encoder.layer.%d.", i)
+	b.linear(&l.intermediate, at(OpIntermediate), name+"intermediate.dense", I, H)
+	b.linear(&l.output, at(OpOutput), name+"output.dense", H, I)
+	b.norm(&l.outputNorm, at(OpOutputNorm), name+"output.LayerNorm", c)
+	l.output.Dropout = c.HiddenDropoutProb
+	l.intermediate.Activation = c.HiddenAct
+	n.inside(perToken, I, &l.intermediate.Pre)
+	n.inside(perToken, I, &l.intermediate.Y, &l.output.X)
+	n.inside(perToken, H, &l.output.Y, &l.outputNorm.X)
+	n.normBuffers(perToken, &l.outputNorm)
+	return []*[]float32{&l.outputNorm.Y}
 }
 
 func (n *Network) normBuffers(p per, op *Norm) {
-	n.allocate(p, 1, &op.Mean)
-	n.allocate(p, 1, &op.RStd)
+	n.inside(p, 1, &op.Mean)
+	n.inside(p, 1, &op.RStd)
 }
 
 func (n *Network) buildHeads(b *binder) {
@@ -168,14 +254,14 @@ func (n *Network) buildHeads(b *binder) {
 	at := func(op Op) Site { return Site{Layer: -1, Op: op} }
 	if task := n.model.Head.Task; task != QuestionAnswering {
 		n.firstRows = make([]int32, n.limit.Size)
-		n.first.Site, n.first.Width = at(OpGather), H
+		n.firstToken.Site, n.firstToken.Width = at(OpGather), H
 		b.linear(&n.pooler, at(OpPooler), "bert.pooler.dense", H, H)
 		n.pooler.Activation = Tanh
-		n.allocate(perSequence, H, &n.first.Y, &n.pooler.X)
-		n.allocate(perSequence, H, &n.pooler.Pre)
-		n.allocate(perSequence, H, &n.pooler.Y, &n.nextSentence.X, &n.classifier.X)
-		n.allocate(perSequence, H, &n.dfirst)
-		n.allocate(perSequence, H, &n.dpooled)
+		n.inside(perSequence, H, &n.firstToken.Y, &n.pooler.X)
+		n.inside(perSequence, H, &n.pooler.Pre)
+		n.inside(perSequence, H, &n.pooler.Y, &n.nextSentence.X, &n.classifier.X)
+		n.inside(perSequence, H, &n.dfirst)
+		n.inside(perSequence, H, &n.dpooled)
 	}
 	switch n.model.Head.Task {
 	case Pretraining:
@@ -185,31 +271,32 @@ func (n *Network) buildHeads(b *binder) {
 		b.linear(&n.transform, at(OpTransform), "cls.predictions.transform.dense", H, H)
 		n.transform.Activation = c.HiddenAct
 		b.norm(&n.transformNorm, at(OpTransformNorm), "cls.predictions.transform.LayerNorm", c)
-		n.decoder = Linear{Site: at(OpDecoder), Out: V, In: H, W: n.embed.Word, DW: n.embed.DWord}
+		n.decoder = Linear{Site: at(OpDecoder), Out: V, In: H}
+		n.decoder.W, n.decoder.DW = b.of("bert.embeddings.word_embeddings.weight")
 		n.decoder.B, n.decoder.DB = b.of("cls.predictions.bias")
 		b.linear(&n.nextSentence, at(OpNextSentence), "cls.seq_relationship", 2, H)
-		n.allocate(perMasked, H, &n.masked.Y, &n.transform.X)
-		n.allocate(perMasked, H, &n.transform.Pre)
-		n.allocate(perMasked, H, &n.transform.Y, &n.transformNorm.X)
-		n.allocate(perMasked, H, &n.transformNorm.Y, &n.decoder.X)
+		n.inside(perMasked, H, &n.masked.Y, &n.transform.X)
+		n.inside(perMasked, H, &n.transform.Pre)
+		n.inside(perMasked, H, &n.transform.Y, &n.transformNorm.X)
+		n.inside(perMasked, H, &n.transformNorm.Y, &n.decoder.X)
 		n.normBuffers(perMasked, &n.transformNorm)
-		n.allocate(perMasked, V, &n.decoder.Y)
-		n.allocate(perSequence, 2, &n.nextSentence.Y)
-		n.allocate(perMasked, H, &n.dmasked)
-		n.allocate(perMasked, H, &n.dtransformed)
+		n.inside(perMasked, V, &n.decoder.Y)
+		n.inside(perSequence, 2, &n.nextSentence.Y)
+		n.inside(perMasked, H, &n.dmasked)
+		n.inside(perMasked, H, &n.dtransformed)
 	case QuestionAnswering:
 		b.linear(&n.span, at(OpSpan), "qa_outputs", 2, H)
-		n.allocate(perToken, 2, &n.span.Y)
-		n.allocate(perToken, 1, &n.start)
-		n.allocate(perToken, 1, &n.end)
+		n.inside(perToken, 2, &n.span.Y)
+		n.inside(perToken, 1, &n.start)
+		n.inside(perToken, 1, &n.finish)
 	case Classification:
 		b.linear(&n.classifier, at(OpClassifier), "classifier", n.model.Head.Labels, H)
 		n.pooler.Dropout = c.HiddenDropoutProb
-		n.allocate(perSequence, n.model.Head.Labels, &n.classifier.Y)
+		n.inside(perSequence, n.model.Head.Labels, &n.classifier.Y)
 	case MultipleChoice:
 		b.linear(&n.classifier, at(OpClassifier), "classifier", 1, H)
 		n.pooler.Dropout = c.HiddenDropoutProb
-		n.allocate(perSequence, 1, &n.classifier.Y)
+		n.inside(perSequence, 1, &n.classifier.Y)
 		n.rightChoices = make([]int32, 0, n.limit.Size/n.model.Head.Labels)
 	}
 }

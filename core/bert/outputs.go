@@ -22,7 +22,8 @@ func OutputNames(c Config, h Head) []string {
 	return append(names, "pooler_output", "logits")
 }
 
-// Output returns a result of the last Forward without training by its name; the values belong to the network and last until its next pass.
+// Output returns a result of the last forward pass without training by its name, and false when no unit of the part has it. The values belong to the
+// network and last until its next pass.
 //
 //	embeddings, layer.0, layer.1, ..., sequence_output  [B, S, H]
 //	pooler_output                                        [B, H]
@@ -32,27 +33,28 @@ func OutputNames(c Config, h Head) []string {
 func (n *Network) Output(name string) (tensor.Shape, []float32, bool) {
 	c, s, task := &n.model.Config, n.current, n.model.Head.Task
 	hidden := tensor.Shape{s.Size, s.Length, c.HiddenSize}
-	pooled := n.pooler.Out > 0
+	heads := n.end == c.Units()
+	pooled := heads && n.pooler.Out > 0
 	switch {
-	case name == "embeddings":
+	case name == "embeddings" && n.first == 0:
 		return hidden, n.embed.Y, true
 	case name == "sequence_output":
-		return hidden, n.layers[len(n.layers)-1].outputNorm.Y, true
+		name = fmt.Sprintf("layer.%d", len(n.layers)-1)
 	case name == "pooler_output" && pooled:
 		return tensor.Shape{s.Size, c.HiddenSize}, n.pooler.Y, true
-	case name == "mlm_logits" && task == Pretraining:
+	case name == "mlm_logits" && task == Pretraining && heads:
 		return tensor.Shape{s.Size, s.Predictions, c.VocabSize}, n.decoder.Y, true
-	case name == "nsp_logits" && task == Pretraining:
+	case name == "nsp_logits" && task == Pretraining && heads:
 		return tensor.Shape{s.Size, 2}, n.nextSentence.Y, true
-	case name == "start_logits" && task == QuestionAnswering:
+	case name == "start_logits" && task == QuestionAnswering && heads:
 		return tensor.Shape{s.Size, s.Length}, n.start, true
-	case name == "end_logits" && task == QuestionAnswering:
-		return tensor.Shape{s.Size, s.Length}, n.end, true
+	case name == "end_logits" && task == QuestionAnswering && heads:
+		return tensor.Shape{s.Size, s.Length}, n.finish, true
 	case name == "logits" && n.classifier.Out > 0:
 		return tensor.Shape{s.Size, n.classifier.Out}, n.classifier.Y, true
 	}
 	for i := range n.layers {
-		if name == fmt.Sprintf("layer.%d", i) {
+		if u := 2 + 2*i; u >= n.first && u < n.end && name == fmt.Sprintf("layer.%d", i) {
 			return hidden, n.layers[i].outputNorm.Y, true
 		}
 	}

@@ -2,26 +2,58 @@ package bert
 
 import "fmt"
 
-// Forward runs the model over a micro-batch and returns its losses, summed. Without an objective there are no losses and the batch needs no
+// Forward runs the network over a micro-batch and returns its losses, summed. Without an objective there are no losses and the batch needs no
 // labels. When p.Train is set, Backward must follow with the same Device, Pass and batch.
 func (n *Network) Forward(d Device, p *Pass, b *Batch, o *Objective) (Losses, error) {
 	if err := n.Load(p, b, o != nil); err != nil {
 		return Losses{}, err
 	}
-	n.Embeddings(d, p)
-	for i := range n.layers {
-		n.Layer(d, p, i)
+	var losses Losses
+	for _, w := range n.ForwardWork() {
+		losses = n.Run(d, p, o, w)
 	}
-	return n.Heads(d, p, o), nil
+	return losses, nil
 }
 
 // Backward sets every element of the gradients to the gradient of what Forward returned.
 func (n *Network) Backward(d Device, p *Pass) {
-	n.HeadsBackward(d, p)
-	for i := len(n.layers) - 1; i >= 0; i-- {
-		n.LayerBackward(d, p, i)
+	n.model.ClearPadding(n.grads)
+	for _, w := range n.BackwardWork() {
+		n.Run(d, p, nil, w)
 	}
-	n.EmbeddingsBackward(d, p)
+}
+
+// Run does one unit's pass. Only the forward pass of the heads has losses, and an objective if there is one.
+func (n *Network) Run(d Device, p *Pass, o *Objective, w Work) (l Losses) {
+	i := (w.Unit - 1) / 2
+	switch heads, attention := w.Unit == n.model.Config.Units()-1, w.Unit%2 == 1; {
+	case w.Unit == 0 && w.Backward:
+		n.embeddingsBackward(d, p)
+	case w.Unit == 0:
+		d.Embed(p, &n.embed)
+	case heads && w.Backward:
+		n.headsBackward(d, p)
+	case heads:
+		return n.heads(d, p, o)
+	case attention && w.Backward:
+		n.attentionBackward(d, p, &n.layers[i])
+	case attention:
+		l := &n.layers[i]
+		d.Linear(p, &l.query)
+		d.Linear(p, &l.key)
+		d.Linear(p, &l.value)
+		d.Attention(p, &l.attention)
+		d.Linear(p, &l.attentionOutput)
+		d.Norm(p, &l.attentionNorm)
+	case w.Backward:
+		n.feedForwardBackward(d, p, &n.layers[i])
+	default:
+		l := &n.layers[i]
+		d.Linear(p, &l.intermediate)
+		d.Linear(p, &l.output)
+		d.Norm(p, &l.outputNorm)
+	}
+	return l
 }
 
 // Load takes a micro-batch, whose memory stays the caller's and is read until the backward pass is over. It sets p.Sample and p.Size.
@@ -48,9 +80,9 @@ func (n *Network) Load(p *Pass, b *Batch, labels bool) error {
 		n.layers[i].attention.Mask = b.AttentionMask
 	}
 	if n.firstRows != nil {
-		n.first.Rows = n.firstRows[:s.Size]
-		for i := range n.first.Rows {
-			n.first.Rows[i] = int32(i * s.Length)
+		n.firstToken.Rows = n.firstRows[:s.Size]
+		for i := range n.firstToken.Rows {
+			n.firstToken.Rows[i] = int32(i * s.Length)
 		}
 	}
 	if n.maskedRows != nil {
@@ -62,25 +94,8 @@ func (n *Network) Load(p *Pass, b *Batch, labels bool) error {
 	return nil
 }
 
-// Embeddings is the first unit of the forward pass.
-func (n *Network) Embeddings(d Device, p *Pass) { d.Embed(p, &n.embed) }
-
-// Layer is encoder layer i.
-func (n *Network) Layer(d Device, p *Pass, i int) {
-	l := &n.layers[i]
-	d.Linear(p, &l.query)
-	d.Linear(p, &l.key)
-	d.Linear(p, &l.value)
-	d.Attention(p, &l.attention)
-	d.Linear(p, &l.attentionOutput)
-	d.Norm(p, &l.attentionNorm)
-	d.Linear(p, &l.intermediate)
-	d.Linear(p, &l.output)
-	d.Norm(p, &l.outputNorm)
-}
-
-// Heads is the last unit: the task's outputs and, given an objective, losses. In training it leaves the gradients of the outputs in their place.
-func (n *Network) Heads(d Device, p *Pass, o *Objective) (l Losses) {
+// heads computes the task's outputs and, given an objective, losses. In training it leaves the gradients of the outputs in their place.
+func (n *Network) heads(d Device, p *Pass, o *Objective) (l Losses) {
 	b := n.batch
 	switch n.model.Head.Task {
 	case Pretraining:
@@ -98,11 +113,11 @@ func (n *Network) Heads(d Device, p *Pass, o *Objective) (l Losses) {
 	case QuestionAnswering:
 		d.Linear(p, &n.span)
 		for i := range n.start {
-			n.start[i], n.end[i] = n.span.Y[2*i], n.span.Y[2*i+1]
+			n.start[i], n.finish[i] = n.span.Y[2*i], n.span.Y[2*i+1]
 		}
 		if o != nil {
 			l.Start = n.classify(d, p, OpSpan, n.start, b.StartPositions, o.perSequence()/2)
-			l.End = n.classify(d, p, OpLoss, n.end, b.EndPositions, o.perSequence()/2)
+			l.End = n.classify(d, p, OpLoss, n.finish, b.EndPositions, o.perSequence()/2)
 		}
 	case Classification:
 		n.pool(d, p)
@@ -134,7 +149,7 @@ func (n *Network) Heads(d Device, p *Pass, o *Objective) (l Losses) {
 }
 
 func (n *Network) pool(d Device, p *Pass) {
-	d.Gather(p, &n.first)
+	d.Gather(p, &n.firstToken)
 	d.Linear(p, &n.pooler)
 }
 
@@ -144,9 +159,7 @@ func (n *Network) classify(d Device, p *Pass, op Op, logits []float32, labels []
 		Logits: logits, Labels: labels, Coefficient: coefficient})
 }
 
-// HeadsBackward is the first unit of the backward pass.
-func (n *Network) HeadsBackward(d Device, p *Pass) {
-	n.model.clearPadding(n.grads)
+func (n *Network) headsBackward(d Device, p *Pass) {
 	switch n.model.Head.Task {
 	case Pretraining:
 		clear(n.dhidden)
@@ -157,13 +170,11 @@ func (n *Network) HeadsBackward(d Device, p *Pass) {
 		d.LinearBackward(p, &n.nextSentence, n.nextSentence.Y, n.dpooled, false)
 		n.poolBackward(d, p)
 	case QuestionAnswering:
-		clear(n.embed.DWord) // the decoder sets it where there is one
 		for i := range n.start {
-			n.span.Y[2*i], n.span.Y[2*i+1] = n.start[i], n.end[i]
+			n.span.Y[2*i], n.span.Y[2*i+1] = n.start[i], n.finish[i]
 		}
 		d.LinearBackward(p, &n.span, n.span.Y, n.dhidden, false)
 	case Classification, MultipleChoice:
-		clear(n.embed.DWord)
 		clear(n.dhidden)
 		d.LinearBackward(p, &n.classifier, n.classifier.Y, n.dpooled, false)
 		n.poolBackward(d, p)
@@ -172,18 +183,20 @@ func (n *Network) HeadsBackward(d Device, p *Pass) {
 
 func (n *Network) poolBackward(d Device, p *Pass) {
 	d.LinearBackward(p, &n.pooler, n.dpooled, n.dfirst, false)
-	d.GatherBackward(p, &n.first, n.dfirst, n.dhidden)
+	d.GatherBackward(p, &n.firstToken, n.dfirst, n.dhidden)
 }
 
-// LayerBackward takes the gradient of the layer's output, which the unit before left, to that of its input.
-func (n *Network) LayerBackward(d Device, p *Pass, i int) {
-	l := &n.layers[i]
-	size := len(n.dhidden)
+// feedForwardBackward takes the gradient of a layer's output to that of the feed-forward half's input.
+func (n *Network) feedForwardBackward(d Device, p *Pass, l *encoderLayer) {
 	dwide := n.wide[:len(l.intermediate.Y)]
 	d.NormBackward(p, &l.outputNorm, n.dhidden, n.dhidden)
 	d.LinearBackward(p, &l.output, n.dhidden, dwide, false)
 	d.LinearBackward(p, &l.intermediate, dwide, n.dhidden, true)
+}
 
+// attentionBackward takes it on to that of the layer's input.
+func (n *Network) attentionBackward(d Device, p *Pass, l *encoderLayer) {
+	size := len(n.dhidden)
 	dcontext, dq, dk, dv := n.wide[:size], n.wide[size:2*size], n.wide[2*size:3*size], n.wide[3*size:4*size]
 	d.NormBackward(p, &l.attentionNorm, n.dhidden, n.dhidden)
 	d.LinearBackward(p, &l.attentionOutput, n.dhidden, dcontext, false)
@@ -193,5 +206,9 @@ func (n *Network) LayerBackward(d Device, p *Pass, i int) {
 	d.LinearBackward(p, &l.value, dv, n.dhidden, true)
 }
 
-// EmbeddingsBackward is the last unit of the backward pass.
-func (n *Network) EmbeddingsBackward(d Device, p *Pass) { d.EmbedBackward(p, &n.embed, n.dhidden) }
+func (n *Network) embeddingsBackward(d Device, p *Pass) {
+	if n.model.Head.Task != Pretraining {
+		clear(n.embed.DWord) // the decoder sets it where there is one
+	}
+	d.EmbedBackward(p, &n.embed, n.dhidden)
+}

@@ -3,6 +3,7 @@ package emulator_test
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -66,6 +67,31 @@ func newBench(t testing.TB, c bert.Config, task bert.Task, size int) *bench {
 		}
 	}
 	b.objective = bert.Objective{Scale: 1, Sequences: size, MaskedWeight: b.batch.MaskedWeight()}
+	return b
+}
+
+// pretrainingBatch is a batch of random tokens, with padding at the end of every fourth sequence.
+func pretrainingBatch(c bert.Config, size, length, predictions int) *bert.Batch {
+	r := rand.New(rand.NewPCG(1, 1))
+	ids := func(n, limit int) []int32 {
+		values := make([]int32, n)
+		for i := range values {
+			values[i] = int32(r.IntN(limit))
+		}
+		return values
+	}
+	b := &bert.Batch{Size: size, Length: length, Predictions: predictions,
+		InputIDs: ids(size*length, c.VocabSize), TokenTypeIDs: ids(size*length, c.TypeVocabSize), AttentionMask: make([]int32, size*length),
+		MaskedLMPositions: ids(size*predictions, length), MaskedLMIDs: ids(size*predictions, c.VocabSize), MaskedLMWeights: make([]float32, size*predictions),
+		NextSentenceLabels: ids(size, 2)}
+	for i := range b.AttentionMask {
+		if i/length%4 != 3 || i%length < length*3/4 {
+			b.AttentionMask[i] = 1
+		}
+	}
+	for i := range b.MaskedLMWeights {
+		b.MaskedLMWeights[i] = 1
+	}
 	return b
 }
 
@@ -388,12 +414,13 @@ func TestRecomputation(t *testing.T) {
 	if _, err := b.network.Forward(d, p, b.batch, &b.objective); err != nil {
 		t.Fatal(err)
 	}
-	b.network.HeadsBackward(d, p)
-	for i := small.NumHiddenLayers - 1; i >= 0; i-- {
-		b.network.Layer(d, p, i)
-		b.network.LayerBackward(d, p, i)
+	backward := b.network.BackwardWork()
+	for _, w := range backward {
+		if w.Unit > 0 && w.Unit < small.Units()-1 {
+			b.network.Run(d, p, nil, bert.Work{Unit: w.Unit})
+		}
+		b.network.Run(d, p, nil, w)
 	}
-	b.network.EmbeddingsBackward(d, p)
 	if !slices.Equal(b.grads, want) {
 		t.Error("recomputation changes the gradients")
 	}

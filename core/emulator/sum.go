@@ -17,8 +17,9 @@ func flat(n int, body func(i0, i1 int)) {
 	})
 }
 
-// accumulate adds the gradient of micro-batch k (0, 1, ...) of a replica to its sum, which micro-batch 0 sets.
-func (d *Device) accumulate(p *bert.Pass, sum, grad []float32, k int) {
+// accumulate adds the gradient of micro-batch k (0, 1, ...) of a replica to its sum, which micro-batch 0 sets. Both are the part of a section that
+// begins at an element.
+func (d *Device) accumulate(p *bert.Pass, sum, grad []float32, begin, k int) {
 	out := d.weights(p, d.policy.Accumulate, bert.Site{Layer: -1, Op: bert.OpAccumulate}, drawOut, len(sum))
 	old, fresh := float32(1), float32(1)
 	if d.policy.RunningMean {
@@ -35,7 +36,7 @@ func (d *Device) accumulate(p *bert.Pass, sum, grad []float32, k int) {
 		default:
 			kernels.Add(s, s, grad[i0:i1])
 		}
-		d.put(&out, s, 0, i0)
+		d.put(&out, s, 0, begin+i0)
 	})
 }
 

@@ -63,7 +63,7 @@ func TestAccumulate(t *testing.T) {
 				}
 				want[i] = numerics.FP16.Round(want[i])
 			}
-			d.accumulate(&bert.Pass{Size: 1}, sum, grad, k)
+			d.accumulate(&bert.Pass{Size: 1}, sum, grad, 0, k)
 		}
 		for i := range sum {
 			// Whether the product and the sum are fused may move a value across a rounding boundary: one unit of FP16.

@@ -18,16 +18,19 @@ import (
 // Trainer runs a program on emulated devices. It is what the sessions of all emulated backends have in common; a session adds its loss scale and its
 // state.
 //
-// Replicas take their micro-batches one after the other: replica r has micro-batches r·accumulation to (r+1)·accumulation - 1 of the global batch.
-// Each sums its own gradients, micro-batch by micro-batch; then the sums are reduced in ring order (see Device.reduce).
+// Replicas take their micro-batches one after the other, each through its pipeline: replica r has micro-batches r·accumulation to
+// (r+1)·accumulation - 1 of the global batch. Each sums its own gradients, micro-batch by micro-batch; then the sums are reduced in ring order (see
+// Device.reduce).
 type Trainer struct {
 	program   backend.Program
 	memory    backend.Memory
+	model     *bert.Model
 	train     *Device
 	evaluate  *Device
-	network   *bert.Network
+	pipeline  *pipeline
 	micro     []float32   // gradient of a micro-batch; Memory.Grads itself where there is one micro-batch only
 	replicas  [][]float32 // sums of replicas; Memory.Grads itself where there is one replica only
+	recorded  bool        // a step told its schedule
 	committed bool
 	closed    bool
 }
@@ -36,7 +39,7 @@ type Trainer struct {
 var ErrClosed = errors.New("session is closed")
 
 // NewTrainer prepares a program over the host's memory.
-func NewTrainer(p backend.Program, m backend.Memory, policy Policy) (*Trainer, error) {
+func NewTrainer(p backend.Program, m backend.Memory, policy Policy, plan Plan) (*Trainer, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
@@ -53,7 +56,11 @@ func NewTrainer(p backend.Program, m backend.Memory, policy Policy) (*Trainer, e
 	if len(m.Params) != m.Layout.Len() || len(m.Grads) != m.Layout.Len() {
 		return nil, fmt.Errorf("emulator: memory has %d parameters and %d gradients, want %d", len(m.Params), len(m.Grads), m.Layout.Len())
 	}
-	t := &Trainer{program: p, memory: m, train: New(policy), evaluate: New(policy.Nearest()), micro: m.Grads, replicas: [][]float32{m.Grads}}
+	plan, err = plan.complete(&model.Config, p.Accumulation)
+	if err != nil {
+		return nil, err
+	}
+	t := &Trainer{program: p, memory: m, model: model, train: New(policy), evaluate: New(policy.Nearest()), micro: m.Grads, replicas: [][]float32{m.Grads}}
 	if p.Accumulation*p.Replicas > 1 {
 		t.micro = make([]float32, m.Layout.Len())
 	}
@@ -63,7 +70,8 @@ func NewTrainer(p backend.Program, m backend.Memory, policy Policy) (*Trainer, e
 			t.replicas[i] = make([]float32, m.Layout.Len())
 		}
 	}
-	t.network, err = bert.NewNetwork(model, m.Params, t.micro, bert.Shape{Size: p.MicroBatch, Length: p.Length, Predictions: p.MaxPredictions})
+	limit := bert.Shape{Size: p.MicroBatch, Length: p.Length, Predictions: p.MaxPredictions}
+	t.pipeline, err = newPipeline(model, plan, m.Params, t.micro, limit, p.Accumulation)
 	return t, err
 }
 
@@ -98,7 +106,8 @@ func (t *Trainer) Step(ctx context.Context, s backend.Step, batches iter.Seq2[*b
 		}
 	}
 	objective := bert.Objective{Scale: scaled, Sequences: s.Sequences, MaskedWeight: s.MaskedWeight}
-	losses, err := t.microBatches(ctx, s, batches, &objective, &clock)
+	t.model.ClearPadding(t.memory.Grads)
+	losses, schedule, err := t.microBatches(ctx, s, batches, &objective, &clock)
 	if err != nil {
 		return backend.StepResult{}, fmt.Errorf("step %d: %w", s.Step, err)
 	}
@@ -109,7 +118,7 @@ func (t *Trainer) Step(ctx context.Context, s backend.Step, batches iter.Seq2[*b
 	}
 	finite := scale(t.memory.Grads, float32(1/divisor))
 	clock.Lap("unscale")
-	return backend.StepResult{Losses: losses, Finite: finite, LossScale: lossScale, Overflows: t.train.TakeOverflows(), Phases: clock.Phases()}, nil
+	return backend.StepResult{Losses: losses, Finite: finite, LossScale: lossScale, Overflows: t.train.TakeOverflows(), Phases: clock.Phases(), Schedule: schedule}, nil
 }
 
 // averages reports whether a replica's sum is over mean losses of micro-batches.
@@ -121,50 +130,58 @@ func (t *Trainer) pass(step int) bert.Pass {
 	return bert.Pass{Seed: t.program.Seed, Step: uint32(step), Size: 1}
 }
 
-// microBatches computes and sums the gradients of all micro-batches.
-func (t *Trainer) microBatches(ctx context.Context, s backend.Step, batches iter.Seq2[*bert.Batch, error], o *bert.Objective, clock *backend.Clock) (bert.Losses, error) {
+// microBatches computes and sums the gradients of all micro-batches. The first step of a session tells the schedule of its first replica.
+func (t *Trainer) microBatches(ctx context.Context, s backend.Step, batches iter.Seq2[*bert.Batch, error], o *bert.Objective, clock *backend.Clock) (losses bert.Losses, schedule *backend.Schedule, err error) {
 	p := &t.program
-	var losses bert.Losses
+	var r *replica
 	count, want := 0, p.Accumulation*p.Replicas
 	for b, err := range batches {
 		if err != nil {
-			return losses, err
+			return losses, nil, err
 		}
 		clock.Lap("data")
 		switch {
 		case count == want:
-			return losses, fmt.Errorf("more than %d micro-batches, want accumulation %d x replicas %d", want, p.Accumulation, p.Replicas)
+			return losses, nil, fmt.Errorf("more than %d micro-batches, want accumulation %d x replicas %d", want, p.Accumulation, p.Replicas)
 		case b == nil || b.Size != p.MicroBatch:
-			return losses, fmt.Errorf("micro-batch %d has %d sequences, want micro_batch %d", count, size(b), p.MicroBatch)
+			return losses, nil, fmt.Errorf("micro-batch %d has %d sequences, want micro_batch %d", count, size(b), p.MicroBatch)
 		case b.Sample != count*p.MicroBatch:
-			return losses, fmt.Errorf("micro-batch %d begins at sample %d, want %d", count, b.Sample, count*p.MicroBatch)
+			return losses, nil, fmt.Errorf("micro-batch %d begins at sample %d, want %d", count, b.Sample, count*p.MicroBatch)
 		}
-		pass := t.pass(s.Step)
-		pass.Train, pass.Replica = true, count/p.Accumulation
-		l, err := t.forward(ctx, t.train, &pass, b, o)
-		if err != nil {
-			return losses, fmt.Errorf("micro-batch %d: %w", count, err)
+		if count%p.Accumulation == 0 {
+			r = t.replica(s.Step, count/p.Accumulation, o, &losses, clock)
 		}
-		clock.Lap("forward")
-		if err := t.backward(ctx, &pass); err != nil {
-			return losses, fmt.Errorf("micro-batch %d: %w", count, err)
+		if err := r.take(ctx, b); err != nil {
+			return losses, nil, fmt.Errorf("micro-batch %d: %w", count, err)
 		}
-		clock.Lap("backward")
-		if want > 1 {
-			t.train.accumulate(&pass, t.replicas[pass.Replica], t.micro, count%p.Accumulation)
-			clock.Lap("accumulation")
+		if r.clock == nil {
+			clock.Lap("pipeline")
 		}
-		losses.Add(l)
-		count++
+		if count++; count == p.Accumulation && r.record {
+			schedule, t.recorded = r.schedule(&p.Model), true
+		}
 	}
 	if count < want {
-		return losses, fmt.Errorf("%d micro-batches, want accumulation %d x replicas %d = %d", count, p.Accumulation, p.Replicas, want)
+		return losses, nil, fmt.Errorf("%d micro-batches, want accumulation %d x replicas %d = %d", count, p.Accumulation, p.Replicas, want)
 	}
 	// A wrong denominator would train at another learning rate without a sign.
 	if w := losses.MaskedLM.Weight; p.Head.Task == bert.Pretraining && math.Abs(w-s.MaskedWeight) > 1e-6*w {
-		return losses, fmt.Errorf("masked weight %g was announced, the micro-batches have %g", s.MaskedWeight, w)
+		return losses, nil, fmt.Errorf("masked weight %g was announced, the micro-batches have %g", s.MaskedWeight, w)
 	}
-	return losses, nil
+	return losses, schedule, nil
+}
+
+// replica begins a replica's part of a step.
+func (t *Trainer) replica(step, index int, o *bert.Objective, losses *bert.Losses, clock *backend.Clock) *replica {
+	r := &replica{pipeline: t.pipeline, device: t.train, objective: o, pass: t.pass(step), losses: losses, count: t.program.Accumulation, grads: t.micro, record: !t.recorded && index == 0}
+	r.pass.Train, r.pass.Replica = true, index
+	if t.program.Accumulation*t.program.Replicas > 1 {
+		r.sum = t.replicas[index]
+	}
+	if len(t.pipeline.devices) == 1 {
+		r.clock = clock
+	}
+	return r
 }
 
 func size(b *bert.Batch) int {
@@ -174,31 +191,22 @@ func size(b *bert.Batch) int {
 	return b.Size
 }
 
-// forward runs the units of the forward pass; a cancelled context ends it between two of them.
-func (t *Trainer) forward(ctx context.Context, d *Device, p *bert.Pass, b *bert.Batch, o *bert.Objective) (bert.Losses, error) {
-	if err := t.network.Load(p, b, o != nil); err != nil {
-		return bert.Losses{}, err
-	}
-	t.network.Embeddings(d, p)
-	for i := range t.program.Model.NumHiddenLayers {
-		if err := ctx.Err(); err != nil {
-			return bert.Losses{}, err
+// predict runs the stages of the forward pass one after the other, without dropout.
+func (t *Trainer) predict(ctx context.Context, b *bert.Batch, o *bert.Objective) (losses bert.Losses, err error) {
+	for i, st := range t.pipeline.stages {
+		slot := st.slots[0]
+		slot.pass = t.pass(0)
+		if err := slot.network.Load(&slot.pass, b, o != nil); err != nil {
+			return losses, err
 		}
-		t.network.Layer(d, p, i)
-	}
-	return t.network.Heads(d, p, o), ctx.Err()
-}
-
-func (t *Trainer) backward(ctx context.Context, p *bert.Pass) error {
-	t.network.HeadsBackward(t.train, p)
-	for i := t.program.Model.NumHiddenLayers - 1; i >= 0; i-- {
-		if err := ctx.Err(); err != nil {
-			return err
+		if i > 0 {
+			copy(slot.network.Input(), t.pipeline.stages[i-1].slots[0].network.Hidden())
 		}
-		t.network.LayerBackward(t.train, p, i)
+		if losses, err = slot.run(ctx, t.evaluate, o, slot.forward); err != nil {
+			return losses, err
+		}
 	}
-	t.network.EmbeddingsBackward(t.train, p)
-	return nil
+	return losses, nil
 }
 
 // Commit rounds the parameters as the policy keeps them. It is idempotent: values of the format stay as they are.
@@ -245,8 +253,7 @@ func (t *Trainer) Evaluate(ctx context.Context, e backend.Evaluation, batches it
 		}
 		outputs := backend.Outputs{}
 		for i := 0; i < b.Size; i += t.program.MicroBatch {
-			pass := t.pass(0)
-			l, err := t.forward(ctx, t.evaluate, &pass, b.Slice(i, min(b.Size, i+t.program.MicroBatch)), o)
+			l, err := t.predict(ctx, b.Slice(i, min(b.Size, i+t.program.MicroBatch)), o)
 			if err != nil {
 				return losses, fmt.Errorf("evaluation batch %d: %w", count, err)
 			}
@@ -267,7 +274,7 @@ func (t *Trainer) Evaluate(ctx context.Context, e backend.Evaluation, batches it
 // collect appends the outputs of a micro-batch to those of its batch of size sequences.
 func (t *Trainer) collect(outputs backend.Outputs, names []string, size int) {
 	for _, name := range names {
-		shape, values, _ := t.network.Output(name)
+		shape, values := t.output(name)
 		o, ok := outputs[name]
 		if !ok {
 			o.Shape = append(tensor.Shape{size}, shape[1:]...)
@@ -276,6 +283,16 @@ func (t *Trainer) collect(outputs backend.Outputs, names []string, size int) {
 		o.Values = append(o.Values, values...)
 		outputs[name] = o
 	}
+}
+
+// output finds an output in the stage that has it.
+func (t *Trainer) output(name string) (tensor.Shape, []float32) {
+	for _, st := range t.pipeline.stages {
+		if shape, values, ok := st.slots[0].network.Output(name); ok {
+			return shape, values
+		}
+	}
+	panic("emulator: an output that the model has is in no stage")
 }
 
 // Close ends the session.

@@ -107,7 +107,7 @@ func (*Backend) Open(_ context.Context, p backend.Program, m backend.Memory) (ba
 	if err != nil {
 		return nil, fmt.Errorf("gpu-ref: %w", err)
 	}
-	t, err := emulator.NewTrainer(p, m, policy(precision.Name))
+	t, err := emulator.NewTrainer(p, m, policy(precision.Name), emulator.Plan{})
 	if err != nil {
 		return nil, fmt.Errorf("gpu-ref: %w", err)
 	}

@@ -117,7 +117,7 @@ func open(p backend.Program, m backend.Memory) (*session, error) {
 	if err := v.Err(); err != nil {
 		return nil, err
 	}
-	t, err := emulator.NewTrainer(p, m, policy)
+	t, err := emulator.NewTrainer(p, m, policy, emulator.Plan{})
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ func (device) Open(_ context.Context, p backend.Program, m backend.Memory) (back
 	t, err := emulator.NewTrainer(p, m, emulator.Policy{
 		Embed: row, Linear: row, Pointwise: row, Residual: row, Norm: row, Scores: row, Probabilities: row,
 		LossGrad: s, Accumulate: s, Reduce: s, Parameters: s,
-	})
+	}, emulator.Plan{})
 	if err != nil {
 		return nil, err
 	}
