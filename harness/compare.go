@@ -26,6 +26,7 @@ with the difference of each to the first, and a verdict against the margins of t
 The exit code is 0 when all runs came to their end, whatever the verdict, 2 when one could not, and 130 when it was stopped; --resume goes on.`,
 		Example: `  harness compare --backends ipu,gpu-ref
   harness compare --backends gpu-ref:fp32,gpu-ref:fp16,ipu:fp16.16 --seeds 3
+  harness compare --backends ipu,gpu-ref --seeds 10 --aa
   harness compare --backends ipu,gpu-ref --optimizers adamw,lamb --format markdown
   harness compare --backends ipu,gpu-ref --set backends.ipu.options.stochastic_rounding=false
   harness compare --backends ipu,gpu-ref --recipe tiny-wiki-squad --data text=wiki.txt --data vocab=vocab.txt \
@@ -38,6 +39,9 @@ The exit code is 0 when all runs came to their end, whatever the verdict, 2 when
 			}
 			if e.seeds < 1 {
 				return fmt.Errorf("--seeds is %d, want at least 1", e.seeds)
+			}
+			if e.noise && e.seeds < 2 {
+				return withHint(fmt.Errorf("--aa with --seeds %d: two groups of one run have no variance", e.seeds), "use --seeds 3 or more")
 			}
 			if len(backends) == 0 {
 				return withHint(errors.New("--backends names no backend"), "harness compare --backends ipu,gpu-ref")
@@ -66,6 +70,7 @@ The exit code is 0 when all runs came to their end, whatever the verdict, 2 when
 	cmd.Flags().StringSliceVar(&optimizers, "optimizers", nil, "optimizers to train each with (default: the recipe's)")
 	cmd.Flags().IntVar(&e.seeds, "seeds", 1, "number of seeds; a verdict needs several")
 	cmd.Flags().Uint64Var(&e.firstSeed, "seed", 1, "the first seed")
+	cmd.Flags().BoolVar(&e.noise, "aa", false, "also train the first backend with as many other seeds (A/A): a difference below what they differ by is not claimed")
 	cmd.Flags().StringVar(&format, "format", "table", report.Formats)
 	e.complete(cmd)
 	return cmd

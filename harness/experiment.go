@@ -36,6 +36,7 @@ type experiment struct {
 	transport string
 	firstSeed uint64
 	seeds     int
+	noise     bool // run the first arm with as many other seeds as well
 
 	recipe    *recipe.Recipe
 	arms      []arm
@@ -212,12 +213,20 @@ type cell struct {
 	seed uint64
 }
 
-// cells are all runs, seed by seed, so that a comparison that is cut short still has whole pairs.
+// cells are all runs, seed by seed, so that a comparison that is cut short still has whole pairs. Every other seed goes through the arms the
+// other way round: a machine that gets slower or faster with time then does so to all of them.
 func (e *experiment) cells() []cell {
 	var list []cell
 	for i := range e.seeds {
-		for _, a := range e.arms {
+		arms := slices.Clone(e.arms)
+		if i%2 == 1 {
+			slices.Reverse(arms)
+		}
+		for _, a := range arms {
 			list = append(list, cell{a, e.firstSeed + uint64(i)})
+		}
+		if e.noise {
+			list = append(list, cell{e.arms[0], e.firstSeed + uint64(e.seeds+i)})
 		}
 	}
 	return list

@@ -10,7 +10,7 @@
 //	result.json        the end: final metrics and times; not there while the run goes on
 //	checkpoints/       core/checkpoint's
 //
-// and whatever a task writes (predictions.json). A line is handed to the system as soon as it is there and flushed to the disk with each
+// and whatever a task writes: PHASE.predictions.json, and PHASE.scores.json with what each example counts. A line is handed to the system as soon as it is there and flushed to the disk with each
 // checkpoint; everything else is renamed into place. A process that dies costs at most the line that it was writing, a power cut at most what
 // came after the last checkpoint.
 //

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"math"
@@ -20,9 +22,11 @@ import (
 	"harness.invalid/core/dataset/pretraining"
 	"harness.invalid/core/dataset/squad"
 	"harness.invalid/core/dataset/world"
+	"harness.invalid/core/durable"
 	"harness.invalid/core/recipe"
 	"harness.invalid/core/score"
 	"harness.invalid/core/wordpiece"
+	"harness.invalid/results"
 )
 
 // Data is what the phases of a recipe are trained and evaluated on, opened once for all runs of a comparison.
@@ -387,5 +391,22 @@ func (q *questionSet) evaluate(ctx context.Context, s backend.Session, final boo
 	if err != nil {
 		return nil, err
 	}
+	if final {
+		if err := saveScores(path(results.ScoresFile(phase)), r.Questions); err != nil {
+			return nil, err
+		}
+	}
 	return map[string]float64{"exact_match": r.ExactMatch, "f1": r.F1}, nil
+}
+
+// saveScores keeps what each question counts, in the units of the metrics, for statistics over questions.
+func saveScores(path string, questions []score.QuestionScore) error {
+	s := results.Scores{"exact_match": {}, "f1": {}}
+	for _, q := range questions {
+		s["f1"][q.ID], s["exact_match"][q.ID] = 100*q.F1, 0
+		if q.ExactMatch {
+			s["exact_match"][q.ID] = 100
+		}
+	}
+	return durable.WriteFile(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(s) })
 }
