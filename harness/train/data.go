@@ -278,7 +278,7 @@ func unigramLoss(batches []*bert.Batch) float64 {
 type questionSet struct {
 	training *squad.Set
 	dev      *squad.Set
-	deal     *squad.Source
+	deal     dataset.Source
 	held     []*bert.Batch
 	golds    []score.Question
 	decoding squad.Decoding

@@ -21,6 +21,8 @@ const (
 	Evaluation                // segments and masks of held-out documents, by block
 	Features                  // order of question answering features, by epoch
 	World                     // generated world, by part
+	Shards                    // shard of a prepared sequence, by block of documents
+	Masks                     // of a prepared sequence, by epoch or 0, and sequence
 )
 
 // Draws is a row of random choices. Not for use by several goroutines at once.

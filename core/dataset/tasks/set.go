@@ -1,0 +1,214 @@
+package tasks
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"harness.invalid/core/bert"
+	"harness.invalid/core/dataset"
+	"harness.invalid/core/wordpiece"
+)
+
+// Set is data in sequences: [CLS] first segment [SEP] second segment [SEP] ..., cut to a length. The choices of a question are sequences that
+// follow each other.
+type Set struct {
+	Data      *Data
+	MaxLength int // tokens of a sequence, special tokens included
+	Truncated int // sequences that did not fit
+
+	labelled  bool
+	sequences []sequence // of all choices of all examples
+}
+
+// sequence are tokens and where those of type 1 begin.
+type sequence struct {
+	ids    []int32
+	second int
+}
+
+// NewSet makes the sequences of all examples. A set to train or to measure on needs labels; labelled says so.
+func NewSet(d *Data, t *wordpiece.Tokenizer, maxLength int, labelled bool) (*Set, error) {
+	fail := func(err error) (*Set, error) { return nil, fmt.Errorf("task %s: %w", d.Task.Name, err) }
+	if maxLength < 8 || maxLength > 1<<20 {
+		return fail(fmt.Errorf("max_seq_length is %d, want 8 to %d", maxLength, 1<<20))
+	}
+	if i := slices.IndexFunc(d.Examples, func(e Example) bool { return e.Label < 0 }); labelled && i >= 0 {
+		return fail(fmt.Errorf("%s: the example has no label: %w", d.Examples[i].Place, ErrInvalid))
+	}
+	s := &Set{Data: d, MaxLength: maxLength, labelled: labelled}
+	special := map[string]int32{}
+	for _, token := range []string{wordpiece.Cls, wordpiece.Sep, wordpiece.Mask} {
+		id, err := t.Vocab().Special(token)
+		if err != nil {
+			return fail(err)
+		}
+		special[token] = id
+	}
+	for i := range d.Examples {
+		for _, segments := range d.Examples[i].Choices {
+			s.add(t, special, segments)
+		}
+	}
+	return s, nil
+}
+
+// add makes the sequence of some segments.
+func (s *Set) add(t *wordpiece.Tokenizer, special map[string]int32, segments []string) {
+	mask := special[wordpiece.Mask]
+	tokens := make([][]int32, 0, len(segments))
+	for i, segment := range segments {
+		before, after, found := strings.Cut(segment, blank)
+		ids := t.AppendIDs(nil, before)
+		if found {
+			ids = t.AppendIDs(append(ids, mask), after)
+		}
+		// A second sentence of nothing is none, as in run_classifier.py.
+		if i == 0 || len(ids) > 0 {
+			tokens = append(tokens, ids)
+		}
+	}
+	if truncate(tokens, s.MaxLength-1-len(tokens), mask) {
+		s.Truncated++
+	}
+	q := sequence{ids: []int32{special[wordpiece.Cls]}}
+	for i, ids := range tokens {
+		if i == 1 {
+			q.second = len(q.ids)
+		}
+		q.ids = append(append(q.ids, ids...), special[wordpiece.Sep])
+	}
+	if len(tokens) == 1 {
+		q.second = len(q.ids)
+	}
+	q.ids = slices.Clip(q.ids)
+	s.sequences = append(s.sequences, q)
+}
+
+// truncate takes tokens off the end of the longest segment, of equal ones the last, until all together are no more than a number: that is
+// _truncate_seq_pair of run_classifier.py for any number of segments. A segment with a blank in it loses them at the end that is farther from
+// the blank. It reports whether anything was cut.
+func truncate(segments [][]int32, most int, mask int32) bool {
+	total := 0
+	for _, ids := range segments {
+		total += len(ids)
+	}
+	cut := total > most
+	for ; total > most; total-- {
+		longest := 0
+		for i, ids := range segments {
+			if len(ids) >= len(segments[longest]) {
+				longest = i
+			}
+		}
+		ids := segments[longest]
+		if at := slices.Index(ids, mask); at >= 0 && at > len(ids)-1-at {
+			segments[longest] = ids[1:]
+		} else {
+			segments[longest] = ids[:len(ids)-1]
+		}
+	}
+	return cut
+}
+
+// width is the number of sequences of an example.
+func (s *Set) width() int {
+	if s.Data.Task.Kind == bert.MultipleChoice {
+		return s.Data.Task.Choices
+	}
+	return 1
+}
+
+// Len returns the number of sequences.
+func (s *Set) Len() int { return len(s.sequences) }
+
+// First returns a set of the first n examples.
+func (s *Set) First(n int) *Set {
+	if n >= len(s.Data.Examples) {
+		return s
+	}
+	part, data := *s, *s.Data
+	data.Examples = data.Examples[:n]
+	part.Data, part.sequences = &data, s.sequences[:n*s.width()]
+	return &part
+}
+
+// batch returns examples as a batch.
+func (s *Set) batch(which []int32) *bert.Batch {
+	w := s.width()
+	b := &bert.Batch{Size: len(which) * w, Length: s.MaxLength}
+	tokens := b.Size * b.Length
+	b.InputIDs, b.TokenTypeIDs, b.AttentionMask = make([]int32, tokens), make([]int32, tokens), make([]int32, tokens)
+	regression := s.Data.Task.Regression()
+	switch {
+	case !s.labelled:
+	case regression:
+		b.Targets = make([]float32, b.Size)
+	default:
+		b.Labels = make([]int32, b.Size)
+	}
+	for i, j := range which {
+		e := &s.Data.Examples[j]
+		for k := range w {
+			row := i*w + k
+			q := &s.sequences[int(j)*w+k]
+			copy(b.InputIDs[row*b.Length:], q.ids)
+			for n := range q.ids {
+				b.AttentionMask[row*b.Length+n] = 1
+				if n >= q.second {
+					b.TokenTypeIDs[row*b.Length+n] = 1
+				}
+			}
+		}
+		switch {
+		case !s.labelled:
+		case regression:
+			b.Targets[i] = e.Target
+		case w > 1:
+			b.Labels[i*w+e.Label] = 1
+		default:
+			b.Labels[i] = int32(e.Label)
+		}
+	}
+	return b
+}
+
+// Batches returns all examples in order, size sequences at a time; the last batch has fewer where they do not come out even. Sample is the index of
+// a batch's first sequence. The error is always nil.
+func (s *Set) Batches(size int) iter.Seq2[*bert.Batch, error] {
+	return func(yield func(*bert.Batch, error) bool) {
+		w := s.width()
+		step := max(1, size/w)
+		for start := 0; start < len(s.Data.Examples); start += step {
+			which := make([]int32, min(step, len(s.Data.Examples)-start))
+			for i := range which {
+				which[i] = int32(start + i)
+			}
+			b := s.batch(which)
+			b.Sample = start * w
+			if !yield(b, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Source deals the set in batches of so many sequences, of which each question of a multiple choice has several.
+func (s *Set) Source(batch int, seed uint64) (*dataset.Shuffled, error) {
+	fail := func(err error) (*dataset.Shuffled, error) {
+		return nil, fmt.Errorf("task %s: %w", s.Data.Task.Name, err)
+	}
+	w := s.width()
+	switch {
+	case !s.labelled:
+		return fail(fmt.Errorf("%s: the set was made for prediction and has no labels", s.Data.Name))
+	case batch%w != 0:
+		return fail(fmt.Errorf("a batch of %d sequences, want a multiple of the %d choices of a question", batch, w))
+	}
+	source, err := dataset.NewShuffled(len(s.Data.Examples), batch/w, seed, s.batch)
+	if err != nil {
+		return fail(err)
+	}
+	return source, nil
+}
