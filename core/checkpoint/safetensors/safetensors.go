@@ -34,7 +34,11 @@ func Open(path string) (*weights.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return open(p)
+	f, err := open(p)
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return f, nil
 }
 
 // NewReader reads a file of a size from any source; name stands for it in errors. Closing the File leaves the source open.
@@ -45,7 +49,7 @@ func NewReader(r io.ReaderAt, size int64, name string) (*weights.File, error) {
 func open(p *weights.Part) (*weights.File, error) {
 	tensors, metadata, err := readHeader(p)
 	if err != nil {
-		return nil, errors.Join(err, p.Close())
+		return nil, err
 	}
 	return weights.New(p.Name(), Format, tensors, metadata, p)
 }

@@ -63,15 +63,14 @@ type File struct {
 	parts    []*Part
 }
 
-// New is for readers of formats. It takes the parts over: they are closed by Close, or at once when two tensors have the same name.
+// New is for readers of formats. Two tensors of the same name are an error; else the parts are the File's own and closed with it.
 //
 // name is the path that was opened, format what it is: "safetensors", "pytorch zip" ...
 func New(name, format string, tensors []Tensor, metadata map[string]string, parts ...*Part) (*File, error) {
 	f := &File{name: name, format: format, tensors: tensors, metadata: metadata, parts: parts, index: make(map[string]int, len(tensors))}
 	for i, t := range tensors {
 		if first, ok := f.index[t.Name]; ok {
-			err := fmt.Errorf("%s: byte %d: tensor %s is at byte %d of %s already: %w", t.part.name, t.offset, Quote(t.Name), tensors[first].offset, tensors[first].part.name, ErrFormat)
-			return nil, errors.Join(err, f.Close())
+			return nil, t.part.Errorf(t.offset, "tensor %s is at byte %d of %s already", Quote(t.Name), tensors[first].offset, tensors[first].part.name)
 		}
 		f.index[t.Name] = i
 	}
