@@ -95,6 +95,8 @@ type Program struct {
 	MicroBatch     int // sequences a device computes at a time
 	Accumulation   int // micro-batches a replica sums before an update
 	Replicas       int // devices that work on parts of the same global batch
+	// SequencesPerPack is how many sequences a row of a batch holds at most; 0 and 1: rows are not packed. Pretraining only.
+	SequencesPerPack int
 }
 
 // GlobalBatch is the number of sequences of one step.
@@ -121,6 +123,9 @@ func (p Program) Validate() error {
 			return fmt.Errorf("backend: %s is %d, want 1 to %d", f.name, f.value, f.max)
 		}
 	}
+	if p.SequencesPerPack < 0 || p.SequencesPerPack > 1 && (p.Head.Task != bert.Pretraining || p.SequencesPerPack > p.Length) {
+		return fmt.Errorf("backend: sequences_per_pack is %d for %s, want 0 or 1, or up to length %d for %s", p.SequencesPerPack, p.Head.Task, p.Length, bert.Pretraining)
+	}
 	if p.Head.Task == bert.Pretraining && (p.MaxPredictions < 1 || p.MaxPredictions > p.Length) {
 		return fmt.Errorf("backend: max_predictions is %d, want 1 to length %d", p.MaxPredictions, p.Length)
 	}
@@ -142,6 +147,8 @@ type Step struct {
 	Step         int     // 1, 2, ...: keys the random streams; a run that is resumed goes on counting
 	Sequences    int     // in the global batch
 	MaskedWeight float64 // Σ masked_lm_weights over the global batch; Pretraining only
+	// NextSentenceWeight is Σ next_sentence_weights over the global batch, which counts the sequences of packed rows; 0 where rows are not packed.
+	NextSentenceWeight float64
 }
 
 // StepResult is what a step was like.
@@ -151,7 +158,15 @@ type StepResult struct {
 	LossScale float64     // that was in force, 1 if none
 	Overflows int64       // values that left the range of the number format, where the backend counts them
 	Phases    []Phase     // measured times, in order
-	Schedule  *Schedule   // what the devices did; nil where there is nothing to tell, and behind the first step of a session, as every step is alike
+	// Exceptions of the arithmetic, where the backend counts them.
+	Exceptions Exceptions
+	Schedule   *Schedule // what the devices did; nil where there is nothing to tell, and behind the first step of a session, as every step is alike
+}
+
+// Exceptions are counts of what the arithmetic could not do, besides StepResult.Overflows.
+type Exceptions struct {
+	Invalid      int64 `json:"invalid,omitempty"`        // results that are not a number
+	DivideByZero int64 `json:"divide_by_zero,omitempty"` // infinite reciprocals
 }
 
 // Schedule is the work of the devices of one replica in a step, as it was done. A stage is a row of units of the model that a device runs forward,

@@ -13,14 +13,20 @@ type Batch struct {
 
 	InputIDs      []int32 // [B, S]
 	TokenTypeIDs  []int32 // [B, S]
-	AttentionMask []int32 // [B, S]: 1 for tokens, 0 for padding
+	AttentionMask []int32 // [B, S]: 1 for tokens, 0 for padding; in packed rows the number of the token's sequence, 1 to Q
 
 	// Pretraining
 	Predictions        int       // masked positions a sequence, P, padding included
 	MaskedLMPositions  []int32   // [B, P]
 	MaskedLMIDs        []int32   // [B, P]
 	MaskedLMWeights    []float32 // [B, P]: 1 for predictions, 0 for padding
-	NextSentenceLabels []int32   // [B]: 0 the next sentence, 1 a random one
+	NextSentenceLabels []int32   // [B], packed [B, Q]: 0 the next sentence, 1 a random one
+
+	// Packed rows, of pretraining only: up to Q sequences follow each other in a row, and a token sees those of its own sequence alone.
+	Sequences           int       // Q; 0 and 1: rows are not packed
+	PositionIDs         []int32   // [B, S]: position within the sequence; empty: 0 to S-1 in every row
+	FirstPositions      []int32   // [B, Q]: where each sequence begins; 0 where there is none
+	NextSentenceWeights []float32 // [B, Q]: 1 for sequences, 0 where there is none
 
 	// QuestionAnswering
 	StartPositions, EndPositions []int32 // [B]
@@ -40,6 +46,21 @@ func (b *Batch) MaskedWeight() float64 {
 	return sum
 }
 
+// NextSentenceWeight is the sum of NextSentenceWeights: the number of packed sequences; 0 where rows are not packed.
+func (b *Batch) NextSentenceWeight() float64 {
+	var sum float64
+	for _, w := range b.NextSentenceWeights {
+		sum += float64(w)
+	}
+	return sum
+}
+
+// packed reports whether rows hold several sequences.
+func (b *Batch) packed() bool { return b.Sequences > 1 }
+
+// perRow is the number of sequences for which a row has room.
+func (b *Batch) perRow() int { return max(1, b.Sequences) }
+
 // Validate reports the first thing in the batch that a model with config c and head h could not take. Labels are not wanted when
 // labels is false (prediction).
 func (b *Batch) Validate(c Config, h Head, labels bool) error {
@@ -49,11 +70,23 @@ func (b *Batch) Validate(c Config, h Head, labels bool) error {
 	if b.Sample < 0 || b.Sample > math.MaxUint32-b.Size {
 		return fmt.Errorf("bert: sample index %d is out of range", b.Sample)
 	}
+	if b.Sequences < 0 || b.Sequences > b.Length || b.packed() && h.Task != Pretraining {
+		return fmt.Errorf("bert: packs of %d sequences in rows of %d tokens for %s, want at most as many as tokens, and packs for %s alone", b.Sequences, b.Length, h.Task, Pretraining)
+	}
 	tokens := b.Size * b.Length
 	fields := []field{
 		{"input_ids", b.InputIDs, tokens, c.VocabSize},
 		{"token_type_ids", b.TokenTypeIDs, tokens, c.TypeVocabSize},
-		{"attention_mask", b.AttentionMask, tokens, 2},
+		{"attention_mask", b.AttentionMask, tokens, 1 + b.perRow()},
+	}
+	if len(b.PositionIDs) > 0 || b.packed() {
+		fields = append(fields, field{"position_ids", b.PositionIDs, tokens, c.MaxPositionEmbeddings})
+	}
+	switch {
+	case !b.packed() && len(b.FirstPositions)+len(b.NextSentenceWeights) > 0:
+		return fmt.Errorf("bert: first_positions and next_sentence_weights in rows of %d sequences, want them in packed rows alone", b.perRow())
+	case b.packed():
+		fields = append(fields, field{"first_positions", b.FirstPositions, b.Size * b.Sequences, b.Length})
 	}
 	switch {
 	case h.Task == Pretraining:
@@ -64,13 +97,13 @@ func (b *Batch) Validate(c Config, h Head, labels bool) error {
 		}
 		fields = append(fields, field{"masked_lm_positions", b.MaskedLMPositions, n, b.Length})
 		if labels {
-			fields = append(fields, field{"masked_lm_ids", b.MaskedLMIDs, n, c.VocabSize}, field{"next_sentence_labels", b.NextSentenceLabels, b.Size, 2})
-			if len(b.MaskedLMWeights) != n {
-				return fmt.Errorf("bert: masked_lm_weights has %d values, want %d", len(b.MaskedLMWeights), n)
+			fields = append(fields, field{"masked_lm_ids", b.MaskedLMIDs, n, c.VocabSize}, field{"next_sentence_labels", b.NextSentenceLabels, b.Size * b.perRow(), 2})
+			if err := checkWeights("masked_lm_weights", b.MaskedLMWeights, n); err != nil {
+				return err
 			}
-			for i, w := range b.MaskedLMWeights {
-				if !(w >= 0 && w <= math.MaxFloat32) {
-					return fmt.Errorf("bert: masked_lm_weights[%d] is %g, want a finite number of at least 0", i, w)
+			if b.packed() {
+				if err := checkWeights("next_sentence_weights", b.NextSentenceWeights, b.Size*b.Sequences); err != nil {
+					return err
 				}
 			}
 		}
@@ -92,6 +125,19 @@ func (b *Batch) Validate(c Config, h Head, labels bool) error {
 	}
 	if h.Task == MultipleChoice && labels {
 		return b.checkChoices(h.Labels)
+	}
+	return nil
+}
+
+// checkWeights reports weights that are not n finite numbers of at least 0.
+func checkWeights(name string, weights []float32, n int) error {
+	if len(weights) != n {
+		return fmt.Errorf("bert: %s has %d values, want %d", name, len(weights), n)
+	}
+	for i, w := range weights {
+		if !(w >= 0 && w <= math.MaxFloat32) {
+			return fmt.Errorf("bert: %s[%d] is %g, want a finite number of at least 0", name, i, w)
+		}
 	}
 	return nil
 }
@@ -139,11 +185,15 @@ func (b *Batch) Slice(i0, i1 int) *Batch {
 	s.MaskedLMPositions = rows(b.MaskedLMPositions, i0, i1, b.Predictions)
 	s.MaskedLMIDs = rows(b.MaskedLMIDs, i0, i1, b.Predictions)
 	s.MaskedLMWeights = rows(b.MaskedLMWeights, i0, i1, b.Predictions)
-	s.NextSentenceLabels = rows(b.NextSentenceLabels, i0, i1, 1)
+	s.NextSentenceLabels = rows(b.NextSentenceLabels, i0, i1, b.perRow())
 	s.StartPositions = rows(b.StartPositions, i0, i1, 1)
 	s.EndPositions = rows(b.EndPositions, i0, i1, 1)
 	s.Labels = rows(b.Labels, i0, i1, 1)
 	s.Targets = rows(b.Targets, i0, i1, 1)
+	s.Sequences = b.Sequences
+	s.PositionIDs = rows(b.PositionIDs, i0, i1, b.Length)
+	s.FirstPositions = rows(b.FirstPositions, i0, i1, b.perRow())
+	s.NextSentenceWeights = rows(b.NextSentenceWeights, i0, i1, b.perRow())
 	return s
 }
 

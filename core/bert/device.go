@@ -95,6 +95,7 @@ func (s Site) Stream(draw, head uint32) uint32 {
 type Embed struct {
 	Site                    Site
 	IDs, Types              []int32   // [T]
+	Positions               []int32   // [T]; empty: the place in the row
 	Word, Position, Type    []float32 // [V, H], [P, H], [types, H]
 	Norm                    Norm      // Norm.X is the sum of the three; Norm.Y is Y before dropout and may be Y itself
 	Dropout                 float64
@@ -143,6 +144,7 @@ type Attention struct {
 	Heads, Width int       // A, H
 	Q, K, V      []float32 // [B·S, H]
 	Mask         []int32   // [B, S]: 0 for keys that nobody may see
+	Packed       bool      // Mask numbers the sequences of a row, and a query sees keys of its own number
 	MaskValue    float64   // added to their scores
 	Dropout      float64   // of the probabilities
 	Context      []float32 // [B·S, H]

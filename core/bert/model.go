@@ -27,18 +27,19 @@ type Shape struct {
 	Size        int // sequences, B
 	Length      int // tokens a sequence, S
 	Predictions int // masked positions a sequence, P; Pretraining only
+	Sequences   int // sequences in a packed row, Q; 0 and 1: rows are not packed
 }
 
 // Objective is the loss whose gradient a pass computes: Scale times the mean loss of the global batch, of which the micro-batch holds a part. The
 // denominators are the global batch's, so the gradients of its micro-batches add up to the gradient of the mean, however it is cut.
 type Objective struct {
 	Scale        float64 // loss scale, 1 for none
-	Sequences    int     // in the global batch, N
+	Sequences    float64 // in the global batch, N
 	MaskedWeight float64 // Σ masked_lm_weights over the global batch; Pretraining only
 }
 
 // perSequence is the factor of a loss that is a mean over sequences.
-func (o *Objective) perSequence() float64 { return over(o.Scale, float64(o.Sequences)) }
+func (o *Objective) perSequence() float64 { return over(o.Scale, o.Sequences) }
 
 // perMasked is the factor of a loss that is a mean over masked positions.
 func (o *Objective) perMasked() float64 { return over(o.Scale, o.MaskedWeight) }

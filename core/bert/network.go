@@ -84,8 +84,9 @@ func NewPart(m *Model, params, grads []float32, limit Shape, p Part) (*Network, 
 	if limit.Size < 1 || limit.Length < 1 || limit.Length > m.Config.MaxPositionEmbeddings {
 		return nil, fmt.Errorf("bert: micro-batch of %d sequences of %d tokens, want at least 1 and 1 to %d", limit.Size, limit.Length, m.Config.MaxPositionEmbeddings)
 	}
+	limit.Sequences = max(1, limit.Sequences)
 	if m.Head.Task != Pretraining {
-		limit.Predictions = 0
+		limit.Predictions, limit.Sequences = 0, 1
 	} else if limit.Predictions < 1 || limit.Predictions > limit.Length {
 		return nil, fmt.Errorf("bert: %d predictions a sequence of %d tokens, want 1 to %d", limit.Predictions, limit.Length, limit.Length)
 	}
@@ -132,7 +133,7 @@ func (n *Network) show(p per, width int, memory []float32, views []*[]float32) {
 func (s Shape) rows(p per) int {
 	switch p {
 	case perSequence:
-		return s.Size
+		return s.Size * s.Sequences
 	case perMasked:
 		return s.Size * s.Predictions
 	}
@@ -253,7 +254,7 @@ func (n *Network) buildHeads(b *binder) {
 	H := c.HiddenSize
 	at := func(op Op) Site { return Site{Layer: -1, Op: op} }
 	if task := n.model.Head.Task; task != QuestionAnswering {
-		n.firstRows = make([]int32, n.limit.Size)
+		n.firstRows = make([]int32, n.limit.rows(perSequence))
 		n.firstToken.Site, n.firstToken.Width = at(OpGather), H
 		b.linear(&n.pooler, at(OpPooler), "bert.pooler.dense", H, H)
 		n.pooler.Activation = Tanh

@@ -30,6 +30,8 @@ func OutputNames(c Config, h Head) []string {
 //	mlm_logits [B, P, V]   nsp_logits [B, 2]             Pretraining
 //	start_logits, end_logits [B, S]                      QuestionAnswering
 //	logits [B, labels], [B, 1]                           Classification, MultipleChoice
+//
+// Packed rows have B·Q sequences in place of B in pooler_output and nsp_logits.
 func (n *Network) Output(name string) (tensor.Shape, []float32, bool) {
 	c, s, task := &n.model.Config, n.current, n.model.Head.Task
 	hidden := tensor.Shape{s.Size, s.Length, c.HiddenSize}
@@ -41,11 +43,11 @@ func (n *Network) Output(name string) (tensor.Shape, []float32, bool) {
 	case name == "sequence_output":
 		name = fmt.Sprintf("layer.%d", len(n.layers)-1)
 	case name == "pooler_output" && pooled:
-		return tensor.Shape{s.Size, c.HiddenSize}, n.pooler.Y, true
+		return tensor.Shape{s.rows(perSequence), c.HiddenSize}, n.pooler.Y, true
 	case name == "mlm_logits" && task == Pretraining && heads:
 		return tensor.Shape{s.Size, s.Predictions, c.VocabSize}, n.decoder.Y, true
 	case name == "nsp_logits" && task == Pretraining && heads:
-		return tensor.Shape{s.Size, 2}, n.nextSentence.Y, true
+		return tensor.Shape{s.rows(perSequence), 2}, n.nextSentence.Y, true
 	case name == "start_logits" && task == QuestionAnswering && heads:
 		return tensor.Shape{s.Size, s.Length}, n.start, true
 	case name == "end_logits" && task == QuestionAnswering && heads:

@@ -64,25 +64,28 @@ func (n *Network) Load(p *Pass, b *Batch, labels bool) error {
 	if err := b.Validate(n.model.Config, n.model.Head, labels); err != nil {
 		return err
 	}
-	s := Shape{Size: b.Size, Length: b.Length}
+	s := Shape{Size: b.Size, Length: b.Length, Sequences: b.perRow()}
 	if n.model.Head.Task == Pretraining {
 		s.Predictions = b.Predictions
 	}
-	if s.Size > n.limit.Size || s.Length > n.limit.Length || s.Predictions > n.limit.Predictions {
-		return fmt.Errorf("bert: micro-batch of %d sequences, %d tokens and %d predictions a sequence, want at most %d, %d and %d",
-			s.Size, s.Length, s.Predictions, n.limit.Size, n.limit.Length, n.limit.Predictions)
+	if s.Size > n.limit.Size || s.Length > n.limit.Length || s.Predictions > n.limit.Predictions || s.Sequences > n.limit.Sequences {
+		return fmt.Errorf("bert: micro-batch of %d rows, with %d tokens, %d predictions and %d sequences a row, want at most %d, %d, %d and %d",
+			s.Size, s.Length, s.Predictions, s.Sequences, n.limit.Size, n.limit.Length, n.limit.Predictions, n.limit.Sequences)
 	}
 	n.shape(s)
 	n.batch = b
 	p.Sample, p.Size = b.Sample, b.Size
-	n.embed.IDs, n.embed.Types = b.InputIDs, b.TokenTypeIDs
+	n.embed.IDs, n.embed.Types, n.embed.Positions = b.InputIDs, b.TokenTypeIDs, b.PositionIDs
 	for i := range n.layers {
-		n.layers[i].attention.Mask = b.AttentionMask
+		n.layers[i].attention.Mask, n.layers[i].attention.Packed = b.AttentionMask, b.packed()
 	}
 	if n.firstRows != nil {
-		n.firstToken.Rows = n.firstRows[:s.Size]
+		n.firstToken.Rows = n.firstRows[:s.rows(perSequence)]
 		for i := range n.firstToken.Rows {
-			n.firstToken.Rows[i] = int32(i * s.Length)
+			n.firstToken.Rows[i] = int32(i / s.Sequences * s.Length)
+			if b.packed() {
+				n.firstToken.Rows[i] += b.FirstPositions[i]
+			}
 		}
 	}
 	if n.maskedRows != nil {
@@ -108,7 +111,7 @@ func (n *Network) heads(d Device, p *Pass, o *Objective) (l Losses) {
 		if o != nil {
 			l.MaskedLM = d.CrossEntropy(p, &CrossEntropy{Site: Site{-1, OpLoss}, Rows: n.decoder.Rows, Classes: n.decoder.Out,
 				Logits: n.decoder.Y, Labels: b.MaskedLMIDs, Weights: b.MaskedLMWeights, Coefficient: o.perMasked()})
-			l.NextSentence = n.classify(d, p, OpNextSentence, n.nextSentence.Y, b.NextSentenceLabels, o.perSequence())
+			l.NextSentence = n.classify(d, p, OpNextSentence, n.nextSentence.Y, b.NextSentenceLabels, b.NextSentenceWeights, o.perSequence())
 		}
 	case QuestionAnswering:
 		d.Linear(p, &n.span)
@@ -116,8 +119,8 @@ func (n *Network) heads(d Device, p *Pass, o *Objective) (l Losses) {
 			n.start[i], n.finish[i] = n.span.Y[2*i], n.span.Y[2*i+1]
 		}
 		if o != nil {
-			l.Start = n.classify(d, p, OpSpan, n.start, b.StartPositions, o.perSequence()/2)
-			l.End = n.classify(d, p, OpLoss, n.finish, b.EndPositions, o.perSequence()/2)
+			l.Start = n.classify(d, p, OpSpan, n.start, b.StartPositions, nil, o.perSequence()/2)
+			l.End = n.classify(d, p, OpLoss, n.finish, b.EndPositions, nil, o.perSequence()/2)
 		}
 	case Classification:
 		n.pool(d, p)
@@ -127,7 +130,7 @@ func (n *Network) heads(d Device, p *Pass, o *Objective) (l Losses) {
 		case n.model.Head.Labels == 1:
 			l.Labels = d.SquaredError(p, &SquaredError{Site: Site{-1, OpClassifier}, Y: n.classifier.Y, Targets: b.Targets, Coefficient: o.perSequence()})
 		default:
-			l.Labels = n.classify(d, p, OpClassifier, n.classifier.Y, b.Labels, o.perSequence())
+			l.Labels = n.classify(d, p, OpClassifier, n.classifier.Y, b.Labels, nil, o.perSequence())
 		}
 	case MultipleChoice:
 		n.pool(d, p)
@@ -142,7 +145,7 @@ func (n *Network) heads(d Device, p *Pass, o *Objective) (l Losses) {
 			}
 			questions := *p // a row is a question, and so is what a Device draws for it
 			questions.Sample, questions.Size = p.Sample/choices, p.Size/choices
-			l.Labels = n.classify(d, &questions, OpClassifier, n.classifier.Y, n.rightChoices, o.perSequence()*float64(choices))
+			l.Labels = n.classify(d, &questions, OpClassifier, n.classifier.Y, n.rightChoices, nil, o.perSequence()*float64(choices))
 		}
 	}
 	return l
@@ -154,9 +157,9 @@ func (n *Network) pool(d Device, p *Pass) {
 }
 
 // classify is the loss of one label a sequence, or a question. The site keys what a Device may draw for the gradient of the logits.
-func (n *Network) classify(d Device, p *Pass, op Op, logits []float32, labels []int32, coefficient float64) Loss {
+func (n *Network) classify(d Device, p *Pass, op Op, logits []float32, labels []int32, weights []float32, coefficient float64) Loss {
 	return d.CrossEntropy(p, &CrossEntropy{Site: Site{-1, op}, Rows: len(labels), Classes: len(logits) / len(labels),
-		Logits: logits, Labels: labels, Coefficient: coefficient})
+		Logits: logits, Labels: labels, Weights: weights, Coefficient: coefficient})
 }
 
 func (n *Network) headsBackward(d Device, p *Pass) {

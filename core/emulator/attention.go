@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"math"
+	"slices"
 
 	"harness.invalid/core/bert"
 	"harness.invalid/core/kernels"
@@ -58,7 +59,9 @@ type head struct {
 	length, width int // S, d
 	scale         float32
 	p, dp         []float32 // [S, S]
-	row, ones     []float32 // [S]: what is added to the scores of each query; 1
+	numbers       []int32   // [S]: op.Mask of the sequence
+	rows          []float32 // [Q, S]: what is added to the scores of the queries of each sequence of a row; Q is 1 unless the row is packed
+	ones          []float32 // [S]: 1
 	tile          []float32 // [S, d]
 	gemm          *kernels.Gemm
 	mask          place
@@ -72,20 +75,27 @@ func (d *Device) heads(p *bert.Pass, op *bert.Attention, body func(h *head)) {
 		s := d.scratch.get()
 		defer d.scratch.put(s)
 		W := op.Width / op.Heads
-		floats := s.take(2*S*S + 2*S + S*W)
+		Q := 1
+		if op.Packed {
+			Q = max(1, int(slices.Max(op.Mask)))
+		}
+		floats := s.take(2*S*S + (Q+1)*S + S*W)
 		h := head{d: d, pass: p, op: op, length: S, width: W, gemm: &s.gemm}
 		h.p, h.dp, floats = floats[:S*S], floats[S*S:2*S*S], floats[2*S*S:]
-		h.row, h.ones, h.tile = floats[:S], floats[S:2*S], floats[2*S:]
+		h.rows, h.ones, h.tile = floats[:Q*S], floats[Q*S:(Q+1)*S], floats[(Q+1)*S:]
 		for i := range h.ones {
 			h.ones[i] = 1
 		}
 		h.scale = float32(1 / math.Sqrt(float64(h.width)))
 		for i := i0; i < i1; i++ {
 			h.sequence, h.index = i/op.Heads, i%op.Heads
-			for j, m := range op.Mask[h.sequence*S : (h.sequence+1)*S] {
-				h.row[j] = 0
-				if m == 0 {
-					h.row[j] = float32(op.MaskValue)
+			h.numbers = op.Mask[h.sequence*S : (h.sequence+1)*S]
+			for j, m := range h.numbers {
+				for q := range Q {
+					h.rows[q*S+j] = 0
+					if m == 0 || op.Packed && int(m) != q+1 {
+						h.rows[q*S+j] = float32(op.MaskValue)
+					}
 				}
 			}
 			if h.drop = p.Train && op.Dropout > 0; h.drop {
@@ -94,6 +104,15 @@ func (d *Device) heads(p *bert.Pass, op *bert.Attention, body func(h *head)) {
 			body(&h)
 		}
 	})
+}
+
+// row is what is added to the scores of query i. The queries of padding see what the first sequence sees; nobody reads what comes of it.
+func (h *head) row(i int) []float32 {
+	q := 0
+	if h.op.Packed {
+		q = max(0, int(h.numbers[i])-1)
+	}
+	return h.rows[q*h.length : (q+1)*h.length]
 }
 
 // of is the head's part of a [B·S, H] buffer: its first row, with H from row to row.
@@ -156,7 +175,7 @@ func (h *head) probabilities() {
 		h.narrowSoftmax()
 	} else {
 		for i := range S {
-			kernels.Softmax(h.p[i*S:(i+1)*S], h.p[i*S:(i+1)*S], h.row, scale)
+			kernels.Softmax(h.p[i*S:(i+1)*S], h.p[i*S:(i+1)*S], h.row(i), scale)
 		}
 	}
 	h.put(h.p, d.policy.Probabilities.Out, drawProbabilities)
@@ -175,7 +194,7 @@ func (h *head) narrowSoftmax() {
 		i1 := min(S, i0+softmaxRows)
 		for i := i0; i < i1; i++ {
 			x := h.p[i*S : (i+1)*S]
-			kernels.Add(x, x, h.row)
+			kernels.Add(x, x, h.row(i))
 			kernels.Axpy(x, -kernels.Max(x), h.ones)
 		}
 		d.putRows(&masked, h.p, i0, i1)

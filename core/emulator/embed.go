@@ -18,6 +18,9 @@ func (d *Device) Embed(p *bert.Pass, op *bert.Embed) {
 		for r := r0; r < r1; r++ {
 			x := norm.X[r*H : (r+1)*H]
 			id, position, kind := int(op.IDs[r])*H, r%length*H, int(op.Types[r])*H
+			if len(op.Positions) > 0 {
+				position = int(op.Positions[r]) * H
+			}
 			kernels.Add(x, op.Word[id:id+H], op.Position[position:position+H])
 			kernels.Add(x, x, op.Type[kind:kind+H])
 		}
@@ -50,11 +53,18 @@ func (d *Device) EmbedBackward(p *bert.Pass, op *bert.Embed, dy []float32) {
 	}
 
 	clear(op.DType)
-	clear(op.DPosition[length*H:])
+	if packed := len(op.Positions) > 0; packed {
+		clear(op.DPosition)
+	} else {
+		clear(op.DPosition[length*H:])
+	}
 	const unit = 16 // columns of one cache line
 	kernels.Parallel((H+unit-1)/unit, func(u0, u1 int) {
 		c0, c1 := u0*unit, min(H, u1*unit)
 		for s := range length {
+			if len(op.Positions) > 0 {
+				break
+			}
 			clear(op.DPosition[s*H+c0 : s*H+c1])
 			kernels.ColumnSums(op.DPosition[s*H+c0:s*H+c1], dy[s*H+c0:], p.Size, length*H)
 		}
@@ -64,6 +74,10 @@ func (d *Device) EmbedBackward(p *bert.Pass, op *bert.Embed, dy []float32) {
 			kernels.Add(word, word, g)
 			kind := op.DType[int(op.Types[r])*H+c0 : int(op.Types[r])*H+c1]
 			kernels.Add(kind, kind, g)
+			if len(op.Positions) > 0 {
+				position := op.DPosition[int(op.Positions[r])*H+c0 : int(op.Positions[r])*H+c1]
+				kernels.Add(position, position, g)
+			}
 		}
 	})
 	d.storeTables(p, op, length)
@@ -87,6 +101,9 @@ func (d *Device) storeTables(p *bert.Pass, op *bert.Embed, length int) {
 			}
 		}
 	})
+	if len(op.Positions) > 0 {
+		length = len(op.DPosition) / H
+	}
 	d.put(&position, op.DPosition[:length*H], 0, 0)
 	d.put(&kind, op.DType, 0, 0)
 }

@@ -66,7 +66,7 @@ func newBench(t testing.TB, c bert.Config, task bert.Task, size int) *bench {
 			b.batch.Labels[i] = int32((i/2 + i + 1) % 2) // the first of two, the second, the first ...
 		}
 	}
-	b.objective = bert.Objective{Scale: 1, Sequences: size, MaskedWeight: b.batch.MaskedWeight()}
+	b.objective = bert.Objective{Scale: 1, Sequences: float64(size), MaskedWeight: b.batch.MaskedWeight()}
 	return b
 }
 

@@ -39,7 +39,7 @@ func FuzzBatch(f *testing.F) {
 			b.MaskedLMWeights[i] = float32(i % 2)
 		}
 		d, p := emulator.New(emulator.Policy{}), &bert.Pass{Step: 1, Train: true}
-		o := &bert.Objective{Scale: 1, Sequences: b.Size, MaskedWeight: b.MaskedWeight()}
+		o := &bert.Objective{Scale: 1, Sequences: float64(b.Size), MaskedWeight: b.MaskedWeight()}
 		l, err := n.network.Forward(d, p, b, o)
 		if err != nil {
 			return

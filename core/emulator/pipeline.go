@@ -23,8 +23,9 @@ type pipeline struct {
 // stage is a row of units with what it holds of the micro-batches in the pipeline.
 type stage struct {
 	Stage
-	slots []*slot // micro-batch m has slot m modulo their number
-	spans []span  // of the gradients
+	slots []*slot   // micro-batch m has slot m modulo their number
+	spans []span    // of the gradients
+	out   []float32 // hidden states that leave the stage in this cycle; the backward pass of another micro-batch may compute those again in their place
 }
 
 // slot is a stage's stash for one micro-batch.
@@ -49,6 +50,9 @@ func newPipeline(m *bert.Model, plan Plan, params, grads []float32, limit bert.S
 				return nil, err
 			}
 			st.slots = append(st.slots, &slot{network: n, forward: n.ForwardWork(), backward: n.BackwardWork()})
+		}
+		if i+1 < len(plan.Stages) {
+			st.out = make([]float32, limit.Size*limit.Length*m.Config.HiddenSize)
 		}
 		p.stages = append(p.stages, st)
 	}
@@ -199,6 +203,8 @@ func (r *replica) do(ctx context.Context, s, m int) error {
 		}
 		if part == len(r.stages)-1 {
 			r.latest = losses
+		} else {
+			copy(st.out, slot.network.Hidden())
 		}
 		r.lap("forward")
 	}
@@ -254,8 +260,8 @@ func (r *replica) exchange() {
 	for s, m := range r.done {
 		part, forward, _ := r.table.work(s)
 		if m >= 0 && forward && part+1 < len(r.stages) {
-			from, to := r.stages[part], r.stages[part+1]
-			copy(to.slots[m%len(to.slots)].network.Input(), from.slots[m%len(from.slots)].network.Hidden())
+			to := r.stages[part+1]
+			copy(to.slots[m%len(to.slots)].network.Input(), r.stages[part].out)
 		}
 	}
 	// From the last stage of the backward pass to the first: a stage has one buffer for all micro-batches, and it is read before it is written.

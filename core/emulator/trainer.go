@@ -70,7 +70,7 @@ func NewTrainer(p backend.Program, m backend.Memory, policy Policy, plan Plan) (
 			t.replicas[i] = make([]float32, m.Layout.Len())
 		}
 	}
-	limit := bert.Shape{Size: p.MicroBatch, Length: p.Length, Predictions: p.MaxPredictions}
+	limit := bert.Shape{Size: p.MicroBatch, Length: p.Length, Predictions: p.MaxPredictions, Sequences: p.SequencesPerPack}
 	t.pipeline, err = newPipeline(model, plan, m.Params, t.micro, limit, p.Accumulation)
 	return t, err
 }
@@ -105,7 +105,10 @@ func (t *Trainer) Step(ctx context.Context, s backend.Step, batches iter.Seq2[*b
 			divisor = scaled
 		}
 	}
-	objective := bert.Objective{Scale: scaled, Sequences: s.Sequences, MaskedWeight: s.MaskedWeight}
+	objective := bert.Objective{Scale: scaled, Sequences: float64(s.Sequences), MaskedWeight: s.MaskedWeight}
+	if p.SequencesPerPack > 1 {
+		objective.Sequences = s.NextSentenceWeight
+	}
 	t.model.ClearPadding(t.memory.Grads)
 	losses, schedule, err := t.microBatches(ctx, s, batches, &objective, &clock)
 	if err != nil {
@@ -167,6 +170,9 @@ func (t *Trainer) microBatches(ctx context.Context, s backend.Step, batches iter
 	// A wrong denominator would train at another learning rate without a sign.
 	if w := losses.MaskedLM.Weight; p.Head.Task == bert.Pretraining && math.Abs(w-s.MaskedWeight) > 1e-6*w {
 		return losses, nil, fmt.Errorf("masked weight %g was announced, the micro-batches have %g", s.MaskedWeight, w)
+	}
+	if w := losses.NextSentence.Weight; p.SequencesPerPack > 1 && math.Abs(w-s.NextSentenceWeight) > 1e-6*w {
+		return losses, nil, fmt.Errorf("next sentence weight %g was announced, the micro-batches have %g", s.NextSentenceWeight, w)
 	}
 	return losses, schedule, nil
 }
@@ -258,7 +264,7 @@ func (t *Trainer) Evaluate(ctx context.Context, e backend.Evaluation, batches it
 				return losses, fmt.Errorf("evaluation batch %d: %w", count, err)
 			}
 			losses.Add(l)
-			t.collect(outputs, e.Outputs, b.Size)
+			t.collect(outputs, e.Outputs)
 		}
 		t.evaluate.TakeOverflows()
 		if yield != nil {
@@ -271,15 +277,15 @@ func (t *Trainer) Evaluate(ctx context.Context, e backend.Evaluation, batches it
 	return losses, nil
 }
 
-// collect appends the outputs of a micro-batch to those of its batch of size sequences.
-func (t *Trainer) collect(outputs backend.Outputs, names []string, size int) {
+// collect appends the outputs of a micro-batch to those of its batch.
+func (t *Trainer) collect(outputs backend.Outputs, names []string) {
 	for _, name := range names {
 		shape, values := t.output(name)
-		o, ok := outputs[name]
-		if !ok {
-			o.Shape = append(tensor.Shape{size}, shape[1:]...)
-			o.Values = make([]float32, 0, o.Shape.Len())
+		o := outputs[name]
+		if o.Shape == nil {
+			o.Shape = append(tensor.Shape{0}, shape[1:]...)
 		}
+		o.Shape[0] += shape[0]
 		o.Values = append(o.Values, values...)
 		outputs[name] = o
 	}

@@ -87,6 +87,7 @@ func (s *backendSession) step(c *call, step backend.Step, batches iter.Seq2[*ber
 	}
 	err = stream.Send(&pb.BackendStepRequest{Message: &pb.BackendStepRequest_Start{Start: &pb.StepStart{
 		Session: s.id, Step: int64(step.Step), Sequences: int64(step.Sequences), MaskedWeight: step.MaskedWeight,
+		NextSentenceWeight: step.NextSentenceWeight,
 	}}})
 	if err == nil {
 		err = sendBatches(batches, func(b *pb.Batch) error {
@@ -104,7 +105,11 @@ func (s *backendSession) step(c *call, step backend.Step, batches iter.Seq2[*ber
 	if err := s.sections.after(c.ctx, s.id, gradsSection); err != nil {
 		return backend.StepResult{}, err
 	}
-	r := backend.StepResult{Losses: lossesFromWire(w.GetLosses()), Finite: w.GetFinite(), LossScale: w.GetLossScale(), Overflows: w.GetOverflows()}
+	r := backend.StepResult{Losses: lossesFromWire(w.GetLosses()), Finite: w.GetFinite(), LossScale: w.GetLossScale(), Overflows: w.GetOverflows(),
+		Exceptions: backend.Exceptions{Invalid: w.GetExceptions().GetInvalid(), DivideByZero: w.GetExceptions().GetDivideByZero()}}
+	if r.Schedule, err = scheduleFromWire(w.GetSchedule()); err != nil {
+		return backend.StepResult{}, err
+	}
 	for _, p := range w.GetPhases() {
 		r.Phases = append(r.Phases, backend.Phase{Name: p.GetName(), Seconds: p.GetSeconds()})
 	}

@@ -100,6 +100,8 @@ func programToWire(p backend.Program) *pb.Program {
 		MicroBatch:     int64(p.MicroBatch),
 		Accumulation:   int64(p.Accumulation),
 		Replicas:       int64(p.Replicas),
+
+		SequencesPerPack: int64(p.SequencesPerPack),
 	}
 }
 
@@ -130,6 +132,8 @@ func programFromWire(w *pb.Program) backend.Program {
 		MicroBatch:     int(w.GetMicroBatch()),
 		Accumulation:   int(w.GetAccumulation()),
 		Replicas:       int(w.GetReplicas()),
+
+		SequencesPerPack: int(w.GetSequencesPerPack()),
 	}
 }
 
@@ -162,6 +166,7 @@ func batchToWire(b *bert.Batch, send func(*pb.Batch) error) error {
 			Predictions: int64(part.Predictions), MaskedLmPositions: part.MaskedLMPositions, MaskedLmIds: part.MaskedLMIDs,
 			MaskedLmWeights: part.MaskedLMWeights, NextSentenceLabels: part.NextSentenceLabels,
 			StartPositions: part.StartPositions, EndPositions: part.EndPositions, Labels: part.Labels, Targets: part.Targets,
+			Sequences: int64(part.Sequences), PositionIds: part.PositionIDs, FirstPositions: part.FirstPositions, NextSentenceWeights: part.NextSentenceWeights,
 		}); err != nil {
 			return err
 		}
@@ -176,12 +181,13 @@ func batchFromWire(w *pb.Batch) *bert.Batch {
 		Predictions: int(w.GetPredictions()), MaskedLMPositions: w.GetMaskedLmPositions(), MaskedLMIDs: w.GetMaskedLmIds(),
 		MaskedLMWeights: w.GetMaskedLmWeights(), NextSentenceLabels: w.GetNextSentenceLabels(),
 		StartPositions: w.GetStartPositions(), EndPositions: w.GetEndPositions(), Labels: w.GetLabels(), Targets: w.GetTargets(),
+		Sequences: int(w.GetSequences()), PositionIDs: w.GetPositionIds(), FirstPositions: w.GetFirstPositions(), NextSentenceWeights: w.GetNextSentenceWeights(),
 	}
 }
 
 // join appends the sequences of the next part of a batch.
 func join(b, part *bert.Batch) error {
-	if part.Length != b.Length || part.Predictions != b.Predictions || part.Sample != b.Sample+b.Size {
+	if part.Length != b.Length || part.Predictions != b.Predictions || part.Sequences != b.Sequences || part.Sample != b.Sample+b.Size {
 		return errors.New("parts of a batch don't fit together")
 	}
 	b.Size += part.Size
@@ -196,5 +202,46 @@ func join(b, part *bert.Batch) error {
 	b.EndPositions = slices.Concat(b.EndPositions, part.EndPositions)
 	b.Labels = slices.Concat(b.Labels, part.Labels)
 	b.Targets = slices.Concat(b.Targets, part.Targets)
+	b.PositionIDs = slices.Concat(b.PositionIDs, part.PositionIDs)
+	b.FirstPositions = slices.Concat(b.FirstPositions, part.FirstPositions)
+	b.NextSentenceWeights = slices.Concat(b.NextSentenceWeights, part.NextSentenceWeights)
 	return nil
+}
+
+func scheduleToWire(s *backend.Schedule) *pb.Schedule {
+	if s == nil {
+		return nil
+	}
+	w := &pb.Schedule{Name: s.Name, Recompute: s.Recompute, Fill: int64(s.Fill), Drain: int64(s.Drain)}
+	for _, st := range s.Stages {
+		w.Stages = append(w.Stages, &pb.ScheduledStage{Device: int64(st.Device), Forward: st.Forward, Backward: st.Backward, Units: st.Units, Stash: int64(st.Stash)})
+	}
+	for _, cycle := range s.Cycles {
+		for _, m := range cycle {
+			w.MicroBatches = append(w.MicroBatches, uint32(m+1))
+		}
+	}
+	return w
+}
+
+func scheduleFromWire(w *pb.Schedule) (*backend.Schedule, error) {
+	if w == nil {
+		return nil, nil
+	}
+	s := &backend.Schedule{Name: w.GetName(), Recompute: w.GetRecompute(), Fill: int(w.GetFill()), Drain: int(w.GetDrain())}
+	for _, st := range w.GetStages() {
+		s.Stages = append(s.Stages, backend.ScheduledStage{Device: int(st.GetDevice()), Forward: st.GetForward(), Backward: st.GetBackward(), Units: st.GetUnits(), Stash: int(st.GetStash())})
+	}
+	cells, stages := w.GetMicroBatches(), len(s.Stages)
+	if stages == 0 || len(cells)%stages != 0 {
+		return nil, localError{fmt.Errorf("its schedule has %d entries for %d stages, want one for each in every cycle", len(cells), stages)}
+	}
+	for i := 0; i < len(cells); i += stages {
+		cycle := make([]int, stages)
+		for j, m := range cells[i : i+stages] {
+			cycle[j] = int(m) - 1
+		}
+		s.Cycles = append(s.Cycles, cycle)
+	}
+	return s, nil
 }

@@ -95,6 +95,8 @@ func (s *backendServer) Step(stream grpc.ClientStreamingServer[pb.BackendStepReq
 		Step:         int(start.GetStep()),
 		Sequences:    int(start.GetSequences()),
 		MaskedWeight: start.GetMaskedWeight(),
+
+		NextSentenceWeight: start.GetNextSentenceWeight(),
 	}, batches(program, true, func() (*pb.Batch, error) {
 		m, err := stream.Recv()
 		return m.GetBatch(), err
@@ -104,7 +106,8 @@ func (s *backendServer) Step(stream grpc.ClientStreamingServer[pb.BackendStepReq
 	}
 	r := &pb.BackendStepResponse{
 		Losses: lossesToWire(result.Losses), Finite: result.Finite, LossScale: result.LossScale, Overflows: result.Overflows,
-		Seconds: time.Since(began).Seconds(),
+		Seconds: time.Since(began).Seconds(), Schedule: scheduleToWire(result.Schedule),
+		Exceptions: &pb.Exceptions{Invalid: result.Exceptions.Invalid, DivideByZero: result.Exceptions.DivideByZero},
 	}
 	for _, p := range result.Phases {
 		r.Phases = append(r.Phases, &pb.Phase{Name: p.Name, Seconds: p.Seconds})

@@ -174,7 +174,7 @@ func (c *Case) Shape() bert.Shape {
 
 // Objective is the mean loss over the case's batch.
 func (c *Case) Objective() bert.Objective {
-	return bert.Objective{Scale: 1, Sequences: c.Batch.Size, MaskedWeight: c.Batch.MaskedWeight()}
+	return bert.Objective{Scale: 1, Sequences: float64(c.Batch.Size), MaskedWeight: c.Batch.MaskedWeight()}
 }
 
 // LossOf returns a loss by the name it has in a case.

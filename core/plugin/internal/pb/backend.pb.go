@@ -187,11 +187,13 @@ type Program struct {
 	Length         int64                  `protobuf:"varint,6,opt,name=length,proto3" json:"length,omitempty"`                                                                            // tokens a sequence, S
 	MaxPredictions int64                  `protobuf:"varint,7,opt,name=max_predictions,json=maxPredictions,proto3" json:"max_predictions,omitempty"`                                      // masked positions a sequence, P; pre-training only
 	// Global batch = micro_batch x accumulation x replicas.
-	MicroBatch    int64 `protobuf:"varint,8,opt,name=micro_batch,json=microBatch,proto3" json:"micro_batch,omitempty"` // sequences that a device computes at a time, B
-	Accumulation  int64 `protobuf:"varint,9,opt,name=accumulation,proto3" json:"accumulation,omitempty"`               // micro-batches that a replica sums before an update
-	Replicas      int64 `protobuf:"varint,10,opt,name=replicas,proto3" json:"replicas,omitempty"`                      // devices that work on parts of the same global batch
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	MicroBatch   int64 `protobuf:"varint,8,opt,name=micro_batch,json=microBatch,proto3" json:"micro_batch,omitempty"` // sequences that a device computes at a time, B
+	Accumulation int64 `protobuf:"varint,9,opt,name=accumulation,proto3" json:"accumulation,omitempty"`               // micro-batches that a replica sums before an update
+	Replicas     int64 `protobuf:"varint,10,opt,name=replicas,proto3" json:"replicas,omitempty"`                      // devices that work on parts of the same global batch
+	// Sequences that a row of a batch holds at most, Q; 0 and 1: rows are not packed. Packing is for pre-training only.
+	SequencesPerPack int64 `protobuf:"varint,11,opt,name=sequences_per_pack,json=sequencesPerPack,proto3" json:"sequences_per_pack,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Program) Reset() {
@@ -290,6 +292,13 @@ func (x *Program) GetAccumulation() int64 {
 func (x *Program) GetReplicas() int64 {
 	if x != nil {
 		return x.Replicas
+	}
+	return 0
+}
+
+func (x *Program) GetSequencesPerPack() int64 {
+	if x != nil {
+		return x.SequencesPerPack
 	}
 	return 0
 }
@@ -668,13 +677,14 @@ func (*BackendStepRequest_Batch) isBackendStepRequest_Message() {}
 
 // StepStart names a step and the denominators of its mean losses.
 type StepStart struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
-	Step          int64                  `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`                                      // 1, 2, ...: keys the random streams; a run that is resumed goes on counting
-	Sequences     int64                  `protobuf:"varint,3,opt,name=sequences,proto3" json:"sequences,omitempty"`                            // in the global batch
-	MaskedWeight  float64                `protobuf:"fixed64,4,opt,name=masked_weight,json=maskedWeight,proto3" json:"masked_weight,omitempty"` // sum of masked_lm_weights over the global batch; pre-training only
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	Session            uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
+	Step               int64                  `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`                                                          // 1, 2, ...: keys the random streams; a run that is resumed goes on counting
+	Sequences          int64                  `protobuf:"varint,3,opt,name=sequences,proto3" json:"sequences,omitempty"`                                                // in the global batch
+	MaskedWeight       float64                `protobuf:"fixed64,4,opt,name=masked_weight,json=maskedWeight,proto3" json:"masked_weight,omitempty"`                     // sum of masked_lm_weights over the global batch; pre-training only
+	NextSentenceWeight float64                `protobuf:"fixed64,5,opt,name=next_sentence_weight,json=nextSentenceWeight,proto3" json:"next_sentence_weight,omitempty"` // sum of next_sentence_weights over the global batch; packed batches only
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *StepStart) Reset() {
@@ -735,6 +745,13 @@ func (x *StepStart) GetMaskedWeight() float64 {
 	return 0
 }
 
+func (x *StepStart) GetNextSentenceWeight() float64 {
+	if x != nil {
+		return x.NextSentenceWeight
+	}
+	return 0
+}
+
 // Batch is a number of sequences of equal length, or a part of them. All arrays are row-major; the labels that a task does not have
 // are empty.
 type Batch struct {
@@ -758,10 +775,16 @@ type Batch struct {
 	EndPositions   []int32 `protobuf:"varint,14,rep,packed,name=end_positions,json=endPositions,proto3" json:"end_positions,omitempty"`       // [B]
 	// Classification: labels of two or more classes, targets of a regression. Multiple choice: the choices of a question follow each
 	// other, never cut apart, and labels has 1 for the right one and 0 for the others.
-	Labels        []int32   `protobuf:"varint,15,rep,packed,name=labels,proto3" json:"labels,omitempty"`    // [B]
-	Targets       []float32 `protobuf:"fixed32,16,rep,packed,name=targets,proto3" json:"targets,omitempty"` // [B]
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Labels  []int32   `protobuf:"varint,15,rep,packed,name=labels,proto3" json:"labels,omitempty"`    // [B]
+	Targets []float32 `protobuf:"fixed32,16,rep,packed,name=targets,proto3" json:"targets,omitempty"` // [B]
+	// Packed sequences. Those of a row follow each other; attention_mask tells them apart (1, 2, ..., Q; 0 for padding), and a token sees those of its
+	// own sequence alone. next_sentence_labels are then [B, Q].
+	Sequences           int64     `protobuf:"varint,17,opt,name=sequences,proto3" json:"sequences,omitempty"`                                                          // Q; 0 and 1: not packed
+	PositionIds         []int32   `protobuf:"varint,18,rep,packed,name=position_ids,json=positionIds,proto3" json:"position_ids,omitempty"`                            // [B, S]: positions within the sequences; empty: 0, 1, ..., S-1
+	FirstPositions      []int32   `protobuf:"varint,19,rep,packed,name=first_positions,json=firstPositions,proto3" json:"first_positions,omitempty"`                   // [B, Q]: where the sequences begin
+	NextSentenceWeights []float32 `protobuf:"fixed32,20,rep,packed,name=next_sentence_weights,json=nextSentenceWeights,proto3" json:"next_sentence_weights,omitempty"` // [B, Q]: 1 for sequences, 0 where there is none
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *Batch) Reset() {
@@ -906,6 +929,34 @@ func (x *Batch) GetTargets() []float32 {
 	return nil
 }
 
+func (x *Batch) GetSequences() int64 {
+	if x != nil {
+		return x.Sequences
+	}
+	return 0
+}
+
+func (x *Batch) GetPositionIds() []int32 {
+	if x != nil {
+		return x.PositionIds
+	}
+	return nil
+}
+
+func (x *Batch) GetFirstPositions() []int32 {
+	if x != nil {
+		return x.FirstPositions
+	}
+	return nil
+}
+
+func (x *Batch) GetNextSentenceWeights() []float32 {
+	if x != nil {
+		return x.NextSentenceWeights
+	}
+	return nil
+}
+
 type BackendStepResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Losses        *Losses                `protobuf:"bytes,1,opt,name=losses,proto3" json:"losses,omitempty"`                          // summed over the global batch
@@ -913,7 +964,9 @@ type BackendStepResponse struct {
 	LossScale     float64                `protobuf:"fixed64,3,opt,name=loss_scale,json=lossScale,proto3" json:"loss_scale,omitempty"` // that was in force, 1 if none
 	Overflows     int64                  `protobuf:"varint,4,opt,name=overflows,proto3" json:"overflows,omitempty"`                   // values that left the range of the number format, where the backend counts them
 	Phases        []*Phase               `protobuf:"bytes,5,rep,name=phases,proto3" json:"phases,omitempty"`
-	Seconds       float64                `protobuf:"fixed64,6,opt,name=seconds,proto3" json:"seconds,omitempty"` // time from the request's arrival to this answer, measured by the plugin
+	Seconds       float64                `protobuf:"fixed64,6,opt,name=seconds,proto3" json:"seconds,omitempty"`     // time from the request's arrival to this answer, measured by the plugin
+	Schedule      *Schedule              `protobuf:"bytes,7,opt,name=schedule,proto3" json:"schedule,omitempty"`     // what the devices did, in the first step of a session; absent where there is nothing to tell
+	Exceptions    *Exceptions            `protobuf:"bytes,8,opt,name=exceptions,proto3" json:"exceptions,omitempty"` // of the arithmetic, where the backend counts them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -990,6 +1043,236 @@ func (x *BackendStepResponse) GetSeconds() float64 {
 	return 0
 }
 
+func (x *BackendStepResponse) GetSchedule() *Schedule {
+	if x != nil {
+		return x.Schedule
+	}
+	return nil
+}
+
+func (x *BackendStepResponse) GetExceptions() *Exceptions {
+	if x != nil {
+		return x.Exceptions
+	}
+	return nil
+}
+
+// Schedule is the work of the devices of one replica in a step, as it was done.
+type Schedule struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Name      string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // such as grouped
+	Recompute string                 `protobuf:"bytes,2,opt,name=recompute,proto3" json:"recompute,omitempty"`
+	Stages    []*ScheduledStage      `protobuf:"bytes,3,rep,name=stages,proto3" json:"stages,omitempty"`
+	Fill      int64                  `protobuf:"varint,4,opt,name=fill,proto3" json:"fill,omitempty"`   // cycles at the beginning in which not all stages have work
+	Drain     int64                  `protobuf:"varint,5,opt,name=drain,proto3" json:"drain,omitempty"` // cycles at the end
+	// Cycle by cycle, stage by stage: 1 + the micro-batch that the stage worked on, 0 for none.
+	MicroBatches  []uint32 `protobuf:"varint,6,rep,packed,name=micro_batches,json=microBatches,proto3" json:"micro_batches,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Schedule) Reset() {
+	*x = Schedule{}
+	mi := &file_v1_backend_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Schedule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Schedule) ProtoMessage() {}
+
+func (x *Schedule) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_backend_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Schedule.ProtoReflect.Descriptor instead.
+func (*Schedule) Descriptor() ([]byte, []int) {
+	return file_v1_backend_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Schedule) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Schedule) GetRecompute() string {
+	if x != nil {
+		return x.Recompute
+	}
+	return ""
+}
+
+func (x *Schedule) GetStages() []*ScheduledStage {
+	if x != nil {
+		return x.Stages
+	}
+	return nil
+}
+
+func (x *Schedule) GetFill() int64 {
+	if x != nil {
+		return x.Fill
+	}
+	return 0
+}
+
+func (x *Schedule) GetDrain() int64 {
+	if x != nil {
+		return x.Drain
+	}
+	return 0
+}
+
+func (x *Schedule) GetMicroBatches() []uint32 {
+	if x != nil {
+		return x.MicroBatches
+	}
+	return nil
+}
+
+// ScheduledStage is a row of units of the model that a device runs forward, backward, or both ways.
+type ScheduledStage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Device        int64                  `protobuf:"varint,1,opt,name=device,proto3" json:"device,omitempty"`
+	Forward       bool                   `protobuf:"varint,2,opt,name=forward,proto3" json:"forward,omitempty"`
+	Backward      bool                   `protobuf:"varint,3,opt,name=backward,proto3" json:"backward,omitempty"`
+	Units         []string               `protobuf:"bytes,4,rep,name=units,proto3" json:"units,omitempty"`
+	Stash         int64                  `protobuf:"varint,5,opt,name=stash,proto3" json:"stash,omitempty"` // micro-batches whose activations it keeps room for
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScheduledStage) Reset() {
+	*x = ScheduledStage{}
+	mi := &file_v1_backend_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScheduledStage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScheduledStage) ProtoMessage() {}
+
+func (x *ScheduledStage) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_backend_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScheduledStage.ProtoReflect.Descriptor instead.
+func (*ScheduledStage) Descriptor() ([]byte, []int) {
+	return file_v1_backend_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ScheduledStage) GetDevice() int64 {
+	if x != nil {
+		return x.Device
+	}
+	return 0
+}
+
+func (x *ScheduledStage) GetForward() bool {
+	if x != nil {
+		return x.Forward
+	}
+	return false
+}
+
+func (x *ScheduledStage) GetBackward() bool {
+	if x != nil {
+		return x.Backward
+	}
+	return false
+}
+
+func (x *ScheduledStage) GetUnits() []string {
+	if x != nil {
+		return x.Units
+	}
+	return nil
+}
+
+func (x *ScheduledStage) GetStash() int64 {
+	if x != nil {
+		return x.Stash
+	}
+	return 0
+}
+
+// Exceptions are counts of what the arithmetic could not do.
+type Exceptions struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Invalid       int64                  `protobuf:"varint,1,opt,name=invalid,proto3" json:"invalid,omitempty"`                                 // results that are not a number
+	DivideByZero  int64                  `protobuf:"varint,2,opt,name=divide_by_zero,json=divideByZero,proto3" json:"divide_by_zero,omitempty"` // infinite reciprocals
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Exceptions) Reset() {
+	*x = Exceptions{}
+	mi := &file_v1_backend_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Exceptions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Exceptions) ProtoMessage() {}
+
+func (x *Exceptions) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_backend_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Exceptions.ProtoReflect.Descriptor instead.
+func (*Exceptions) Descriptor() ([]byte, []int) {
+	return file_v1_backend_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Exceptions) GetInvalid() int64 {
+	if x != nil {
+		return x.Invalid
+	}
+	return 0
+}
+
+func (x *Exceptions) GetDivideByZero() int64 {
+	if x != nil {
+		return x.DivideByZero
+	}
+	return 0
+}
+
 // Phase is a measured part of a step, such as forward, backward, reduction.
 type Phase struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1001,7 +1284,7 @@ type Phase struct {
 
 func (x *Phase) Reset() {
 	*x = Phase{}
-	mi := &file_v1_backend_proto_msgTypes[11]
+	mi := &file_v1_backend_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1013,7 +1296,7 @@ func (x *Phase) String() string {
 func (*Phase) ProtoMessage() {}
 
 func (x *Phase) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[11]
+	mi := &file_v1_backend_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1026,7 +1309,7 @@ func (x *Phase) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phase.ProtoReflect.Descriptor instead.
 func (*Phase) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{11}
+	return file_v1_backend_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Phase) GetName() string {
@@ -1055,7 +1338,7 @@ type Loss struct {
 
 func (x *Loss) Reset() {
 	*x = Loss{}
-	mi := &file_v1_backend_proto_msgTypes[12]
+	mi := &file_v1_backend_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1067,7 +1350,7 @@ func (x *Loss) String() string {
 func (*Loss) ProtoMessage() {}
 
 func (x *Loss) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[12]
+	mi := &file_v1_backend_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1080,7 +1363,7 @@ func (x *Loss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loss.ProtoReflect.Descriptor instead.
 func (*Loss) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{12}
+	return file_v1_backend_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Loss) GetSum() float64 {
@@ -1118,7 +1401,7 @@ type Losses struct {
 
 func (x *Losses) Reset() {
 	*x = Losses{}
-	mi := &file_v1_backend_proto_msgTypes[13]
+	mi := &file_v1_backend_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1130,7 +1413,7 @@ func (x *Losses) String() string {
 func (*Losses) ProtoMessage() {}
 
 func (x *Losses) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[13]
+	mi := &file_v1_backend_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1143,7 +1426,7 @@ func (x *Losses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Losses.ProtoReflect.Descriptor instead.
 func (*Losses) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{13}
+	return file_v1_backend_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Losses) GetMaskedLm() *Loss {
@@ -1191,7 +1474,7 @@ type CommitRequest struct {
 
 func (x *CommitRequest) Reset() {
 	*x = CommitRequest{}
-	mi := &file_v1_backend_proto_msgTypes[14]
+	mi := &file_v1_backend_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1203,7 +1486,7 @@ func (x *CommitRequest) String() string {
 func (*CommitRequest) ProtoMessage() {}
 
 func (x *CommitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[14]
+	mi := &file_v1_backend_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1216,7 +1499,7 @@ func (x *CommitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitRequest.ProtoReflect.Descriptor instead.
 func (*CommitRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{14}
+	return file_v1_backend_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CommitRequest) GetSession() uint64 {
@@ -1241,7 +1524,7 @@ type CommitResponse struct {
 
 func (x *CommitResponse) Reset() {
 	*x = CommitResponse{}
-	mi := &file_v1_backend_proto_msgTypes[15]
+	mi := &file_v1_backend_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1253,7 +1536,7 @@ func (x *CommitResponse) String() string {
 func (*CommitResponse) ProtoMessage() {}
 
 func (x *CommitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[15]
+	mi := &file_v1_backend_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1266,7 +1549,7 @@ func (x *CommitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitResponse.ProtoReflect.Descriptor instead.
 func (*CommitResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{15}
+	return file_v1_backend_proto_rawDescGZIP(), []int{18}
 }
 
 type EvaluateRequest struct {
@@ -1282,7 +1565,7 @@ type EvaluateRequest struct {
 
 func (x *EvaluateRequest) Reset() {
 	*x = EvaluateRequest{}
-	mi := &file_v1_backend_proto_msgTypes[16]
+	mi := &file_v1_backend_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1294,7 +1577,7 @@ func (x *EvaluateRequest) String() string {
 func (*EvaluateRequest) ProtoMessage() {}
 
 func (x *EvaluateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[16]
+	mi := &file_v1_backend_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1307,7 +1590,7 @@ func (x *EvaluateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateRequest.ProtoReflect.Descriptor instead.
 func (*EvaluateRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{16}
+	return file_v1_backend_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *EvaluateRequest) GetMessage() isEvaluateRequest_Message {
@@ -1369,7 +1652,7 @@ type EvaluateStart struct {
 
 func (x *EvaluateStart) Reset() {
 	*x = EvaluateStart{}
-	mi := &file_v1_backend_proto_msgTypes[17]
+	mi := &file_v1_backend_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1381,7 +1664,7 @@ func (x *EvaluateStart) String() string {
 func (*EvaluateStart) ProtoMessage() {}
 
 func (x *EvaluateStart) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[17]
+	mi := &file_v1_backend_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1394,7 +1677,7 @@ func (x *EvaluateStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateStart.ProtoReflect.Descriptor instead.
 func (*EvaluateStart) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{17}
+	return file_v1_backend_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *EvaluateStart) GetSession() uint64 {
@@ -1432,7 +1715,7 @@ type EvaluateResponse struct {
 
 func (x *EvaluateResponse) Reset() {
 	*x = EvaluateResponse{}
-	mi := &file_v1_backend_proto_msgTypes[18]
+	mi := &file_v1_backend_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1444,7 +1727,7 @@ func (x *EvaluateResponse) String() string {
 func (*EvaluateResponse) ProtoMessage() {}
 
 func (x *EvaluateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[18]
+	mi := &file_v1_backend_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1457,7 +1740,7 @@ func (x *EvaluateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateResponse.ProtoReflect.Descriptor instead.
 func (*EvaluateResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{18}
+	return file_v1_backend_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *EvaluateResponse) GetMessage() isEvaluateResponse_Message {
@@ -1528,7 +1811,7 @@ type OutputChunk struct {
 
 func (x *OutputChunk) Reset() {
 	*x = OutputChunk{}
-	mi := &file_v1_backend_proto_msgTypes[19]
+	mi := &file_v1_backend_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1540,7 +1823,7 @@ func (x *OutputChunk) String() string {
 func (*OutputChunk) ProtoMessage() {}
 
 func (x *OutputChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[19]
+	mi := &file_v1_backend_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1553,7 +1836,7 @@ func (x *OutputChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputChunk.ProtoReflect.Descriptor instead.
 func (*OutputChunk) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{19}
+	return file_v1_backend_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *OutputChunk) GetName() string {
@@ -1586,7 +1869,7 @@ type BatchEnd struct {
 
 func (x *BatchEnd) Reset() {
 	*x = BatchEnd{}
-	mi := &file_v1_backend_proto_msgTypes[20]
+	mi := &file_v1_backend_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1598,7 +1881,7 @@ func (x *BatchEnd) String() string {
 func (*BatchEnd) ProtoMessage() {}
 
 func (x *BatchEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[20]
+	mi := &file_v1_backend_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1611,7 +1894,7 @@ func (x *BatchEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchEnd.ProtoReflect.Descriptor instead.
 func (*BatchEnd) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{20}
+	return file_v1_backend_proto_rawDescGZIP(), []int{23}
 }
 
 type EvaluateResult struct {
@@ -1623,7 +1906,7 @@ type EvaluateResult struct {
 
 func (x *EvaluateResult) Reset() {
 	*x = EvaluateResult{}
-	mi := &file_v1_backend_proto_msgTypes[21]
+	mi := &file_v1_backend_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1635,7 +1918,7 @@ func (x *EvaluateResult) String() string {
 func (*EvaluateResult) ProtoMessage() {}
 
 func (x *EvaluateResult) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[21]
+	mi := &file_v1_backend_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1648,7 +1931,7 @@ func (x *EvaluateResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateResult.ProtoReflect.Descriptor instead.
 func (*EvaluateResult) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{21}
+	return file_v1_backend_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *EvaluateResult) GetLosses() *Losses {
@@ -1667,7 +1950,7 @@ type SaveRequest struct {
 
 func (x *SaveRequest) Reset() {
 	*x = SaveRequest{}
-	mi := &file_v1_backend_proto_msgTypes[22]
+	mi := &file_v1_backend_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1679,7 +1962,7 @@ func (x *SaveRequest) String() string {
 func (*SaveRequest) ProtoMessage() {}
 
 func (x *SaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[22]
+	mi := &file_v1_backend_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1692,7 +1975,7 @@ func (x *SaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveRequest.ProtoReflect.Descriptor instead.
 func (*SaveRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{22}
+	return file_v1_backend_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SaveRequest) GetSession() uint64 {
@@ -1711,7 +1994,7 @@ type SaveResponse struct {
 
 func (x *SaveResponse) Reset() {
 	*x = SaveResponse{}
-	mi := &file_v1_backend_proto_msgTypes[23]
+	mi := &file_v1_backend_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1723,7 +2006,7 @@ func (x *SaveResponse) String() string {
 func (*SaveResponse) ProtoMessage() {}
 
 func (x *SaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[23]
+	mi := &file_v1_backend_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1736,7 +2019,7 @@ func (x *SaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveResponse.ProtoReflect.Descriptor instead.
 func (*SaveResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{23}
+	return file_v1_backend_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SaveResponse) GetState() []byte {
@@ -1756,7 +2039,7 @@ type LoadRequest struct {
 
 func (x *LoadRequest) Reset() {
 	*x = LoadRequest{}
-	mi := &file_v1_backend_proto_msgTypes[24]
+	mi := &file_v1_backend_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1768,7 +2051,7 @@ func (x *LoadRequest) String() string {
 func (*LoadRequest) ProtoMessage() {}
 
 func (x *LoadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[24]
+	mi := &file_v1_backend_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1781,7 +2064,7 @@ func (x *LoadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadRequest.ProtoReflect.Descriptor instead.
 func (*LoadRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{24}
+	return file_v1_backend_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *LoadRequest) GetSession() uint64 {
@@ -1806,7 +2089,7 @@ type LoadResponse struct {
 
 func (x *LoadResponse) Reset() {
 	*x = LoadResponse{}
-	mi := &file_v1_backend_proto_msgTypes[25]
+	mi := &file_v1_backend_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1818,7 +2101,7 @@ func (x *LoadResponse) String() string {
 func (*LoadResponse) ProtoMessage() {}
 
 func (x *LoadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[25]
+	mi := &file_v1_backend_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1831,7 +2114,7 @@ func (x *LoadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadResponse.ProtoReflect.Descriptor instead.
 func (*LoadResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{25}
+	return file_v1_backend_proto_rawDescGZIP(), []int{28}
 }
 
 type EstimateRequest struct {
@@ -1849,7 +2132,7 @@ type EstimateRequest struct {
 
 func (x *EstimateRequest) Reset() {
 	*x = EstimateRequest{}
-	mi := &file_v1_backend_proto_msgTypes[26]
+	mi := &file_v1_backend_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1861,7 +2144,7 @@ func (x *EstimateRequest) String() string {
 func (*EstimateRequest) ProtoMessage() {}
 
 func (x *EstimateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[26]
+	mi := &file_v1_backend_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1874,7 +2157,7 @@ func (x *EstimateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EstimateRequest.ProtoReflect.Descriptor instead.
 func (*EstimateRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{26}
+	return file_v1_backend_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *EstimateRequest) GetProgram() *Program {
@@ -1931,7 +2214,7 @@ type EstimateResponse struct {
 
 func (x *EstimateResponse) Reset() {
 	*x = EstimateResponse{}
-	mi := &file_v1_backend_proto_msgTypes[27]
+	mi := &file_v1_backend_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1943,7 +2226,7 @@ func (x *EstimateResponse) String() string {
 func (*EstimateResponse) ProtoMessage() {}
 
 func (x *EstimateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[27]
+	mi := &file_v1_backend_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1956,7 +2239,7 @@ func (x *EstimateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EstimateResponse.ProtoReflect.Descriptor instead.
 func (*EstimateResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{27}
+	return file_v1_backend_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *EstimateResponse) GetSystem() string {
@@ -2041,7 +2324,7 @@ type DeviceMemory struct {
 
 func (x *DeviceMemory) Reset() {
 	*x = DeviceMemory{}
-	mi := &file_v1_backend_proto_msgTypes[28]
+	mi := &file_v1_backend_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2053,7 +2336,7 @@ func (x *DeviceMemory) String() string {
 func (*DeviceMemory) ProtoMessage() {}
 
 func (x *DeviceMemory) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[28]
+	mi := &file_v1_backend_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2066,7 +2349,7 @@ func (x *DeviceMemory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceMemory.ProtoReflect.Descriptor instead.
 func (*DeviceMemory) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{28}
+	return file_v1_backend_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DeviceMemory) GetDevice() string {
@@ -2101,7 +2384,7 @@ type MemoryPart struct {
 
 func (x *MemoryPart) Reset() {
 	*x = MemoryPart{}
-	mi := &file_v1_backend_proto_msgTypes[29]
+	mi := &file_v1_backend_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2113,7 +2396,7 @@ func (x *MemoryPart) String() string {
 func (*MemoryPart) ProtoMessage() {}
 
 func (x *MemoryPart) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[29]
+	mi := &file_v1_backend_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2126,7 +2409,7 @@ func (x *MemoryPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryPart.ProtoReflect.Descriptor instead.
 func (*MemoryPart) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{29}
+	return file_v1_backend_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *MemoryPart) GetName() string {
@@ -2157,7 +2440,7 @@ type Pipeline struct {
 
 func (x *Pipeline) Reset() {
 	*x = Pipeline{}
-	mi := &file_v1_backend_proto_msgTypes[30]
+	mi := &file_v1_backend_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2169,7 +2452,7 @@ func (x *Pipeline) String() string {
 func (*Pipeline) ProtoMessage() {}
 
 func (x *Pipeline) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[30]
+	mi := &file_v1_backend_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2182,7 +2465,7 @@ func (x *Pipeline) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pipeline.ProtoReflect.Descriptor instead.
 func (*Pipeline) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{30}
+	return file_v1_backend_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Pipeline) GetStages() []*Stage {
@@ -2234,7 +2517,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_v1_backend_proto_msgTypes[31]
+	mi := &file_v1_backend_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2246,7 +2529,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[31]
+	mi := &file_v1_backend_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2259,7 +2542,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{31}
+	return file_v1_backend_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Stage) GetName() string {
@@ -2316,7 +2599,7 @@ const file_v1_backend_proto_rawDesc = "" +
 	"\x03doc\x18\x02 \x01(\tR\x03doc\x12)\n" +
 	"\x10output_tolerance\x18\x03 \x01(\x01R\x0foutputTolerance\x12-\n" +
 	"\x12gradient_tolerance\x18\x04 \x01(\x01R\x11gradientTolerance\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xa4\x03\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xd2\x03\n" +
 	"\aProgram\x12'\n" +
 	"\x05model\x18\x01 \x01(\v2\x11.harness.v1.ModelR\x05model\x12$\n" +
 	"\x04head\x18\x02 \x01(\v2\x10.harness.v1.HeadR\x04head\x12\x1c\n" +
@@ -2329,7 +2612,8 @@ const file_v1_backend_proto_rawDesc = "" +
 	"microBatch\x12\"\n" +
 	"\faccumulation\x18\t \x01(\x03R\faccumulation\x12\x1a\n" +
 	"\breplicas\x18\n" +
-	" \x01(\x03R\breplicas\x1a:\n" +
+	" \x01(\x03R\breplicas\x12,\n" +
+	"\x12sequences_per_pack\x18\v \x01(\x03R\x10sequencesPerPack\x1a:\n" +
 	"\fOptionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc5\x04\n" +
@@ -2363,12 +2647,13 @@ const file_v1_backend_proto_rawDesc = "" +
 	"\x12BackendStepRequest\x12-\n" +
 	"\x05start\x18\x01 \x01(\v2\x15.harness.v1.StepStartH\x00R\x05start\x12)\n" +
 	"\x05batch\x18\x02 \x01(\v2\x11.harness.v1.BatchH\x00R\x05batchB\t\n" +
-	"\amessage\"|\n" +
+	"\amessage\"\xae\x01\n" +
 	"\tStepStart\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x04R\asession\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x03R\x04step\x12\x1c\n" +
 	"\tsequences\x18\x03 \x01(\x03R\tsequences\x12#\n" +
-	"\rmasked_weight\x18\x04 \x01(\x01R\fmaskedWeight\"\x9d\x04\n" +
+	"\rmasked_weight\x18\x04 \x01(\x01R\fmaskedWeight\x120\n" +
+	"\x14next_sentence_weight\x18\x05 \x01(\x01R\x12nextSentenceWeight\"\xbb\x05\n" +
 	"\x05Batch\x12\x12\n" +
 	"\x04size\x18\x01 \x01(\x03R\x04size\x12\x16\n" +
 	"\x06length\x18\x02 \x01(\x03R\x06length\x12\x16\n" +
@@ -2386,7 +2671,11 @@ const file_v1_backend_proto_rawDesc = "" +
 	"\x0fstart_positions\x18\r \x03(\x05R\x0estartPositions\x12#\n" +
 	"\rend_positions\x18\x0e \x03(\x05R\fendPositions\x12\x16\n" +
 	"\x06labels\x18\x0f \x03(\x05R\x06labels\x12\x18\n" +
-	"\atargets\x18\x10 \x03(\x02R\atargets\"\xdb\x01\n" +
+	"\atargets\x18\x10 \x03(\x02R\atargets\x12\x1c\n" +
+	"\tsequences\x18\x11 \x01(\x03R\tsequences\x12!\n" +
+	"\fposition_ids\x18\x12 \x03(\x05R\vpositionIds\x12'\n" +
+	"\x0ffirst_positions\x18\x13 \x03(\x05R\x0efirstPositions\x122\n" +
+	"\x15next_sentence_weights\x18\x14 \x03(\x02R\x13nextSentenceWeights\"\xc5\x02\n" +
 	"\x13BackendStepResponse\x12*\n" +
 	"\x06losses\x18\x01 \x01(\v2\x12.harness.v1.LossesR\x06losses\x12\x16\n" +
 	"\x06finite\x18\x02 \x01(\bR\x06finite\x12\x1d\n" +
@@ -2394,7 +2683,28 @@ const file_v1_backend_proto_rawDesc = "" +
 	"loss_scale\x18\x03 \x01(\x01R\tlossScale\x12\x1c\n" +
 	"\toverflows\x18\x04 \x01(\x03R\toverflows\x12)\n" +
 	"\x06phases\x18\x05 \x03(\v2\x11.harness.v1.PhaseR\x06phases\x12\x18\n" +
-	"\aseconds\x18\x06 \x01(\x01R\aseconds\"5\n" +
+	"\aseconds\x18\x06 \x01(\x01R\aseconds\x120\n" +
+	"\bschedule\x18\a \x01(\v2\x14.harness.v1.ScheduleR\bschedule\x126\n" +
+	"\n" +
+	"exceptions\x18\b \x01(\v2\x16.harness.v1.ExceptionsR\n" +
+	"exceptions\"\xbf\x01\n" +
+	"\bSchedule\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
+	"\trecompute\x18\x02 \x01(\tR\trecompute\x122\n" +
+	"\x06stages\x18\x03 \x03(\v2\x1a.harness.v1.ScheduledStageR\x06stages\x12\x12\n" +
+	"\x04fill\x18\x04 \x01(\x03R\x04fill\x12\x14\n" +
+	"\x05drain\x18\x05 \x01(\x03R\x05drain\x12#\n" +
+	"\rmicro_batches\x18\x06 \x03(\rR\fmicroBatches\"\x8a\x01\n" +
+	"\x0eScheduledStage\x12\x16\n" +
+	"\x06device\x18\x01 \x01(\x03R\x06device\x12\x18\n" +
+	"\aforward\x18\x02 \x01(\bR\aforward\x12\x1a\n" +
+	"\bbackward\x18\x03 \x01(\bR\bbackward\x12\x14\n" +
+	"\x05units\x18\x04 \x03(\tR\x05units\x12\x14\n" +
+	"\x05stash\x18\x05 \x01(\x03R\x05stash\"L\n" +
+	"\n" +
+	"Exceptions\x12\x18\n" +
+	"\ainvalid\x18\x01 \x01(\x03R\ainvalid\x12$\n" +
+	"\x0edivide_by_zero\x18\x02 \x01(\x03R\fdivideByZero\"5\n" +
 	"\x05Phase\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aseconds\x18\x02 \x01(\x01R\aseconds\"J\n" +
@@ -2505,7 +2815,7 @@ func file_v1_backend_proto_rawDescGZIP() []byte {
 	return file_v1_backend_proto_rawDescData
 }
 
-var file_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_v1_backend_proto_goTypes = []any{
 	(*DescribeBackendResponse)(nil), // 0: harness.v1.DescribeBackendResponse
 	(*Precision)(nil),               // 1: harness.v1.Precision
@@ -2518,88 +2828,94 @@ var file_v1_backend_proto_goTypes = []any{
 	(*StepStart)(nil),               // 8: harness.v1.StepStart
 	(*Batch)(nil),                   // 9: harness.v1.Batch
 	(*BackendStepResponse)(nil),     // 10: harness.v1.BackendStepResponse
-	(*Phase)(nil),                   // 11: harness.v1.Phase
-	(*Loss)(nil),                    // 12: harness.v1.Loss
-	(*Losses)(nil),                  // 13: harness.v1.Losses
-	(*CommitRequest)(nil),           // 14: harness.v1.CommitRequest
-	(*CommitResponse)(nil),          // 15: harness.v1.CommitResponse
-	(*EvaluateRequest)(nil),         // 16: harness.v1.EvaluateRequest
-	(*EvaluateStart)(nil),           // 17: harness.v1.EvaluateStart
-	(*EvaluateResponse)(nil),        // 18: harness.v1.EvaluateResponse
-	(*OutputChunk)(nil),             // 19: harness.v1.OutputChunk
-	(*BatchEnd)(nil),                // 20: harness.v1.BatchEnd
-	(*EvaluateResult)(nil),          // 21: harness.v1.EvaluateResult
-	(*SaveRequest)(nil),             // 22: harness.v1.SaveRequest
-	(*SaveResponse)(nil),            // 23: harness.v1.SaveResponse
-	(*LoadRequest)(nil),             // 24: harness.v1.LoadRequest
-	(*LoadResponse)(nil),            // 25: harness.v1.LoadResponse
-	(*EstimateRequest)(nil),         // 26: harness.v1.EstimateRequest
-	(*EstimateResponse)(nil),        // 27: harness.v1.EstimateResponse
-	(*DeviceMemory)(nil),            // 28: harness.v1.DeviceMemory
-	(*MemoryPart)(nil),              // 29: harness.v1.MemoryPart
-	(*Pipeline)(nil),                // 30: harness.v1.Pipeline
-	(*Stage)(nil),                   // 31: harness.v1.Stage
-	nil,                             // 32: harness.v1.Program.OptionsEntry
-	(*Option)(nil),                  // 33: harness.v1.Option
-	(*Memory)(nil),                  // 34: harness.v1.Memory
-	(*DescribeRequest)(nil),         // 35: harness.v1.DescribeRequest
-	(*CloseRequest)(nil),            // 36: harness.v1.CloseRequest
-	(*CloseResponse)(nil),           // 37: harness.v1.CloseResponse
+	(*Schedule)(nil),                // 11: harness.v1.Schedule
+	(*ScheduledStage)(nil),          // 12: harness.v1.ScheduledStage
+	(*Exceptions)(nil),              // 13: harness.v1.Exceptions
+	(*Phase)(nil),                   // 14: harness.v1.Phase
+	(*Loss)(nil),                    // 15: harness.v1.Loss
+	(*Losses)(nil),                  // 16: harness.v1.Losses
+	(*CommitRequest)(nil),           // 17: harness.v1.CommitRequest
+	(*CommitResponse)(nil),          // 18: harness.v1.CommitResponse
+	(*EvaluateRequest)(nil),         // 19: harness.v1.EvaluateRequest
+	(*EvaluateStart)(nil),           // 20: harness.v1.EvaluateStart
+	(*EvaluateResponse)(nil),        // 21: harness.v1.EvaluateResponse
+	(*OutputChunk)(nil),             // 22: harness.v1.OutputChunk
+	(*BatchEnd)(nil),                // 23: harness.v1.BatchEnd
+	(*EvaluateResult)(nil),          // 24: harness.v1.EvaluateResult
+	(*SaveRequest)(nil),             // 25: harness.v1.SaveRequest
+	(*SaveResponse)(nil),            // 26: harness.v1.SaveResponse
+	(*LoadRequest)(nil),             // 27: harness.v1.LoadRequest
+	(*LoadResponse)(nil),            // 28: harness.v1.LoadResponse
+	(*EstimateRequest)(nil),         // 29: harness.v1.EstimateRequest
+	(*EstimateResponse)(nil),        // 30: harness.v1.EstimateResponse
+	(*DeviceMemory)(nil),            // 31: harness.v1.DeviceMemory
+	(*MemoryPart)(nil),              // 32: harness.v1.MemoryPart
+	(*Pipeline)(nil),                // 33: harness.v1.Pipeline
+	(*Stage)(nil),                   // 34: harness.v1.Stage
+	nil,                             // 35: harness.v1.Program.OptionsEntry
+	(*Option)(nil),                  // 36: harness.v1.Option
+	(*Memory)(nil),                  // 37: harness.v1.Memory
+	(*DescribeRequest)(nil),         // 38: harness.v1.DescribeRequest
+	(*CloseRequest)(nil),            // 39: harness.v1.CloseRequest
+	(*CloseResponse)(nil),           // 40: harness.v1.CloseResponse
 }
 var file_v1_backend_proto_depIdxs = []int32{
 	1,  // 0: harness.v1.DescribeBackendResponse.precisions:type_name -> harness.v1.Precision
-	33, // 1: harness.v1.DescribeBackendResponse.options:type_name -> harness.v1.Option
+	36, // 1: harness.v1.DescribeBackendResponse.options:type_name -> harness.v1.Option
 	3,  // 2: harness.v1.Program.model:type_name -> harness.v1.Model
 	4,  // 3: harness.v1.Program.head:type_name -> harness.v1.Head
-	32, // 4: harness.v1.Program.options:type_name -> harness.v1.Program.OptionsEntry
+	35, // 4: harness.v1.Program.options:type_name -> harness.v1.Program.OptionsEntry
 	2,  // 5: harness.v1.OpenBackendRequest.program:type_name -> harness.v1.Program
-	34, // 6: harness.v1.OpenBackendRequest.memory:type_name -> harness.v1.Memory
+	37, // 6: harness.v1.OpenBackendRequest.memory:type_name -> harness.v1.Memory
 	8,  // 7: harness.v1.BackendStepRequest.start:type_name -> harness.v1.StepStart
 	9,  // 8: harness.v1.BackendStepRequest.batch:type_name -> harness.v1.Batch
-	13, // 9: harness.v1.BackendStepResponse.losses:type_name -> harness.v1.Losses
-	11, // 10: harness.v1.BackendStepResponse.phases:type_name -> harness.v1.Phase
-	12, // 11: harness.v1.Losses.masked_lm:type_name -> harness.v1.Loss
-	12, // 12: harness.v1.Losses.next_sentence:type_name -> harness.v1.Loss
-	12, // 13: harness.v1.Losses.start:type_name -> harness.v1.Loss
-	12, // 14: harness.v1.Losses.end:type_name -> harness.v1.Loss
-	12, // 15: harness.v1.Losses.labels:type_name -> harness.v1.Loss
-	17, // 16: harness.v1.EvaluateRequest.start:type_name -> harness.v1.EvaluateStart
-	9,  // 17: harness.v1.EvaluateRequest.batch:type_name -> harness.v1.Batch
-	19, // 18: harness.v1.EvaluateResponse.output:type_name -> harness.v1.OutputChunk
-	20, // 19: harness.v1.EvaluateResponse.end:type_name -> harness.v1.BatchEnd
-	21, // 20: harness.v1.EvaluateResponse.result:type_name -> harness.v1.EvaluateResult
-	13, // 21: harness.v1.EvaluateResult.losses:type_name -> harness.v1.Losses
-	2,  // 22: harness.v1.EstimateRequest.program:type_name -> harness.v1.Program
-	11, // 23: harness.v1.EstimateResponse.breakdown:type_name -> harness.v1.Phase
-	28, // 24: harness.v1.EstimateResponse.memory:type_name -> harness.v1.DeviceMemory
-	30, // 25: harness.v1.EstimateResponse.pipeline:type_name -> harness.v1.Pipeline
-	29, // 26: harness.v1.DeviceMemory.parts:type_name -> harness.v1.MemoryPart
-	31, // 27: harness.v1.Pipeline.stages:type_name -> harness.v1.Stage
-	11, // 28: harness.v1.Pipeline.update:type_name -> harness.v1.Phase
-	11, // 29: harness.v1.Stage.parts:type_name -> harness.v1.Phase
-	35, // 30: harness.v1.Backend.Describe:input_type -> harness.v1.DescribeRequest
-	5,  // 31: harness.v1.Backend.Open:input_type -> harness.v1.OpenBackendRequest
-	7,  // 32: harness.v1.Backend.Step:input_type -> harness.v1.BackendStepRequest
-	14, // 33: harness.v1.Backend.Commit:input_type -> harness.v1.CommitRequest
-	16, // 34: harness.v1.Backend.Evaluate:input_type -> harness.v1.EvaluateRequest
-	22, // 35: harness.v1.Backend.Save:input_type -> harness.v1.SaveRequest
-	24, // 36: harness.v1.Backend.Load:input_type -> harness.v1.LoadRequest
-	36, // 37: harness.v1.Backend.Close:input_type -> harness.v1.CloseRequest
-	26, // 38: harness.v1.Backend.Estimate:input_type -> harness.v1.EstimateRequest
-	0,  // 39: harness.v1.Backend.Describe:output_type -> harness.v1.DescribeBackendResponse
-	6,  // 40: harness.v1.Backend.Open:output_type -> harness.v1.OpenBackendResponse
-	10, // 41: harness.v1.Backend.Step:output_type -> harness.v1.BackendStepResponse
-	15, // 42: harness.v1.Backend.Commit:output_type -> harness.v1.CommitResponse
-	18, // 43: harness.v1.Backend.Evaluate:output_type -> harness.v1.EvaluateResponse
-	23, // 44: harness.v1.Backend.Save:output_type -> harness.v1.SaveResponse
-	25, // 45: harness.v1.Backend.Load:output_type -> harness.v1.LoadResponse
-	37, // 46: harness.v1.Backend.Close:output_type -> harness.v1.CloseResponse
-	27, // 47: harness.v1.Backend.Estimate:output_type -> harness.v1.EstimateResponse
-	39, // [39:48] is the sub-list for method output_type
-	30, // [30:39] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	16, // 9: harness.v1.BackendStepResponse.losses:type_name -> harness.v1.Losses
+	14, // 10: harness.v1.BackendStepResponse.phases:type_name -> harness.v1.Phase
+	11, // 11: harness.v1.BackendStepResponse.schedule:type_name -> harness.v1.Schedule
+	13, // 12: harness.v1.BackendStepResponse.exceptions:type_name -> harness.v1.Exceptions
+	12, // 13: harness.v1.Schedule.stages:type_name -> harness.v1.ScheduledStage
+	15, // 14: harness.v1.Losses.masked_lm:type_name -> harness.v1.Loss
+	15, // 15: harness.v1.Losses.next_sentence:type_name -> harness.v1.Loss
+	15, // 16: harness.v1.Losses.start:type_name -> harness.v1.Loss
+	15, // 17: harness.v1.Losses.end:type_name -> harness.v1.Loss
+	15, // 18: harness.v1.Losses.labels:type_name -> harness.v1.Loss
+	20, // 19: harness.v1.EvaluateRequest.start:type_name -> harness.v1.EvaluateStart
+	9,  // 20: harness.v1.EvaluateRequest.batch:type_name -> harness.v1.Batch
+	22, // 21: harness.v1.EvaluateResponse.output:type_name -> harness.v1.OutputChunk
+	23, // 22: harness.v1.EvaluateResponse.end:type_name -> harness.v1.BatchEnd
+	24, // 23: harness.v1.EvaluateResponse.result:type_name -> harness.v1.EvaluateResult
+	16, // 24: harness.v1.EvaluateResult.losses:type_name -> harness.v1.Losses
+	2,  // 25: harness.v1.EstimateRequest.program:type_name -> harness.v1.Program
+	14, // 26: harness.v1.EstimateResponse.breakdown:type_name -> harness.v1.Phase
+	31, // 27: harness.v1.EstimateResponse.memory:type_name -> harness.v1.DeviceMemory
+	33, // 28: harness.v1.EstimateResponse.pipeline:type_name -> harness.v1.Pipeline
+	32, // 29: harness.v1.DeviceMemory.parts:type_name -> harness.v1.MemoryPart
+	34, // 30: harness.v1.Pipeline.stages:type_name -> harness.v1.Stage
+	14, // 31: harness.v1.Pipeline.update:type_name -> harness.v1.Phase
+	14, // 32: harness.v1.Stage.parts:type_name -> harness.v1.Phase
+	38, // 33: harness.v1.Backend.Describe:input_type -> harness.v1.DescribeRequest
+	5,  // 34: harness.v1.Backend.Open:input_type -> harness.v1.OpenBackendRequest
+	7,  // 35: harness.v1.Backend.Step:input_type -> harness.v1.BackendStepRequest
+	17, // 36: harness.v1.Backend.Commit:input_type -> harness.v1.CommitRequest
+	19, // 37: harness.v1.Backend.Evaluate:input_type -> harness.v1.EvaluateRequest
+	25, // 38: harness.v1.Backend.Save:input_type -> harness.v1.SaveRequest
+	27, // 39: harness.v1.Backend.Load:input_type -> harness.v1.LoadRequest
+	39, // 40: harness.v1.Backend.Close:input_type -> harness.v1.CloseRequest
+	29, // 41: harness.v1.Backend.Estimate:input_type -> harness.v1.EstimateRequest
+	0,  // 42: harness.v1.Backend.Describe:output_type -> harness.v1.DescribeBackendResponse
+	6,  // 43: harness.v1.Backend.Open:output_type -> harness.v1.OpenBackendResponse
+	10, // 44: harness.v1.Backend.Step:output_type -> harness.v1.BackendStepResponse
+	18, // 45: harness.v1.Backend.Commit:output_type -> harness.v1.CommitResponse
+	21, // 46: harness.v1.Backend.Evaluate:output_type -> harness.v1.EvaluateResponse
+	26, // 47: harness.v1.Backend.Save:output_type -> harness.v1.SaveResponse
+	28, // 48: harness.v1.Backend.Load:output_type -> harness.v1.LoadResponse
+	40, // 49: harness.v1.Backend.Close:output_type -> harness.v1.CloseResponse
+	30, // 50: harness.v1.Backend.Estimate:output_type -> harness.v1.EstimateResponse
+	42, // [42:51] is the sub-list for method output_type
+	33, // [33:42] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_v1_backend_proto_init() }
@@ -2612,11 +2928,11 @@ func file_v1_backend_proto_init() {
 		(*BackendStepRequest_Start)(nil),
 		(*BackendStepRequest_Batch)(nil),
 	}
-	file_v1_backend_proto_msgTypes[16].OneofWrappers = []any{
+	file_v1_backend_proto_msgTypes[19].OneofWrappers = []any{
 		(*EvaluateRequest_Start)(nil),
 		(*EvaluateRequest_Batch)(nil),
 	}
-	file_v1_backend_proto_msgTypes[18].OneofWrappers = []any{
+	file_v1_backend_proto_msgTypes[21].OneofWrappers = []any{
 		(*EvaluateResponse_Output)(nil),
 		(*EvaluateResponse_End)(nil),
 		(*EvaluateResponse_Result)(nil),
@@ -2627,7 +2943,7 @@ func file_v1_backend_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_v1_backend_proto_rawDesc), len(file_v1_backend_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
