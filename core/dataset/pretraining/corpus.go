@@ -15,7 +15,7 @@ import (
 )
 
 // Corpus is a text of any size in one or many files, with an index of its documents: 16 bytes each, whatever their length. Documents end at a
-// blank line and at the end of a file. It may be used by many goroutines.
+// blank line and at the end of a file. Compressed files are unpacked first, into the folder for temporary files. It may be used by many goroutines.
 type Corpus struct {
 	files     []corpusFile
 	documents []span
@@ -25,16 +25,17 @@ type Corpus struct {
 }
 
 type corpusFile struct {
-	path  string
-	file  *os.File
-	start int64 // offset in the row of all files
+	path      string
+	file      *os.File
+	start     int64  // offset in the row of all files
+	temporary string // name to remove at the end; empty: none
 }
 
 // span is a document's place in the row of all files.
 type span struct{ start, end int64 }
 
 // Open reads the files once, from beginning to end, and keeps them open. Progress, if not nil, is told now and then how many of all bytes are
-// read. A file without a sentence and text that is not UTF-8 are errors; the latter name the line.
+// read; of a compressed file first how many of its own. A file without a sentence and text that is not UTF-8 are errors; the latter name the line.
 func Open(paths []string, progress func(done, total int64)) (_ *Corpus, err error) {
 	if len(paths) == 0 {
 		return nil, fmt.Errorf("corpus: no file is named")
@@ -57,8 +58,12 @@ func Open(paths []string, progress func(done, total int64)) (_ *Corpus, err erro
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("corpus: %s: %w", path, err), f.Close())
 		}
-		c.files = append(c.files, corpusFile{path, f, c.bytes})
-		c.bytes += info.Size()
+		t, size, err := c.open(f, path, info.Size(), progress)
+		if err != nil {
+			return nil, err
+		}
+		c.files = append(c.files, *t)
+		c.bytes += size
 	}
 	all := sha256.New()
 	for i := range c.files {
@@ -70,6 +75,36 @@ func Open(paths []string, progress func(done, total int64)) (_ *Corpus, err erro
 	}
 	c.digest = hex.EncodeToString(all.Sum(nil))
 	return c, nil
+}
+
+// open returns a file to index, and its size: the one at path, or what is compressed in it. It closes f when that is not the one, or on errors.
+func (c *Corpus) open(f *os.File, path string, size int64, progress func(done, total int64)) (*corpusFile, int64, error) {
+	d, err := decompress(f, path, func(done int64) {
+		if progress != nil {
+			progress(done, size)
+		}
+	})
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	if d.format == "" {
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return nil, 0, errors.Join(fmt.Errorf("corpus: %w", err), f.Close())
+		}
+		return &corpusFile{path: path, file: f, start: c.bytes}, size, nil
+	}
+	t, name, err := inflate(d)
+	if err = errors.Join(err, d.Close()); err != nil {
+		return nil, 0, fmt.Errorf("corpus: %w", err)
+	}
+	end, err := t.Seek(0, io.SeekEnd)
+	if err == nil {
+		_, err = t.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, 0, errors.Join(fmt.Errorf("corpus: %w", err), t.Close())
+	}
+	return &corpusFile{path: path, file: t, start: c.bytes, temporary: name}, end, nil
 }
 
 // index adds the documents of a file and returns the digest of its content.
@@ -135,6 +170,9 @@ func (c *Corpus) Close() error {
 	var errs []error
 	for _, f := range c.files {
 		errs = append(errs, f.file.Close())
+		if f.temporary != "" {
+			errs = append(errs, os.Remove(f.temporary))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 
 	"harness.invalid/core/dataset/mt19937"
 	"harness.invalid/core/wordpiece"
@@ -63,7 +62,7 @@ func Generate(text io.Reader, name string, t *wordpiece.Tokenizer, g GenerationS
 
 // GenerateFile is Generate from a file.
 func GenerateFile(path string, t *wordpiece.Tokenizer, g GenerationSettings) (*Generation, error) {
-	f, err := os.Open(path)
+	f, err := OpenText(path)
 	if err != nil {
 		return nil, fmt.Errorf("pretraining: %w", err)
 	}

@@ -85,6 +85,7 @@ type maker struct {
 	cls, sep, mask int32
 	size           int    // of the vocabulary
 	continuing     []bool // tokens that continue a word, by id
+	plain          bool   // instances are not masked
 
 	// Scratch of one instance.
 	candidates []int32 // positions that may be masked
@@ -197,6 +198,9 @@ func (m *maker) instance(a, b []int32, random bool, r choices) Instance {
 	first := len(ids)
 	ids = append(ids, b...)
 	ids = append(ids, m.sep)
+	if m.plain {
+		return Instance{InputIDs: ids, FirstLength: first, RandomNext: random}
+	}
 	positions, labels := m.maskTokens(ids, first, r)
 	return Instance{InputIDs: ids, FirstLength: first, MaskedLMPositions: positions, MaskedLMIDs: labels, RandomNext: random}
 }

@@ -1,0 +1,135 @@
+package pretraining
+
+import (
+	"bufio"
+	"bytes"
+	"compress/bzip2"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// formats are the compressed files that are read as if they were not, told by their first bytes.
+var formats = []struct {
+	name  string
+	magic []byte
+	open  func(io.Reader) (io.Reader, func(), error)
+}{
+	{"gzip", []byte{0x1f, 0x8b}, func(r io.Reader) (io.Reader, func(), error) {
+		z, err := gzip.NewReader(r)
+		return z, func() {}, err
+	}},
+	{"zstd", []byte{0x28, 0xb5, 0x2f, 0xfd}, func(r io.Reader) (io.Reader, func(), error) {
+		z, err := zstd.NewReader(r)
+		if err != nil {
+			return nil, nil, err
+		}
+		return z, z.Close, nil
+	}},
+	{"bzip2", []byte("BZh"), func(r io.Reader) (io.Reader, func(), error) { return bzip2.NewReader(r), func() {}, nil }},
+}
+
+// decompressed is a text whose file may be compressed.
+type decompressed struct {
+	io.Reader
+	name   string // of the file
+	format string // empty: not compressed
+	file   *os.File
+	free   func()
+}
+
+// OpenText opens a text to be read from beginning to end. A file that is compressed with gzip, zstd or bzip2 is read as if it were not.
+func OpenText(path string) (io.ReadCloser, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	text, err := decompress(f, path, nil)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return text, nil
+}
+
+// decompress reads what a file holds, and tells progress how many of its own bytes are read.
+func decompress(f *os.File, path string, progress func(done int64)) (*decompressed, error) {
+	var r io.Reader = f
+	if progress != nil {
+		r = &watcher{f, progress, 0, 0}
+	}
+	b := bufio.NewReaderSize(r, 1<<20)
+	d := &decompressed{b, path, "", f, func() {}}
+	for _, format := range formats {
+		start, err := b.Peek(len(format.magic))
+		if err != nil && err != io.EOF {
+			return nil, fmt.Errorf("text %s: %w", path, err)
+		}
+		if !bytes.Equal(start, format.magic) {
+			continue
+		}
+		if d.Reader, d.free, err = format.open(b); err != nil {
+			return nil, fmt.Errorf("text %s: %s: %w: %w", path, format.name, err, ErrInvalid)
+		}
+		d.format = format.name
+		break
+	}
+	return d, nil
+}
+
+// Read implements io.Reader.
+func (d *decompressed) Read(p []byte) (int, error) {
+	n, err := d.Reader.Read(p)
+	if err != nil && err != io.EOF && d.format != "" {
+		err = fmt.Errorf("text %s: %s: %w: %w", d.name, d.format, err, ErrInvalid)
+	}
+	return n, err
+}
+
+// Close closes the file.
+func (d *decompressed) Close() error {
+	d.free()
+	return d.file.Close()
+}
+
+// watcher tells now and then how much was read.
+type watcher struct {
+	r          io.Reader
+	progress   func(done int64)
+	done, told int64
+}
+
+func (w *watcher) Read(p []byte) (int, error) {
+	n, err := w.r.Read(p)
+	if w.done += int64(n); w.done-w.told >= 1<<22 || err != nil {
+		w.told = w.done
+		w.progress(w.done)
+	}
+	return n, err
+}
+
+// inflate writes what a compressed file holds into a file of its own in the folder for temporary files, since documents are read in random
+// order. The file's name is gone before the function returns, where the system allows it, and else is returned for Close to remove.
+func inflate(d *decompressed) (_ *os.File, name string, err error) {
+	t, err := os.CreateTemp("", "harness-text-*")
+	if err != nil {
+		return nil, "", err
+	}
+	if os.Remove(t.Name()) != nil {
+		name = t.Name()
+	}
+	if _, err = io.Copy(t, d); err == nil {
+		_, err = t.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		err = errors.Join(err, t.Close())
+		if name != "" {
+			err = errors.Join(err, os.Remove(name))
+		}
+		return nil, "", err
+	}
+	return t, name, nil
+}
