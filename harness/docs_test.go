@@ -19,7 +19,7 @@ import (
 )
 
 // documents are the files whose examples are held against the program, in the order in which a reader runs them.
-var documents = []string{"README.md", "docs/recipes.md", "docs/plugins.md", "docs/design.md", "harness/doc.go"}
+var documents = []string{"README.md", "docs/recipes.md", "docs/tasks.md", "docs/plugins.md", "docs/design.md", "harness/doc.go"}
 
 // document reads one of them.
 func document(t *testing.T, name string) string {
@@ -282,7 +282,7 @@ phases:
 		defaults     any // nil: the object is not there unless it is given
 	}{
 		{"The file", "", r}, {"model", "Model", r.Model}, {"vocab", "Vocab", r.Vocab}, {"data", "Data", r.Data}, {"data.generated", "Generated", nil},
-		{"data.files", "Files", r.Data.Files}, {"data.files.squad", "SQuADFiles", r.Data.Files.SQuAD}, {"phases", "Phase", a},
+		{"data.files", "Files", r.Data.Files}, {"data.files.squad", "TaskFiles", r.Data.Files.SQuAD}, {"phases", "Phase", a},
 		{"phases.*.schedule", "Schedule", a.Schedule}, {"phases.*.optimizer", "Optimizer", a.Optimizer}, {"phases.*.masking", "Masking", a.Masking},
 		{"phases.*.question_answering", "QuestionAnswering", b.QuestionAnswering}, {"phases.*.evaluation", "Evaluation", a.Evaluation},
 		{"phases.*.target", "Target", nil}, {"backends.NAME", "Backend", nil}, {"verdict", "Verdict", r.Verdict},

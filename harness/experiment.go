@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"harness.invalid/core/backend"
+	"harness.invalid/core/dataset/tasks"
 	"harness.invalid/core/option"
 	"harness.invalid/core/plugin"
 	"harness.invalid/core/recipe"
@@ -58,7 +59,7 @@ type arm struct {
 func (e *experiment) flags(f *pflag.FlagSet) {
 	f.StringVar(&e.recipeRef, "recipe", "quick", "built-in recipe (harness recipe list), or the path of a YAML file")
 	f.StringArrayVar(&e.sets, "set", nil, "change a field of the recipe, such as phases.phase1.steps=100 (repeatable)")
-	f.StringArrayVar(&e.data, "data", nil, "name a data file: text=F, vocab=F, squad.train=F or squad.dev=F (repeatable; text may come several times)")
+	f.StringArrayVar(&e.data, "data", nil, "name a data file: text=F, vocab=F, model=FOLDER, or TASK.train=F and TASK.dev=F such as squad.train=F (repeatable; of one name there may be several)")
 	f.StringVar(&e.out, "out", "", "folder for the runs (default runs/RECIPE-TIME)")
 	f.BoolVar(&e.resume, "resume", false, "go on with the runs in --out from their last checkpoints")
 	f.BoolVar(&e.quiet, "quiet", false, "no progress, only the result")
@@ -95,32 +96,58 @@ func (e *experiment) load() error {
 		return err
 	}
 	e.recipe = r
-	names := []string{"text", "vocab", "squad.train", "squad.dev"}
-	text := false
+	given := map[string][]string{}
 	for _, d := range e.data {
 		name, path, ok := strings.Cut(d, "=")
 		if !ok || path == "" {
 			return fmt.Errorf("--data %s: want NAME=FILE", d)
 		}
-		switch name {
-		case "text":
-			if !text {
-				r.Data.Files.Text, text = nil, true
-			}
-			r.Data.Files.Text = append(r.Data.Files.Text, path)
-		case "vocab":
-			r.Data.Files.Vocab = path
-		case "squad.train":
-			r.Data.Files.SQuAD.Train = path
-		case "squad.dev":
-			r.Data.Files.SQuAD.Dev = path
-		default:
-			return fmt.Errorf("--data %s: no data set is named %q%s (known: %s)", d, name, spelling.Hint(name, names), strings.Join(names, ", "))
+		given[name] = append(given[name], path)
+		if err := nameFiles(&r.Data.Files, name, given[name]); err != nil {
+			return fmt.Errorf("--data %s: %w", d, err)
 		}
 	}
 	if len(e.data) > 0 && r.Data.Kind == recipe.GeneratedData {
 		return withHint(fmt.Errorf("--data: recipe %s makes up its own data and reads no files", r.Name), "use a recipe for files, such as --recipe tiny-wiki-squad, or --set data.kind=files")
 	}
+	return nil
+}
+
+// nameFiles sets the files of a name of --data: text, vocab, model, TASK.train or TASK.dev.
+func nameFiles(f *recipe.Files, name string, paths []string) error {
+	one := func(into *string) error {
+		if len(paths) > 1 {
+			return fmt.Errorf("there is only one %s", name)
+		}
+		*into = paths[0]
+		return nil
+	}
+	switch name {
+	case "text":
+		f.Text = paths
+		return nil
+	case "vocab":
+		return one(&f.Vocab)
+	case "model":
+		return one(&f.Model)
+	}
+	task, part, _ := strings.Cut(name, ".")
+	t, err := tasks.Named(task)
+	if err != nil || part != "train" && part != "dev" {
+		known := []string{"text", "vocab", "model"}
+		for _, n := range tasks.Names() {
+			known = append(known, n+".train", n+".dev")
+		}
+		return fmt.Errorf("no data set is named %q%s (known: text, vocab, model, and TASK.train and TASK.dev for the tasks %s)",
+			name, spelling.Hint(name, known), strings.Join(tasks.Names(), ", "))
+	}
+	files := f.Of(t.Name)
+	if part == "train" {
+		files.Train = paths
+	} else {
+		files.Dev = paths
+	}
+	f.Set(t.Name, files)
 	return nil
 }
 

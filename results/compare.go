@@ -148,10 +148,8 @@ func measuredPhases(r *recipe.Recipe) []MeasuredPhase {
 	phases := make([]MeasuredPhase, len(r.Phases))
 	for i, p := range r.Phases {
 		phases[i] = MeasuredPhase{Name: p.Name}
-		for _, m := range recipe.Metrics() {
-			if m.Of(p.Task) {
-				phases[i].Metrics = append(phases[i].Metrics, m.Name)
-			}
+		for _, m := range p.Metrics() {
+			phases[i].Metrics = append(phases[i].Metrics, m.Name)
 		}
 	}
 	return phases

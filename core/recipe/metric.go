@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"harness.invalid/core/bert"
+	"harness.invalid/core/dataset/tasks"
 )
 
 // Metric is something that an evaluation measures. Names and units are the same in recipes, run records and tables.
@@ -14,15 +15,25 @@ type Metric struct {
 	Higher bool // higher is better
 }
 
+var (
+	labelled = []bert.Task{bert.Classification, bert.MultipleChoice}
+	spans    = []bert.Task{bert.QuestionAnswering}
+)
+
 var metrics = []Metric{
-	{"loss", "mean loss that is trained, nats", []bert.Task{bert.Pretraining, bert.Classification}, false},
+	{"loss", "mean loss that is trained, nats", []bert.Task{bert.Pretraining, bert.Classification, bert.MultipleChoice}, false},
 	{"masked_lm_loss", "mean cross-entropy over masked positions, nats", []bert.Task{bert.Pretraining}, false},
 	{"masked_lm_accuracy", "share of masked positions whose best token is right, %", []bert.Task{bert.Pretraining}, true},
 	{"next_sentence_loss", "mean cross-entropy, nats", []bert.Task{bert.Pretraining}, false},
 	{"next_sentence_accuracy", "share of pairs that are told right, %", []bert.Task{bert.Pretraining}, true},
-	{"exact_match", "SQuAD's exact match, %", []bert.Task{bert.QuestionAnswering}, true},
-	{"f1", "SQuAD's F1, %", []bert.Task{bert.QuestionAnswering}, true},
-	{"accuracy", "share of labels that are right, %", []bert.Task{bert.Classification}, true},
+	{tasks.ExactMatch, "SQuAD's exact match, or CMRC's, %", spans, true},
+	{tasks.F1, "SQuAD's F1, or CMRC's; of labels that of the class 1, %", []bert.Task{bert.QuestionAnswering, bert.Classification}, true},
+	{tasks.BestExact, "exact match with the best threshold for no answer, %", spans, true},
+	{tasks.BestF1, "F1 with the best threshold for no answer, %", spans, true},
+	{tasks.Accuracy, "share of labels that are right, %", labelled, true},
+	{tasks.Matthews, "Matthews correlation coefficient x 100", labelled, true},
+	{tasks.Pearson, "Pearson correlation coefficient x 100", labelled, true},
+	{tasks.Spearman, "Spearman rank correlation coefficient x 100", labelled, true},
 }
 
 // Metrics are all metrics, in the order of tables.

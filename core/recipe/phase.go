@@ -11,9 +11,11 @@ import (
 type Phase struct {
 	// Name is what tables and overrides call the phase.
 	Name string `yaml:"name" json:"name"`
-	// Task is pretraining, question_answering or classification.
+	// Task is pretraining, question_answering, classification or multiple_choice; that of the dataset if one is given.
 	Task bert.Task `yaml:"task" json:"task"`
-	// NumLabels of a classification; 1 is a regression.
+	// Dataset is what is fine-tuned on, such as squad, mrpc or tnews; question answering has squad if not given.
+	Dataset string `yaml:"dataset,omitempty" json:"dataset,omitempty"`
+	// NumLabels of a classification, 1 is a regression, or choices of a question; those of the dataset if not given.
 	NumLabels int `yaml:"num_labels,omitempty" json:"num_labels,omitempty"`
 	// Length is the number of tokens of a sequence, padding included.
 	Length int `yaml:"length" json:"length"`
@@ -29,7 +31,7 @@ type Phase struct {
 	// Replicas is the number of devices that share the global batch; 1 if not given.
 	Replicas int `yaml:"replicas" json:"replicas"`
 
-	// Steps is the length of the phase; for question answering it may be given in epochs instead.
+	// Steps is the length of the phase; in fine-tuning it may be given in epochs instead.
 	Steps int `yaml:"steps,omitempty" json:"steps,omitempty"`
 	// Epochs is the length of the phase in passes over its data.
 	Epochs float64 `yaml:"epochs,omitempty" json:"epochs,omitempty"`
@@ -99,6 +101,9 @@ type QuestionAnswering struct {
 	NBest int `yaml:"n_best" json:"n_best"`
 	// MaxAnswerLength in tokens.
 	MaxAnswerLength int `yaml:"max_answer_length" json:"max_answer_length"`
+	// NullScoreDiffThreshold is by how much "there is no answer" must score higher than the best answer to be said; where questions may have none, as
+	// in squad2.
+	NullScoreDiffThreshold float64 `yaml:"null_score_diff_threshold,omitempty" json:"null_score_diff_threshold,omitempty"`
 }
 
 // Evaluation is when and on how much the model is evaluated. It always is at the end of a phase.
@@ -109,6 +114,12 @@ type Evaluation struct {
 	Batch int `yaml:"batch" json:"batch"`
 	// Sequences to evaluate on at most; 0: all that are held out. For question answering it is a number of questions.
 	Sequences int `yaml:"sequences" json:"sequences"`
+	// Metric says which of two evaluations is better, for Patience and KeepBest; the first one of the dataset, or the loss, if not given.
+	Metric string `yaml:"metric,omitempty" json:"metric,omitempty"`
+	// Patience is how many evaluations in a row may be no better than the best before the phase ends early; 0: it never does.
+	Patience int `yaml:"patience,omitempty" json:"patience,omitempty"`
+	// KeepBest ends the phase with the parameters of its best evaluation rather than with the last ones.
+	KeepBest bool `yaml:"keep_best,omitempty" json:"keep_best,omitempty"`
 }
 
 // Target is a value of a metric that a run is to reach.

@@ -91,16 +91,41 @@ type Files struct {
 	Text []string `yaml:"text,omitempty"`
 	// Vocab is a vocabulary with one entry a line; none: one is learned from the text.
 	Vocab string `yaml:"vocab,omitempty"`
+	// Model is a folder in Hugging Face's format whose parameters training starts from; its config.json goes before the recipe's model, and its vocab.txt is
+	// the vocabulary unless another one is given.
+	Model string `yaml:"model,omitempty"`
 	// SQuAD v1.1 in its own JSON format.
-	SQuAD SQuADFiles `yaml:"squad,omitempty"`
+	SQuAD TaskFiles `yaml:"squad,omitempty"`
+	// Tasks are the files of all other tasks, by their names.
+	Tasks map[string]TaskFiles `yaml:"tasks,omitempty"`
 }
 
-// SQuADFiles are questions and answers.
-type SQuADFiles struct {
+// TaskFiles are the examples of a task, as its makers distribute them.
+type TaskFiles struct {
 	// Train is what is fine-tuned on.
-	Train string `yaml:"train,omitempty"`
+	Train []string `yaml:"train,omitempty"`
 	// Dev is what is evaluated on.
-	Dev string `yaml:"dev,omitempty"`
+	Dev []string `yaml:"dev,omitempty"`
+}
+
+// Of are the files of a task.
+func (f *Files) Of(task string) TaskFiles {
+	if task == squadName {
+		return f.SQuAD
+	}
+	return f.Tasks[task]
+}
+
+// Set sets the files of a task.
+func (f *Files) Set(task string, files TaskFiles) {
+	if task == squadName {
+		f.SQuAD = files
+		return
+	}
+	if f.Tasks == nil {
+		f.Tasks = make(map[string]TaskFiles)
+	}
+	f.Tasks[task] = files
 }
 
 // Backend is how one backend runs the recipe.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"harness.invalid/core/bert"
+	"harness.invalid/core/dataset/tasks"
 )
 
 // Schema is the JSON Schema of recipe files, for editors that complete and check YAML by it. The descriptions are the comments of this
@@ -32,14 +33,16 @@ var sources embed.FS
 
 // choices are the values of fields that take a word, by type and key.
 func choices() map[string][]string {
-	tasks := []string{string(bert.Pretraining), string(bert.QuestionAnswering), string(bert.Classification)}
-	var names []string
+	var kinds, names []string
+	for _, t := range bert.Tasks() {
+		kinds = append(kinds, string(t))
+	}
 	for _, m := range metrics {
 		names = append(names, m.Name)
 	}
 	return map[string][]string{
 		"Model.size": bert.SizeNames(), "Config.hidden_act": {string(bert.GELU), string(bert.GELUNew)}, "Data.kind": {GeneratedData, FilesData},
-		"Phase.task": tasks, "Schedule.kind": scheduleKinds, "Schedule.batch_scaling": batchScalings, "Masking.kind": {StaticMasking, DynamicMasking}, "Target.metric": names,
+		"Phase.task": kinds, "Phase.dataset": tasks.Names(), "Evaluation.metric": names, "Schedule.kind": scheduleKinds, "Schedule.batch_scaling": batchScalings, "Masking.kind": {StaticMasking, DynamicMasking}, "Target.metric": names,
 	}
 }
 

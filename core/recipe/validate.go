@@ -80,6 +80,9 @@ func (d *Data) settle() error {
 	if !(d.HeldOut > 0 && d.HeldOut < 1) {
 		return wrong(fmt.Errorf("is %g, want more than 0 and less than 1", d.HeldOut), "data", "held_out")
 	}
+	if err := d.Files.settleFiles(); err != nil {
+		return err
+	}
 	if d.Kind == FilesData {
 		d.Generated = Generated{} // of a recipe whose kind was changed
 		return nil
@@ -101,11 +104,8 @@ func (r *Recipe) settlePhase(p *Phase) error {
 	at := func(err error, keys ...string) error {
 		return wrong(err, append([]string{"phases", p.Name}, keys...)...)
 	}
-	if err := oneOf(p.Task, []string{string(bert.Pretraining), string(bert.QuestionAnswering), string(bert.Classification)}); err != nil {
-		return at(err, "task")
-	}
-	if p.Task != bert.Classification {
-		p.NumLabels = 0
+	if err := p.settleDataset(at); err != nil {
+		return err
 	}
 	if err := p.Head().Validate(); err != nil {
 		return at(err, "num_labels")
@@ -122,6 +122,8 @@ func (r *Recipe) settlePhase(p *Phase) error {
 	}
 	p.GlobalBatch, p.MicroBatch, p.Accumulation, p.Replicas = global, c.MicroBatch, c.Accumulation, c.Replicas
 	switch {
+	case p.Task == bert.MultipleChoice && p.MicroBatch%p.NumLabels != 0:
+		return at(fmt.Errorf("is %d, want a multiple of the %d choices of a question, each of which is a sequence", p.MicroBatch, p.NumLabels), "micro_batch")
 	case p.Steps < 0 || p.Steps > 1<<30:
 		return at(fmt.Errorf("is %d, want 1 to %d", p.Steps, 1<<30), "steps")
 	case !(p.Epochs >= 0 && p.Epochs <= 1<<20):
@@ -245,25 +247,11 @@ func (p *Phase) validateTraining(at func(error, ...string) error) error {
 		}
 	}
 	if t := p.Target; t != nil {
-		if err := metricOf(t.Metric, p.Task); err != nil {
+		if err := p.measures(t.Metric); err != nil {
 			return at(err, "target", "metric")
 		}
 	}
-	return nil
-}
-
-// metricOf is an error when a task has no such metric.
-func metricOf(name string, task bert.Task) error {
-	var names []string
-	for _, m := range metrics {
-		if m.Of(task) {
-			names = append(names, m.Name)
-		}
-	}
-	if err := oneOf(name, names); err != nil {
-		return fmt.Errorf("%w (task %s)", err, task)
-	}
-	return nil
+	return p.validateBest(at)
 }
 
 func (r *Recipe) validateBackends() error {
@@ -329,12 +317,10 @@ func (r *Recipe) validateVerdict() error {
 func (r *Recipe) measured(name string) error {
 	var known []string
 	for _, p := range r.Phases {
-		for _, m := range metrics {
-			if m.Of(p.Task) {
-				known = append(known, p.Name+"."+m.Name)
-				if !slices.Contains(known, m.Name) {
-					known = append(known, m.Name)
-				}
+		for _, m := range p.Metrics() {
+			known = append(known, p.Name+"."+m.Name)
+			if !slices.Contains(known, m.Name) {
+				known = append(known, m.Name)
 			}
 		}
 	}

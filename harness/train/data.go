@@ -52,7 +52,7 @@ func OpenData(r *recipe.Recipe, dir string, told func(what string)) (_ *Data, er
 			return nil, err
 		}
 		files = recipe.Files{Text: []string{w.Text}}
-		files.SQuAD.Train, files.SQuAD.Dev = w.Train, w.Dev
+		files.SQuAD.Train, files.SQuAD.Dev = []string{w.Train}, []string{w.Dev}
 	}
 	d := new(Data)
 	defer func() {
@@ -91,13 +91,14 @@ func OpenData(r *recipe.Recipe, dir string, told func(what string)) (_ *Data, er
 		fmt.Fprintf(sum, "text %s\n", d.corpus.Digest())
 	}
 	for _, f := range []struct {
-		name, path string
-		into       **squad.Data
+		name  string
+		paths []string
+		into  **squad.Data
 	}{{"squad.train", files.SQuAD.Train, &d.train}, {"squad.dev", files.SQuAD.Dev, &d.dev}} {
-		if f.path == "" {
+		if len(f.paths) == 0 {
 			continue
 		}
-		if *f.into, err = squad.Read(f.path); err != nil {
+		if *f.into, err = squad.Read(f.paths...); err != nil {
 			return nil, err
 		}
 		fmt.Fprintf(sum, "%s %s\n", f.name, (*f.into).Digest)
@@ -130,8 +131,8 @@ func wanted(r *recipe.Recipe, f recipe.Files) error {
 		case bert.Pretraining:
 			need("text", len(f.Text) > 0)
 		case bert.QuestionAnswering:
-			need("squad.train", f.SQuAD.Train != "")
-			need("squad.dev", f.SQuAD.Dev != "")
+			need("squad.train", len(f.SQuAD.Train) > 0)
+			need("squad.dev", len(f.SQuAD.Dev) > 0)
 		}
 	}
 	if f.Vocab == "" {

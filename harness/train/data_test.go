@@ -44,7 +44,7 @@ func TestOpenData(t *testing.T) {
 	files := parse("data.kind=files")
 	files.Data.Files.Text = []string{filepath.Join(here, "text.txt")}
 	files.Data.Files.Vocab = filepath.Join(here, "vocab.txt")
-	files.Data.Files.SQuAD = recipe.SQuADFiles{Train: filepath.Join(here, "train.json"), Dev: filepath.Join(here, "dev.json")}
+	files.Data.Files.SQuAD = recipe.TaskFiles{Train: []string{filepath.Join(here, "train.json")}, Dev: []string{filepath.Join(here, "dev.json")}}
 	if digest(files, t.TempDir()) != made {
 		t.Error("the files of a world have another digest than the world")
 	}
@@ -65,10 +65,10 @@ func TestOpenData(t *testing.T) {
 		want   string
 	}{
 		{func(r *recipe.Recipe) { r.Data.Files = recipe.Files{} }, "needs files that were not given: text, squad.train, squad.dev (--data text=FILE)"},
-		{func(r *recipe.Recipe) { r.Data.Files.SQuAD.Dev = "" }, "needs files that were not given: squad.dev (--data squad.dev=FILE)"},
+		{func(r *recipe.Recipe) { r.Data.Files.SQuAD.Dev = nil }, "needs files that were not given: squad.dev (--data squad.dev=FILE)"},
 		{func(r *recipe.Recipe) { r.Data.Files.Text = []string{"none.txt"} }, "none.txt"},
 		{func(r *recipe.Recipe) { r.Data.Files.Vocab = "none.txt" }, "none.txt"},
-		{func(r *recipe.Recipe) { r.Data.Files.SQuAD.Train = files.Data.Files.Text[0] }, "text.txt"},
+		{func(r *recipe.Recipe) { r.Data.Files.SQuAD.Train = files.Data.Files.Text }, "text.txt"},
 	} {
 		r := *files
 		c.change(&r)

@@ -11,16 +11,41 @@ import (
 	"os"
 	"slices"
 	"sort"
+	"strings"
 	"unicode/utf8"
 )
 
-// Read reads a file. Every error about its content names the place, and the question if it is in one.
-func Read(path string) (*Data, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("squad: %w", err)
+// Read reads a file, or several as one. Every error about their content names the place, and the question if it is in one.
+func Read(paths ...string) (*Data, error) {
+	all := new(Data)
+	sum := sha256.New()
+	from := map[string]string{} // file by question
+	for i, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("squad: %w", err)
+		}
+		d, err := Parse(text, path)
+		if err != nil {
+			return nil, err
+		}
+		if len(paths) == 1 {
+			return d, nil
+		}
+		for q := range d.all() {
+			if first, ok := from[q.ID]; ok {
+				return nil, fmt.Errorf("%s: the question is in %s already: %w", d.at(q), first, ErrInvalid)
+			}
+			from[q.ID] = path
+		}
+		if i == 0 {
+			all.Version = d.Version
+		}
+		all.Articles = append(all.Articles, d.Articles...)
+		io.WriteString(sum, d.Digest+"\n")
 	}
-	return Parse(text, path)
+	all.Name, all.Digest = strings.Join(paths, ", "), hex.EncodeToString(sum.Sum(nil))
+	return all, nil
 }
 
 // Parse is Read of text that is in memory; name says in errors where it is from. Keys that SQuAD v1.1 does not have are passed over.

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 )
 
 // ErrInvalid is wrapped by every error about the content of a file.
@@ -69,12 +70,25 @@ func (d *Data) at(q *Question) string {
 // Questions returns the number of questions.
 func (d *Data) Questions() int {
 	n := 0
-	for _, a := range d.Articles {
-		for _, p := range a.Paragraphs {
-			n += len(p.Questions)
-		}
+	for range d.all() {
+		n++
 	}
 	return n
+}
+
+// all are the questions in their order.
+func (d *Data) all() iter.Seq[*Question] {
+	return func(yield func(*Question) bool) {
+		for i := range d.Articles {
+			for j := range d.Articles[i].Paragraphs {
+				for k := range d.Articles[i].Paragraphs[j].Questions {
+					if !yield(&d.Articles[i].Paragraphs[j].Questions[k]) {
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
 // WriteTo writes the data as a SQuAD file.

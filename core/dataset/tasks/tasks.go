@@ -191,5 +191,8 @@ func (t *Task) NumLabels() int {
 	return len(t.Labels)
 }
 
+// Measures tells whether a metric is one of the task's.
+func (t *Task) Measures(metric string) bool { return slices.Contains(t.Metrics, metric) }
+
 // Regression tells whether the task asks for a number.
 func (t *Task) Regression() bool { return t.Kind == bert.Classification && len(t.Labels) == 0 }

@@ -1,0 +1,133 @@
+package recipe
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"harness.invalid/core/bert"
+	"harness.invalid/core/dataset/tasks"
+)
+
+// squadName is the data set of question answering that names no other. It is not spelt out in a settled recipe, so that both ways of saying it have
+// one fingerprint.
+const squadName = "squad"
+
+// FineTuning is the task of the phase's data set; nil for pre-training, and for a classification without one.
+func (p *Phase) FineTuning() *tasks.Task {
+	name := p.Dataset
+	if name == "" && p.Task == bert.QuestionAnswering {
+		name = squadName
+	}
+	t, err := tasks.Named(name)
+	if err != nil {
+		return nil
+	}
+	return t
+}
+
+// Metrics are what an evaluation of the phase measures, in the order of tables.
+func (p *Phase) Metrics() []Metric {
+	t := p.FineTuning()
+	var list []Metric
+	for _, m := range metrics {
+		if m.Of(p.Task) && (t == nil || m.Name == "loss" || t.Measures(m.Name)) {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// Judge is the metric that says which of two evaluations of the phase is better.
+func (p *Phase) Judge() Metric {
+	name := p.Evaluation.Metric
+	if t := p.FineTuning(); name == "" && t != nil {
+		name = t.Metrics[0]
+	}
+	m, ok := MetricNamed(name)
+	if !ok {
+		m = metrics[0] // the loss
+	}
+	return m
+}
+
+// settleDataset fills in what follows from the data set.
+func (p *Phase) settleDataset(at func(error, ...string) error) error {
+	var known []string
+	for _, t := range bert.Tasks() {
+		known = append(known, string(t))
+	}
+	if err := oneOf(p.Task, known); err != nil {
+		return at(err, "task")
+	}
+	if p.Dataset == "" {
+		if p.Task == bert.Pretraining || p.Task == bert.QuestionAnswering {
+			p.NumLabels = 0
+		}
+		return nil
+	}
+	t, err := tasks.Named(p.Dataset)
+	if err != nil {
+		return at(err, "dataset")
+	}
+	// A phase that names no task has that of pre-training, as the default.
+	if p.Task != bert.Pretraining && p.Task != t.Kind {
+		return at(fmt.Errorf("is %s, but the data set %s is for %s", p.Task, t.Name, t.Kind), "task")
+	}
+	if p.NumLabels != 0 && p.NumLabels != t.NumLabels() {
+		return at(fmt.Errorf("is %d, but the data set %s has %d", p.NumLabels, t.Name, t.NumLabels()), "num_labels")
+	}
+	p.Task, p.NumLabels, p.Dataset = t.Kind, t.NumLabels(), t.Name
+	if p.Dataset == squadName {
+		p.Dataset = ""
+	}
+	return nil
+}
+
+// settleFiles brings the names of tasks into their form in the table.
+func (f *Files) settleFiles() error {
+	for _, name := range slices.Sorted(maps.Keys(f.Tasks)) {
+		t, err := tasks.Named(name)
+		if err != nil {
+			return wrong(err, "data", "files", "tasks", name)
+		}
+		if t.Name != name {
+			files := f.Tasks[name]
+			delete(f.Tasks, name)
+			f.Set(t.Name, files)
+		}
+	}
+	return nil
+}
+
+// validateBest checks early stopping and the best checkpoint.
+func (p *Phase) validateBest(at func(error, ...string) error) error {
+	e := &p.Evaluation
+	switch {
+	case e.Patience < 0 || e.Patience > 1<<30:
+		return at(fmt.Errorf("is %d, want 0 to %d", e.Patience, 1<<30), "evaluation", "patience")
+	case e.Patience > 0 && e.Every == 0:
+		return at(fmt.Errorf("is %d, but the phase is evaluated at its end only: want evaluation.every", e.Patience), "evaluation", "patience")
+	case e.Metric != "":
+		if err := p.measures(e.Metric); err != nil {
+			return at(err, "evaluation", "metric")
+		}
+	}
+	return nil
+}
+
+// measures is an error when the phase has no such metric.
+func (p *Phase) measures(name string) error {
+	var names []string
+	for _, m := range p.Metrics() {
+		names = append(names, m.Name)
+	}
+	if err := oneOf(name, names); err != nil {
+		task := string(p.Task)
+		if t := p.FineTuning(); t != nil {
+			task = t.Name
+		}
+		return fmt.Errorf("%w (task %s)", err, task)
+	}
+	return nil
+}
