@@ -59,7 +59,7 @@ type arm struct {
 func (e *experiment) flags(f *pflag.FlagSet) {
 	f.StringVar(&e.recipeRef, "recipe", "quick", "built-in recipe (harness recipe list), or the path of a YAML file")
 	f.StringArrayVar(&e.sets, "set", nil, "change a field of the recipe, such as phases.phase1.steps=100 (repeatable)")
-	f.StringArrayVar(&e.data, "data", nil, "name a data file: text=F, vocab=F, model=FOLDER, or TASK.train=F and TASK.dev=F such as squad.train=F (repeatable; of one name there may be several)")
+	f.StringArrayVar(&e.data, "data", nil, "name a data file: text=F, prepared=FOLDER, vocab=F, model=FOLDER, or TASK.train=F and TASK.dev=F such as squad.train=F (repeatable; of one name there may be several)")
 	f.StringVar(&e.out, "out", "", "folder for the runs (default runs/RECIPE-TIME)")
 	f.BoolVar(&e.resume, "resume", false, "go on with the runs in --out from their last checkpoints")
 	f.BoolVar(&e.quiet, "quiet", false, "no progress, only the result")
@@ -107,13 +107,16 @@ func (e *experiment) load() error {
 			return fmt.Errorf("--data %s: %w", d, err)
 		}
 	}
+	if len(r.Data.Files.Prepared) > 0 && r.Data.Kind == recipe.FilesData {
+		r.Data.Kind = recipe.PreparedData
+	}
 	if len(e.data) > 0 && r.Data.Kind == recipe.GeneratedData {
 		return withHint(fmt.Errorf("--data: recipe %s makes up its own data and reads no files", r.Name), "use a recipe for files, such as --recipe tiny-wiki-squad, or --set data.kind=files")
 	}
 	return nil
 }
 
-// nameFiles sets the files of a name of --data: text, vocab, model, TASK.train or TASK.dev.
+// nameFiles sets the files of a name of --data: text, prepared, vocab, model, TASK.train or TASK.dev.
 func nameFiles(f *recipe.Files, name string, paths []string) error {
 	one := func(into *string) error {
 		if len(paths) > 1 {
@@ -126,6 +129,9 @@ func nameFiles(f *recipe.Files, name string, paths []string) error {
 	case "text":
 		f.Text = paths
 		return nil
+	case "prepared":
+		f.Prepared = paths
+		return nil
 	case "vocab":
 		return one(&f.Vocab)
 	case "model":
@@ -134,11 +140,11 @@ func nameFiles(f *recipe.Files, name string, paths []string) error {
 	task, part, _ := strings.Cut(name, ".")
 	t, err := tasks.Named(task)
 	if err != nil || part != "train" && part != "dev" {
-		known := []string{"text", "vocab", "model"}
+		known := []string{"text", "prepared", "vocab", "model"}
 		for _, n := range tasks.Names() {
 			known = append(known, n+".train", n+".dev")
 		}
-		return fmt.Errorf("no data set is named %q%s (known: text, vocab, model, and TASK.train and TASK.dev for the tasks %s)",
+		return fmt.Errorf("no data set is named %q%s (known: text, prepared, vocab, model, and TASK.train and TASK.dev for the tasks %s)",
 			name, spelling.Hint(name, known), strings.Join(tasks.Names(), ", "))
 	}
 	files := f.Of(t.Name)

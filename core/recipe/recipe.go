@@ -56,7 +56,8 @@ type Vocab struct {
 
 // Data says where text and questions come from.
 type Data struct {
-	// Kind is generated (a world made up from a seed, the same everywhere) or files.
+	// Kind is generated (a world made up from a seed, the same everywhere), files, or prepared (files, of which the text was prepared by harness data
+	// prepare).
 	Kind string `yaml:"kind" json:"kind"`
 	// Generated sets the size of the made-up world.
 	Generated Generated `yaml:"generated,omitempty" json:"generated"`
@@ -71,7 +72,10 @@ type Data struct {
 const (
 	GeneratedData = "generated"
 	FilesData     = "files"
+	PreparedData  = "prepared"
 )
+
+var dataKinds = []string{GeneratedData, FilesData, PreparedData}
 
 // Generated is the size of the made-up world.
 type Generated struct {
@@ -87,8 +91,10 @@ type Generated struct {
 
 // Files are the data sets by name.
 type Files struct {
-	// Text files for pre-training: one sentence a line, a blank line between documents.
+	// Text files for pre-training: one sentence a line, a blank line between documents. They may be compressed with gzip, zstd or bzip2.
 	Text []string `yaml:"text,omitempty"`
+	// Prepared are folders that harness data prepare wrote, one for each length of a sequence in the recipe.
+	Prepared []string `yaml:"prepared,omitempty"`
 	// Vocab is a vocabulary with one entry a line; none: one is learned from the text.
 	Vocab string `yaml:"vocab,omitempty"`
 	// Model is a folder in Hugging Face's format whose parameters training starts from; its config.json goes before the recipe's model, and its vocab.txt is

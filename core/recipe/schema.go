@@ -41,7 +41,7 @@ func choices() map[string][]string {
 		names = append(names, m.Name)
 	}
 	return map[string][]string{
-		"Model.size": bert.SizeNames(), "Config.hidden_act": {string(bert.GELU), string(bert.GELUNew)}, "Data.kind": {GeneratedData, FilesData},
+		"Model.size": bert.SizeNames(), "Config.hidden_act": {string(bert.GELU), string(bert.GELUNew)}, "Data.kind": dataKinds,
 		"Phase.task": kinds, "Phase.dataset": tasks.Names(), "Evaluation.metric": names, "Schedule.kind": scheduleKinds, "Schedule.batch_scaling": batchScalings, "Masking.kind": {StaticMasking, DynamicMasking}, "Target.metric": names,
 	}
 }

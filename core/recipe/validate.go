@@ -74,7 +74,7 @@ func (r *Recipe) settle() error {
 }
 
 func (d *Data) settle() error {
-	if err := oneOf(d.Kind, []string{GeneratedData, FilesData}); err != nil {
+	if err := oneOf(d.Kind, dataKinds); err != nil {
 		return wrong(err, "data", "kind")
 	}
 	if !(d.HeldOut > 0 && d.HeldOut < 1) {
@@ -83,7 +83,7 @@ func (d *Data) settle() error {
 	if err := d.Files.settleFiles(); err != nil {
 		return err
 	}
-	if d.Kind == FilesData {
+	if d.Kind != GeneratedData {
 		d.Generated = Generated{} // of a recipe whose kind was changed
 		return nil
 	}
@@ -128,8 +128,8 @@ func (r *Recipe) settlePhase(p *Phase) error {
 		return at(fmt.Errorf("is %d, want 1 to %d", p.Steps, 1<<30), "steps")
 	case !(p.Epochs >= 0 && p.Epochs <= 1<<20):
 		return at(fmt.Errorf("is %g, want more than 0", p.Epochs), "epochs")
-	case p.Epochs > 0 && p.Task == bert.Pretraining:
-		return at(fmt.Errorf("is given, but the number of sequences in a text is not known before: want steps"), "epochs")
+	case p.Epochs > 0 && p.Task == bert.Pretraining && r.Data.Kind != PreparedData:
+		return at(fmt.Errorf("is given, but the number of sequences in a text is not known before: want steps, or prepared data"), "epochs")
 	case (p.Steps > 0) == (p.Epochs > 0):
 		return at(fmt.Errorf("steps is %d and epochs is %g, want one of the two", p.Steps, p.Epochs), "steps")
 	}

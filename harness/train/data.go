@@ -36,6 +36,7 @@ type Data struct {
 	Digest string
 
 	corpus     *pretraining.Corpus
+	prepared   []*pretraining.Prepared
 	train, dev *squad.Data
 	vocabFile  string
 }
@@ -63,6 +64,21 @@ func OpenData(r *recipe.Recipe, dir string, told func(what string)) (_ *Data, er
 	if err := wanted(r, files); err != nil {
 		return nil, err
 	}
+	sum := sha256.New()
+	for _, dir := range files.Prepared {
+		p, err := pretraining.OpenPrepared(dir)
+		if err != nil {
+			return nil, err
+		}
+		if p.Lowercase != r.Vocab.Lowercase {
+			return nil, fmt.Errorf("prepared data %s: it was made with lowercase %v, recipe %s has vocab.lowercase %v", dir, p.Lowercase, r.Name, r.Vocab.Lowercase)
+		}
+		d.prepared = append(d.prepared, p)
+		fmt.Fprintf(sum, "prepared %s\n", p.Digest())
+	}
+	if files.Vocab == "" && len(d.prepared) > 0 {
+		files.Vocab = d.prepared[0].VocabFile()
+	}
 	if d.vocabFile = files.Vocab; d.vocabFile == "" {
 		told("learning a vocabulary")
 		d.vocabFile = filepath.Join(dir, "vocab.txt")
@@ -81,7 +97,6 @@ func OpenData(r *recipe.Recipe, dir string, told func(what string)) (_ *Data, er
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.New()
 	fmt.Fprintf(sum, "vocab %x\n", sha256.Sum256(text))
 	if len(files.Text) > 0 {
 		told("reading the text")
@@ -129,13 +144,17 @@ func wanted(r *recipe.Recipe, f recipe.Files) error {
 	for _, p := range r.Phases {
 		switch p.Task {
 		case bert.Pretraining:
-			need("text", len(f.Text) > 0)
+			if r.Data.Kind == recipe.PreparedData {
+				need("prepared", len(f.Prepared) > 0)
+			} else {
+				need("text", len(f.Text) > 0)
+			}
 		case bert.QuestionAnswering:
 			need("squad.train", len(f.SQuAD.Train) > 0)
 			need("squad.dev", len(f.SQuAD.Dev) > 0)
 		}
 	}
-	if f.Vocab == "" {
+	if f.Vocab == "" && len(f.Prepared) == 0 {
 		need("text", len(f.Text) > 0)
 	}
 	if len(missing) == 0 {
@@ -163,7 +182,7 @@ func LearnVocab(path string, text []string, size int, lowercase bool) (int, erro
 }
 
 func learnFrom(t *wordpiece.Trainer, name string) error {
-	f, err := os.Open(name)
+	f, err := pretraining.OpenText(name)
 	if err != nil {
 		return err
 	}
@@ -176,7 +195,8 @@ func learnFrom(t *wordpiece.Trainer, name string) error {
 
 // set is the data of one phase.
 type set interface {
-	// sequences is the number of training sequences of an epoch, as far as it is known: for text it is not, and phases over text count steps.
+	// sequences is the number of training sequences of an epoch, as far as it is known: for text that was not prepared it is not, and phases over it
+	// count steps.
 	sequences() int
 	source() (dataset.Source, error)
 	// evaluate measures the model that a session holds. When final is set it also writes what belongs into the run's folder, where path says, under the
@@ -210,25 +230,28 @@ func sizes(batches []*bert.Batch) int {
 
 // textSet is masked language modelling and next sentence prediction on text.
 type textSet struct {
-	deal    *pretraining.Source
+	deal    dataset.Source
+	known   int // sequences of an epoch; 0: not known before
 	held    []*bert.Batch
 	unigram float64
 }
 
+// textSource deals text, or what was prepared of it.
+type textSource interface {
+	dataset.Source
+	Evaluation(sequences, batch int) ([]*bert.Batch, error)
+}
+
 func (d *Data) openText(r *recipe.Recipe, p *recipe.Phase, seed uint64) (*textSet, error) {
-	m := p.Masking
-	dupe := m.DupeFactor
-	if m.Kind == recipe.DynamicMasking {
-		dupe = 0
-	}
-	deal, err := pretraining.NewSource(d.corpus, d.Tokenizer, pretraining.Options{
-		Settings: pretraining.Settings{MaxLength: p.Length, MaxPredictions: p.MaxPredictions, ShortProb: m.ShortSeqProb, MaskedProb: m.MaskedLMProb, WholeWord: m.WholeWord},
-		Batch:    p.GlobalBatch, Seed: seed, DupeFactor: dupe, HeldOut: r.Data.HeldOut,
-	})
+	t := new(textSet)
+	deal, err := d.textSource(r, p, seed)
 	if err != nil {
 		return nil, err
 	}
-	t := &textSet{deal: deal}
+	t.deal = deal
+	if prepared, ok := deal.(*pretraining.PreparedSource); ok {
+		t.known = int(prepared.Sequences())
+	}
 	sequences := p.Evaluation.Sequences
 	if sequences == 0 {
 		sequences = math.MaxInt32
@@ -238,7 +261,29 @@ func (d *Data) openText(r *recipe.Recipe, p *recipe.Phase, seed uint64) (*textSe
 	return t, err
 }
 
-func (t *textSet) sequences() int                  { return 0 }
+// textSource opens the text of a phase, or the data that was prepared for its length.
+func (d *Data) textSource(r *recipe.Recipe, p *recipe.Phase, seed uint64) (textSource, error) {
+	m := p.Masking
+	settings := pretraining.Settings{MaxLength: p.Length, MaxPredictions: p.MaxPredictions, ShortProb: m.ShortSeqProb, MaskedProb: m.MaskedLMProb, WholeWord: m.WholeWord}
+	dynamic := m.Kind == recipe.DynamicMasking
+	if r.Data.Kind != recipe.PreparedData {
+		o := pretraining.Options{Settings: settings, Batch: p.GlobalBatch, Seed: seed, DupeFactor: m.DupeFactor, HeldOut: r.Data.HeldOut}
+		if dynamic {
+			o.DupeFactor = 0
+		}
+		return pretraining.NewSource(d.corpus, d.Tokenizer, o)
+	}
+	var lengths []string
+	for _, prepared := range d.prepared {
+		if prepared.Length == p.Length {
+			return prepared.Source(d.Tokenizer, pretraining.Dealing{Settings: settings, Batch: p.GlobalBatch, Seed: seed, Dynamic: dynamic})
+		}
+		lengths = append(lengths, fmt.Sprint(prepared.Length))
+	}
+	return nil, fmt.Errorf("the prepared data has sequences of %s tokens, want %d: harness data prepare --length %d", strings.Join(lengths, ", "), p.Length, p.Length)
+}
+
+func (t *textSet) sequences() int                  { return t.known }
 func (t *textSet) source() (dataset.Source, error) { return t.deal, nil }
 func (t *textSet) notes() []string                 { return nil }
 func (t *textSet) evaluated() int                  { return sizes(t.held) }
