@@ -1,6 +1,6 @@
 // Package score has the measures of the tasks: pure functions from predictions and gold answers to numbers.
 //
-// SQuAD's are on the scale 0 to 100, as its official program prints them; all others are fractions or coefficients, 0 to 1 or -1 to 1.
+// SQuAD's and CMRC's are on the scale 0 to 100, as their official programs print them; all others are fractions or coefficients, 0 to 1 or -1 to 1.
 package score
 
 import (
