@@ -11,8 +11,8 @@ import (
 )
 
 func newData() *cobra.Command {
-	cmd := &cobra.Command{Use: "data", Short: "Look at what models are trained on"}
-	cmd.AddCommand(newDataPretraining())
+	cmd := &cobra.Command{Use: "data", Short: "Download, prepare and look at what models are trained on"}
+	cmd.AddCommand(newDataPrepare(), newDataVerify(), newDataPretraining())
 	return cmd
 }
 

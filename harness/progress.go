@@ -69,6 +69,36 @@ func (p *progress) run(name string) (observe train.Observer, done func()) {
 	}, func() {}
 }
 
+// task shows something other than a run: how much of it is done, and the time that is left when it takes more than a moment.
+func (p *progress) task(name string) (observe func(done, total int64), end func()) {
+	start := time.Now()
+	switch {
+	case p.off:
+		return func(int64, int64) {}, func() {}
+	case p.bars != nil:
+		bar := p.bars.AddBar(0, mpb.PrependDecorators(decor.Name(name, decor.WCSyncSpaceR)),
+			mpb.AppendDecorators(decor.Percentage(decor.WC{W: 5}), decor.OnComplete(decor.AverageETA(decor.ET_STYLE_GO, decor.WC{W: 10}), "")))
+		return func(done, total int64) {
+				bar.SetCurrent(done)
+				bar.SetTotal(total, done >= total)
+			}, func() {
+				if !bar.Completed() {
+					bar.Abort(false)
+				}
+			}
+	}
+	last := start
+	return func(done, total int64) {
+		if time.Since(last) < lineEvery || done <= 0 {
+			return
+		}
+		last = time.Now()
+		spent := time.Since(start)
+		left := time.Duration(float64(spent) * (float64(total)/float64(done) - 1))
+		fmt.Fprintf(p.out, "%s: %d%%  %v left\n", name, 100*done/max(total, 1), left.Round(time.Second))
+	}, func() {}
+}
+
 // barSteps is the resolution of a bar.
 const barSteps = 10000
 
