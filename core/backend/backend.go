@@ -158,15 +158,8 @@ type StepResult struct {
 	LossScale float64     // that was in force, 1 if none
 	Overflows int64       // values that left the range of the number format, where the backend counts them
 	Phases    []Phase     // measured times, in order
-	// Exceptions of the arithmetic, where the backend counts them.
-	Exceptions Exceptions
-	Schedule   *Schedule // what the devices did; nil where there is nothing to tell, and behind the first step of a session, as every step is alike
-}
-
-// Exceptions are counts of what the arithmetic could not do, besides StepResult.Overflows.
-type Exceptions struct {
-	Invalid      int64 `json:"invalid,omitempty"`        // results that are not a number
-	DivideByZero int64 `json:"divide_by_zero,omitempty"` // infinite reciprocals
+	Invalid   int64       // results that are not a number, where the backend counts them
+	Schedule  *Schedule   // what the devices did; nil where there is nothing to tell, and behind the first step of a session, as every step is alike
 }
 
 // Schedule is the work of the devices of one replica in a step, as it was done. A stage is a row of units of the model that a device runs forward,
@@ -208,6 +201,8 @@ type Evaluation struct {
 //	mlm_logits [B, P, V]   nsp_logits [B, 2]             Pretraining
 //	start_logits, end_logits [B, S]                      QuestionAnswering
 //	logits [B, labels], [B, 1]                           Classification, MultipleChoice
+//
+// Packed rows have B·Q sequences in place of B in pooler_output and nsp_logits.
 type Outputs map[string]Output
 
 // Output is one result.

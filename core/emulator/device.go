@@ -15,6 +15,9 @@ import (
 type Device struct {
 	policy    Policy
 	overflows atomic.Int64
+	invalid   atomic.Int64
+	large     atomic.Int64 // gradients above the policy's HistogramEdge
+	counted   atomic.Int64 // gradients
 	scratch   scratchPool
 }
 
@@ -26,6 +29,30 @@ func New(p Policy) *Device { return &Device{policy: p} }
 // TakeOverflows returns the number of values that left FP16's range since the last call, where the policy clips them or makes them NaN.
 // Saturation of partial sums inside a matrix product is not counted on its own.
 func (d *Device) TakeOverflows() int64 { return d.overflows.Swap(0) }
+
+// TakeInvalid returns the number of stored results that were not a number since the last call, also where an operand was none; counted where
+// TakeOverflows counts.
+func (d *Device) TakeInvalid() int64 { return d.invalid.Swap(0) }
+
+// TakeHistogram returns how many gradients of parameters were seen since the last call, in all micro-batches, and how many of them were larger than the
+// policy's HistogramEdge.
+func (d *Device) TakeHistogram() (large, all int64) { return d.large.Swap(0), d.counted.Swap(0) }
+
+// count puts gradients into the histogram.
+func (d *Device) count(grad []float32) {
+	edge := d.policy.HistogramEdge
+	if edge == 0 {
+		return
+	}
+	var large int64
+	for _, g := range grad {
+		if !(g <= edge && g >= -edge) { // NaN is large
+			large++
+		}
+	}
+	d.large.Add(large)
+	d.counted.Add(int64(len(grad)))
+}
 
 // The draws of one site: each store of an operator has random bits of its own.
 const (
@@ -125,10 +152,13 @@ func (d *Device) putRows(s *store, x []float32, r0, r1 int) {
 	}
 }
 
-// saturate treats what became infinite as the policy wants, and counts it.
+// saturate treats what became infinite as the policy wants, and counts it and what is not a number.
 func (d *Device) saturate(c []float32) {
-	n := int64(0)
+	n, invalid := int64(0), int64(0)
 	for i, v := range c {
+		if v != v {
+			invalid++
+		}
 		if math.IsInf(float64(v), 0) {
 			n++
 			if d.policy.Overflow == numerics.Clip {
@@ -139,6 +169,7 @@ func (d *Device) saturate(c []float32) {
 		}
 	}
 	d.overflows.Add(n)
+	d.invalid.Add(invalid)
 }
 
 // partials is how the product that is stored with a draw stores its partial sums.

@@ -129,7 +129,10 @@ func (d *Device) LinearBackward(p *bert.Pass, op *bert.Linear, dy, dx []float32,
 		Epilogue: d.epilogue(&weight),
 	}
 	g.Run()
-	if dx != nil {
+	switch n := d.policy.Serialize; {
+	case n > 1 && op.Site.Op == bert.OpDecoder && dx != nil:
+		d.serialGrad(p, op, dz, dx, n)
+	case dx != nil:
 		d.inputGrad(p, op, dz, dx, accumulate)
 	}
 }
@@ -165,4 +168,34 @@ func (d *Device) inputGrad(p *bert.Pass, op *bert.Linear, dz, dx []float32, accu
 		}
 	}
 	g.Run()
+}
+
+// serialGrad computes dx = dz·W as a sum over n slices of the outputs, each product stored before it is added.
+func (d *Device) serialGrad(p *bert.Pass, op *bert.Linear, dz, dx []float32, n int) {
+	s := d.scratch.get()
+	defer d.scratch.put(s)
+	part := s.take(len(dx))
+	for i := range n {
+		k0, k1 := i*op.Out/n, (i+1)*op.Out/n
+		grad := d.outputs(p, d.policy.product(d.policy.Linear.Grad), op.Site, drawGrad, op.Rows, op.In)
+		meet := d.outputs(p, d.policy.Linear.Grad, op.Site, drawMeet, op.Rows, op.In)
+		// Each slice has random bits of its own.
+		grad.stream.Site, meet.stream.Site = op.Site.Stream(drawGrad, uint32(i)), op.Site.Stream(drawMeet, uint32(i))
+		g := &s.gemm
+		*g = kernels.Gemm{
+			M: op.Rows, N: op.In, K: k1 - k0, A: dz[k0:], LDA: op.Out, B: op.W[k0*op.In:], LDB: op.In, C: part, LDC: op.In,
+			RoundA: d.policy.read(d.policy.Linear.Grad), RoundB: d.policy.Inputs, Partials: d.partials(p, op.Site, drawGrad, uint32(i), p.Sample),
+		}
+		g.Epilogue = func(row, col int, c []float32) {
+			d.put(&grad, c, row, col)
+			sum := dx[row*op.In+col:][:len(c)]
+			if i == 0 {
+				copy(sum, c)
+				return
+			}
+			kernels.Add(sum, sum, c)
+			d.put(&meet, sum, row, col)
+		}
+		g.Run()
+	}
 }

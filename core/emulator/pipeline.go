@@ -216,8 +216,13 @@ func (r *replica) do(ctx context.Context, s, m int) error {
 			return err
 		}
 		r.lap("backward")
+		r.gradients(part, m, func(grad []float32, begin int) {
+			r.device.count(grad)
+			if r.sum != nil {
+				r.device.accumulate(&slot.pass, r.sum[begin:begin+len(grad)], grad, begin, r.first+m)
+			}
+		})
 		if r.sum != nil {
-			r.accumulate(part, m, &slot.pass)
 			r.lap("accumulation")
 		}
 	}
@@ -241,17 +246,17 @@ func (r *replica) lap(name string) {
 	}
 }
 
-// accumulate adds the stage's gradients of micro-batch m to the replica's sum.
-func (r *replica) accumulate(part, m int, p *bert.Pass) {
+// gradients calls body for the pieces of a stage's gradient of micro-batch m, with the element at which each begins.
+func (r *replica) gradients(part, m int, body func(grad []float32, begin int)) {
 	st := r.stages[part]
 	for _, s := range st.spans {
 		if st.First == 0 && s.begin == 0 && r.words != nil {
 			// The layout begins with the word embeddings.
 			words := r.words[m%len(r.words)]
-			r.device.accumulate(p, r.sum[:len(words)], words, 0, r.first+m)
+			body(words, 0)
 			s.begin = len(words)
 		}
-		r.device.accumulate(p, r.sum[s.begin:s.end], r.grads[s.begin:s.end], s.begin, r.first+m)
+		body(r.grads[s.begin:s.end], s.begin)
 	}
 }
 

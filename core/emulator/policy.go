@@ -52,6 +52,12 @@ type Policy struct {
 
 	LossGrad Store // the gradient of the logits; losses are FP32
 
+	// Serialize cuts the decoder's product into so many slices of the vocabulary; 0 and 1: it is whole. The gradient of the decoder's input is then a sum
+	// of as many products, stored as Linear.Grad after each addition.
+	Serialize int
+	// HistogramEdge is the magnitude above which a gradient of a parameter counts as large, see Device.TakeHistogram; 0: they are not counted.
+	HistogramEdge float32
+
 	Accumulate  Store // a replica's sum of the gradients of its micro-batches, after each addition
 	RunningMean bool  // the sum is kept as a mean: (k·sum + gradient)/(k + 1) after k micro-batches
 	Reduce      Store // the sum of the gradients of replicas, after each addition
@@ -82,6 +88,9 @@ func (p *Policy) Validate() error {
 		if err := (numerics.Rounding{Format: s.Format, Stochastic: s.Stochastic, Overflow: p.Overflow}).Validate(); err != nil {
 			return err
 		}
+	}
+	if p.Serialize < 0 || !(p.HistogramEdge >= 0) {
+		return fmt.Errorf("emulator: a product cut into %d slices and a histogram with an edge at %g, want at least 0", p.Serialize, p.HistogramEdge)
 	}
 	if p.Partials.Chunk < 0 || p.Partials.Chunk > 256 {
 		return fmt.Errorf("emulator: partial sums of %d products, want 0 (none) to 256", p.Partials.Chunk)

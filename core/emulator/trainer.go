@@ -105,6 +105,7 @@ func (t *Trainer) Step(ctx context.Context, s backend.Step, batches iter.Seq2[*b
 			divisor = scaled
 		}
 	}
+	t.train.TakeHistogram() // of a step that broke off
 	objective := bert.Objective{Scale: scaled, Sequences: float64(s.Sequences), MaskedWeight: s.MaskedWeight}
 	if p.SequencesPerPack > 1 {
 		objective.Sequences = s.NextSentenceWeight
@@ -121,8 +122,11 @@ func (t *Trainer) Step(ctx context.Context, s backend.Step, batches iter.Seq2[*b
 	}
 	finite := scale(t.memory.Grads, float32(1/divisor))
 	clock.Lap("unscale")
-	return backend.StepResult{Losses: losses, Finite: finite, LossScale: lossScale, Overflows: t.train.TakeOverflows(), Phases: clock.Phases(), Schedule: schedule}, nil
+	return backend.StepResult{Losses: losses, Finite: finite, LossScale: lossScale, Overflows: t.train.TakeOverflows(), Invalid: t.train.TakeInvalid(), Phases: clock.Phases(), Schedule: schedule}, nil
 }
+
+// TakeHistogram is that of the device that trains, see Device.TakeHistogram.
+func (t *Trainer) TakeHistogram() (large, all int64) { return t.train.TakeHistogram() }
 
 // averages reports whether a replica's sum is over mean losses of micro-batches.
 func (t *Trainer) averages() bool {
@@ -179,7 +183,7 @@ func (t *Trainer) microBatches(ctx context.Context, s backend.Step, batches iter
 
 // replica begins a replica's part of a step.
 func (t *Trainer) replica(step, index int, o *bert.Objective, losses *bert.Losses, clock *backend.Clock) *replica {
-	r := &replica{pipeline: t.pipeline, device: t.train, objective: o, pass: t.pass(step), losses: losses, count: t.program.Accumulation, grads: t.micro, record: !t.recorded && index == 0}
+	r := &replica{pipeline: t.pipeline, device: t.train, objective: o, pass: t.pass(step), losses: losses, count: t.program.Accumulation, grads: t.micro, record: !t.recorded && index == 0 && len(t.pipeline.stages) > 1}
 	r.pass.Train, r.pass.Replica = true, index
 	if t.program.Accumulation*t.program.Replicas > 1 {
 		r.sum = t.replicas[index]
@@ -226,6 +230,7 @@ func (t *Trainer) Commit(ctx context.Context, step int) error {
 	pass := t.pass(step)
 	t.train.storeParameters(&pass, t.memory.Params)
 	t.train.TakeOverflows()
+	t.train.TakeInvalid()
 	t.committed = true
 	return nil
 }

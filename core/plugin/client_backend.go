@@ -105,8 +105,7 @@ func (s *backendSession) step(c *call, step backend.Step, batches iter.Seq2[*ber
 	if err := s.sections.after(c.ctx, s.id, gradsSection); err != nil {
 		return backend.StepResult{}, err
 	}
-	r := backend.StepResult{Losses: lossesFromWire(w.GetLosses()), Finite: w.GetFinite(), LossScale: w.GetLossScale(), Overflows: w.GetOverflows(),
-		Exceptions: backend.Exceptions{Invalid: w.GetExceptions().GetInvalid(), DivideByZero: w.GetExceptions().GetDivideByZero()}}
+	r := backend.StepResult{Losses: lossesFromWire(w.GetLosses()), Finite: w.GetFinite(), LossScale: w.GetLossScale(), Overflows: w.GetOverflows(), Invalid: w.GetInvalid()}
 	if r.Schedule, err = scheduleFromWire(w.GetSchedule()); err != nil {
 		return backend.StepResult{}, err
 	}
@@ -205,8 +204,8 @@ func (s *backendSession) evaluate(c *call, e backend.Evaluation, batches iter.Se
 // that does not read.
 const batchesAhead = 1 << 10
 
-// extent is the size of a batch: sequences, tokens and predictions.
-type extent struct{ size, length, predictions int }
+// extent is the size of a batch: rows, and tokens, predictions and packed sequences of a row.
+type extent struct{ size, length, predictions, sequences int }
 
 func (s *backendSession) sendEvaluation(c *call, stream grpc.BidiStreamingClient[pb.EvaluateRequest, pb.EvaluateResponse], e backend.Evaluation, batches iter.Seq2[*bert.Batch, error], sent chan<- extent) error {
 	err := stream.Send(&pb.EvaluateRequest{Message: &pb.EvaluateRequest_Start{Start: &pb.EvaluateStart{Session: s.id, Outputs: e.Outputs, Labels: e.Labels}}})
@@ -223,7 +222,7 @@ func (s *backendSession) sendEvaluation(c *call, stream grpc.BidiStreamingClient
 		}
 		if len(e.Outputs) > 0 {
 			select {
-			case sent <- extent{b.Size, b.Length, b.Predictions}:
+			case sent <- extent{b.Size, b.Length, b.Predictions, max(1, b.Sequences)}:
 			case <-c.ctx.Done():
 				return c.ctx.Err()
 			}
@@ -357,11 +356,11 @@ func outputShape(p backend.Program, name string, b extent) (tensor.Shape, bool) 
 	}
 	switch name {
 	case "pooler_output":
-		return tensor.Shape{b.size, p.Model.HiddenSize}, true
+		return tensor.Shape{b.size * b.sequences, p.Model.HiddenSize}, true
 	case "mlm_logits":
 		return tensor.Shape{b.size, b.predictions, p.Model.VocabSize}, true
 	case "nsp_logits":
-		return tensor.Shape{b.size, 2}, true
+		return tensor.Shape{b.size * b.sequences, 2}, true
 	case "start_logits", "end_logits":
 		return tensor.Shape{b.size, b.length}, true
 	case "logits":

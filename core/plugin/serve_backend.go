@@ -107,7 +107,7 @@ func (s *backendServer) Step(stream grpc.ClientStreamingServer[pb.BackendStepReq
 	r := &pb.BackendStepResponse{
 		Losses: lossesToWire(result.Losses), Finite: result.Finite, LossScale: result.LossScale, Overflows: result.Overflows,
 		Seconds: time.Since(began).Seconds(), Schedule: scheduleToWire(result.Schedule),
-		Exceptions: &pb.Exceptions{Invalid: result.Exceptions.Invalid, DivideByZero: result.Exceptions.DivideByZero},
+		Invalid: result.Invalid,
 	}
 	for _, p := range result.Phases {
 		r.Phases = append(r.Phases, &pb.Phase{Name: p.Name, Seconds: p.Seconds})

@@ -25,13 +25,35 @@
 //
 // A lookup of word embeddings adds to the decoder's gradient in FP32 before it is stored. The optimizer's moments are FP32 and the host's.
 //
-// The matrix unit (AMP) of the machine forms dot products 4 wide and adds them to FP16 partial sums; how many products come between two stores
-// depends on the plan that poplin makes for each product. The option partials_chunk says it here. It is 256 by default, the coarsest and the
-// cheapest to emulate; TestPartialsChunk shows what finer chunks add to the error.
+// The matrix unit (AMP) of the machine takes 16 products to each partial sum that it stores (4 wide dot products in 4 phases): partials_chunk=amp. The
+// default, 256, is the coarsest and the cheapest to emulate; TestPartialsChunk shows what finer chunks add to the error. Its stores are rounded as all
+// others, or to nearest with disable_sr_for_amp_vertices.
 //
-// The loss scale is static and multiplies the mean loss of a micro-batch; gradients are kept scaled in FP16 and unscaled in FP32. Published
-// configurations of BERT-Base and Large have 64 to 512. The default here, 4096, is what an untrained BERT-Tiny wants: the gradients of its query
-// weights (56% off at scale 1) are as exact as they get, 0.2%, and the first overflow is beyond 2^17.
+// The loss scale multiplies the mean loss of a micro-batch; gradients are kept scaled in FP16 and unscaled in FP32. Published configurations of BERT-Base
+// and Large have 64 to 512. The default here, 4096, is what an untrained BERT-Tiny wants: the gradients of its query weights (56% off at scale 1) are as
+// exact as they get, 0.2%, and the first overflow is beyond 2^17. With loss_scale=auto it follows a histogram: when more than a share of
+// loss_scale_threshold of a step's gradients lie above loss_scale_bin_edge·65504, the scale is halved, else doubled, every loss_scale_period steps. The
+// histogram counts the gradients of all parameters in all micro-batches; PopART's can count those of activations too.
+//
+// # Placement
+//
+// The option pipeline=3,7,7,7 puts so many layers on each IPU of a replica, the embeddings with the first ones. The heads of pre-training are a stage of
+// their own on the first IPU again, since the decoder's weight is the embeddings'; the heads of other tasks are on the last IPU. 2.5 ends between the
+// attention and the feed-forward half of a layer. The IPUs work at the same time, cycle by cycle:
+//
+//	schedule      stages of F forward stages  micro-batches in stage s  smallest accumulation
+//	grouped       2F - 1                      2(F - 1 - s) + 1          2F - 1
+//	interleaved   2F                          F - s                     F
+//	sequential    2F - 1                      1                         1
+//
+// With execution=phased one IPU goes through phases of layers_per_phase layers, one after the other. Between forward and backward pass, recomputation=none
+// keeps all activations of the micro-batches in a stage, layer the inputs of layers, and stage the input of the stage; the rest is computed again. None
+// of this changes a bit. Embeddings and decoder cut by embedding_serialization do: the gradient of the decoder's input is a sum of so many FP16 products.
+//
+// Replicas are reduced as GCL does it, by a ring: reduce-scatter, then all-gather. Random bits of a replica's own work are its own (they are keyed by its
+// samples), those of the update are the same in all replicas, so that their weights stay the same. With replicated_tensor_sharding each replica updates a
+// share of the weights after the reduce-scatter and gathers the rest: the same numbers. It, optimizer_state=offchip and available_memory_proportion
+// change time and memory of the modelled machine alone.
 //
 // Sources: graphcore/popart, poplibs and examples, 2021 to 2024; stochastic rounding: arXiv:2203.04058.
 package ipu
@@ -41,6 +63,7 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
+	"strings"
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
@@ -76,12 +99,27 @@ var info = backend.Info{
 		},
 	},
 	Options: []option.Option{
-		{Name: "stochastic_rounding", Default: "true", Doc: "round FP16 stochastically in training; false: to nearest"},
-		{Name: "loss_scale", Default: "4096", Doc: "static factor of the loss"},
+		{Name: "stochastic_rounding", Default: "true", Doc: "round FP16 stochastically in training; false: to nearest; replica_identical_only: weights alone"},
+		{Name: "disable_sr_for_amp_vertices", Default: "false", Doc: "round partial sums that the matrix unit stores to nearest (fp16.16)"},
+		{Name: "loss_scale", Default: "4096", Doc: "static factor of the loss; auto: follows the histogram of the gradients"},
+		{Name: "initial_loss_scale", Default: "1", Doc: "first scale with loss_scale=auto"},
+		{Name: "loss_scale_period", Default: "1", Doc: "steps between two changes with loss_scale=auto"},
+		{Name: "loss_scale_bin_edge", Default: "0.125", Doc: "a gradient above this part of 65504 is large (loss_scale=auto)"},
+		{Name: "loss_scale_threshold", Default: "1e-7", Doc: "share of large gradients above which the scale is halved (loss_scale=auto)"},
 		{Name: "accumulation", Default: "mean", Doc: "mean: add FP16 gradients and divide at the end; running_mean: keep their mean"},
-		{Name: "partials_chunk", Default: "256", Doc: "products between two stores of an FP16 partial sum, 1 to 256 (fp16.16)"},
+		{Name: "partials_chunk", Default: "256", Doc: "products between two stores of an FP16 partial sum, 1 to 256, or amp: 16, as the matrix unit stores them (fp16.16)"},
 		{Name: "overflow", Default: "clip", Doc: "what is too large for FP16 becomes 65504 (clip) or not a number (nan), as FP_ICTL.NANOO says"},
+		{Name: "fp_exceptions", Default: "none", Doc: "exceptions that end the run: inv, oflo, both with a comma, or none"},
 		{Name: "attention_mask_value", Default: "-1000", Doc: "added to the scores of padding; model: as the recipe's model has it"},
+		{Name: "pipeline", Default: wholeModel, Doc: "layers on each IPU of a replica, such as 3,7,7,7; all: one IPU"},
+		{Name: "schedule", Default: "grouped", Doc: "of the pipeline: grouped, interleaved or sequential"},
+		{Name: "recomputation", Default: "none", Doc: "activations kept for the backward pass: none recomputed, or only the inputs of each layer or stage"},
+		{Name: "execution", Default: "pipelined", Doc: "pipelined, or phased: phases of layers follow each other, weights come from Streaming Memory"},
+		{Name: "layers_per_phase", Default: "2", Doc: "layers of a phase with execution=phased"},
+		{Name: "embedding_serialization", Default: "1", Doc: "slices of the vocabulary in which embeddings and decoder are computed"},
+		{Name: "replicated_tensor_sharding", Default: "false", Doc: "each replica keeps and updates a share of the optimizer's state (modelled time and memory)"},
+		{Name: "optimizer_state", Default: "onchip", Doc: "where the optimizer's state is: onchip or offchip, in Streaming Memory (modelled time and memory)"},
+		{Name: "available_memory_proportion", Default: "0.6", Doc: "part of a tile's memory for matrix products, of all IPUs or of each (modelled time and memory)"},
 	},
 }
 
@@ -113,63 +151,111 @@ func open(p backend.Program, m backend.Memory) (*session, error) {
 			return nil, fmt.Errorf("option attention_mask_value is %q, want model or a negative number", mask)
 		}
 	}
-	scale := v.Float("loss_scale", 0x1p-24, 0x1p24)
-	if err := v.Err(); err != nil {
-		return nil, err
-	}
-	t, err := emulator.NewTrainer(p, m, policy, emulator.Plan{})
+	scale, err := newScale(v, &policy)
 	if err != nil {
 		return nil, err
 	}
-	return &session{Trainer: t, lossScale: scale}, nil
+	plan, err := newPlan(v, &p.Model, p.Head)
+	if err != nil {
+		return nil, err
+	}
+	stop, err := readExceptions(v.Text("fp_exceptions"))
+	if err != nil {
+		return nil, err
+	}
+	if err := checkModelled(v); err != nil {
+		return nil, err
+	}
+	t, err := emulator.NewTrainer(p, m, policy, plan)
+	if err != nil {
+		return nil, err
+	}
+	return &session{Trainer: t, scale: scale, stop: stop}, nil
 }
+
+// ampChunk is the number of products that the matrix unit adds up between two stores of FP16 partial sums: dot products of 4 in the 4 phases of
+// f16v4hihoamp, 16 input channels. Source: poplibs, conv_partial_1x1_half_float_8_and_half_half_h16.S.
+const ampChunk = 16
 
 // newPolicy is the table of the package's documentation.
 func newPolicy(precision string, v *option.Values) emulator.Policy {
-	half := emulator.Store{Format: numerics.FP16, Stochastic: v.Bool("stochastic_rounding")}
-	chunk := v.Int("partials_chunk", 1, 256)
+	rounding := v.Text("stochastic_rounding")
+	nearest := emulator.Store{Format: numerics.FP16}
+	half := nearest
+	weights := emulator.Store{Format: numerics.FP16, Stochastic: true}
+	if rounding != "replica_identical_only" {
+		half.Stochastic = v.Bool("stochastic_rounding")
+		weights = half
+	}
+	chunk := ampChunk
+	if v.Text("partials_chunk") != "amp" {
+		chunk = v.Int("partials_chunk", 1, 256)
+	}
 	running := v.OneOf("accumulation", "mean", "running_mean") == "running_mean"
 	overflow := numerics.Clip
 	if v.OneOf("overflow", "clip", "nan") == "nan" {
 		overflow = numerics.NaN
 	}
+	serialize := v.Int("embedding_serialization", 1, 1<<10)
+	partials := half
+	if v.Bool("disable_sr_for_amp_vertices") {
+		partials = nearest
+	}
 	if precision == "fp32" {
-		return emulator.Policy{RunningMean: running}
+		return emulator.Policy{RunningMean: running, Serialize: serialize}
 	}
 	row := emulator.Row{Out: half, Grad: half, Weight: half}
 	p := emulator.Policy{
 		Embed: row, Linear: row, Pointwise: row, Residual: row, Norm: row, Statistics: half,
 		Scores: row, Masked: half, Exponential: half, Reciprocal: half, Probabilities: row,
-		LossGrad: half, Accumulate: half, RunningMean: running, Reduce: half, Parameters: half, Overflow: overflow,
+		LossGrad: half, Accumulate: half, RunningMean: running, Reduce: half, Parameters: weights, Overflow: overflow,
+		Serialize: serialize,
 	}
 	if precision == "fp16.16" {
-		p.Partials = emulator.Partials{Chunk: chunk, Store: half}
+		p.Partials = emulator.Partials{Chunk: chunk, Store: partials}
 	}
 	return p
 }
 
-// session is an opened program. It has no state: the loss scale is static and random bits are drawn from counters.
+// checkModelled reports bad values of the options that only the model of the machine reads.
+func checkModelled(v *option.Values) error {
+	v.Bool("replicated_tensor_sharding")
+	v.OneOf("optimizer_state", "onchip", "offchip")
+	for text := range strings.SplitSeq(v.Text("available_memory_proportion"), ",") {
+		if f, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err != nil || !(f > 0 && f <= 1) {
+			return fmt.Errorf("option available_memory_proportion is %q, want a number above 0 and up to 1, or one for each IPU with commas between", v.Text("available_memory_proportion"))
+		}
+	}
+	return v.Err()
+}
+
+// session is an opened program. Random bits are drawn from counters; its state is the loss scale.
 type session struct {
 	*emulator.Trainer
-	lossScale float64
+	scale scale
+	stop  exceptions
 }
 
 // Step implements backend.Session.
 func (s *session) Step(ctx context.Context, step backend.Step, batches iter.Seq2[*bert.Batch, error]) (backend.StepResult, error) {
-	r, err := s.Trainer.Step(ctx, step, batches, s.lossScale)
+	r, err := s.Trainer.Step(ctx, step, batches, s.scale.Scale)
+	if err == nil {
+		err = s.stop.check(step.Step, r)
+	}
 	if err != nil {
 		return r, fmt.Errorf("ipu: %w", err)
 	}
+	s.scale.update(s.TakeHistogram())
 	return r, nil
 }
 
 // Save implements backend.Session.
-func (s *session) Save(context.Context) ([]byte, error) { return []byte("{}"), nil }
+func (s *session) Save(context.Context) ([]byte, error) { return s.scale.save() }
 
 // Load implements backend.Session.
 func (s *session) Load(_ context.Context, state []byte) error {
-	if string(state) != "{}" {
-		return fmt.Errorf("ipu: state of %d bytes, want that of an ipu session", len(state))
+	if err := s.scale.load(state); err != nil {
+		return fmt.Errorf("ipu: %w", err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package ipu
 
 import (
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -44,21 +45,32 @@ func gradients(t *testing.T, p backend.Program, step int) ([]float32, backend.St
 	if err != nil {
 		t.Fatal(err)
 	}
+	return m.Grads, stepOf(t, s, p, step)
+}
+
+// stepOf runs a step of a classification.
+func stepOf(t *testing.T, s backend.Session, p backend.Program, step int) backend.StepResult {
+	t.Helper()
+	r, err := s.Step(t.Context(), backend.Step{Step: step, Sequences: 4}, cutBatch(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// cutBatch deals 4 sequences in the program's micro-batches.
+func cutBatch(p backend.Program) iter.Seq2[*bert.Batch, error] {
 	b := &bert.Batch{Size: 4, Length: 8, InputIDs: make([]int32, 32), TokenTypeIDs: make([]int32, 32), AttentionMask: make([]int32, 32), Labels: []int32{0, 1, 1, 0}}
 	for i := range b.InputIDs {
 		b.InputIDs[i], b.AttentionMask[i] = int32(i*7%40), int32(min(1, (i+1)%8))
 	}
-	r, err := s.Step(t.Context(), backend.Step{Step: step, Sequences: 4}, func(yield func(*bert.Batch, error) bool) {
+	return func(yield func(*bert.Batch, error) bool) {
 		for i := 0; i < 4; i += p.MicroBatch {
 			if !yield(b.Slice(i, i+p.MicroBatch), nil) {
 				return
 			}
 		}
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
-	return m.Grads, r
 }
 
 // distance is the norm of x - y over that of y.
@@ -202,7 +214,11 @@ func TestMask(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for name, values := range map[string][]string{
-		"stochastic_rounding": {"maybe", ""}, "loss_scale": {"0", "-2", "NaN", "dynamic"}, "accumulation": {"sum"}, "partials_chunk": {"0", "257", "x"},
+		"stochastic_rounding": {"maybe", ""}, "loss_scale": {"0", "-2", "NaN", "dynamic", "1e30"}, "initial_loss_scale": {"0"}, "loss_scale_period": {"0"},
+		"loss_scale_bin_edge": {"0", "2"}, "loss_scale_threshold": {"2"}, "disable_sr_for_amp_vertices": {"1.5"}, "fp_exceptions": {"", "div0", "oflow"},
+		"pipeline": {"1,1"}, "schedule": {"1f1b"}, "recomputation": {"auto"}, "execution": {"sharded"}, "layers_per_phase": {"0"}, "embedding_serialization": {"0"},
+		"replicated_tensor_sharding": {"maybe"}, "optimizer_state": {"disk"}, "available_memory_proportion": {"0", "2", "0.1,", "x"},
+		"accumulation": {"sum"}, "partials_chunk": {"0", "257", "x"},
 		"overflow": {"wrap"}, "attention_mask_value": {"0", "5", "NaN", "none"}, "master_weights": {"true"},
 	} {
 		for _, value := range values {

@@ -964,9 +964,9 @@ type BackendStepResponse struct {
 	LossScale     float64                `protobuf:"fixed64,3,opt,name=loss_scale,json=lossScale,proto3" json:"loss_scale,omitempty"` // that was in force, 1 if none
 	Overflows     int64                  `protobuf:"varint,4,opt,name=overflows,proto3" json:"overflows,omitempty"`                   // values that left the range of the number format, where the backend counts them
 	Phases        []*Phase               `protobuf:"bytes,5,rep,name=phases,proto3" json:"phases,omitempty"`
-	Seconds       float64                `protobuf:"fixed64,6,opt,name=seconds,proto3" json:"seconds,omitempty"`     // time from the request's arrival to this answer, measured by the plugin
-	Schedule      *Schedule              `protobuf:"bytes,7,opt,name=schedule,proto3" json:"schedule,omitempty"`     // what the devices did, in the first step of a session; absent where there is nothing to tell
-	Exceptions    *Exceptions            `protobuf:"bytes,8,opt,name=exceptions,proto3" json:"exceptions,omitempty"` // of the arithmetic, where the backend counts them
+	Seconds       float64                `protobuf:"fixed64,6,opt,name=seconds,proto3" json:"seconds,omitempty"` // time from the request's arrival to this answer, measured by the plugin
+	Schedule      *Schedule              `protobuf:"bytes,7,opt,name=schedule,proto3" json:"schedule,omitempty"` // what the devices did, in the first step of a session; absent where there is nothing to tell
+	Invalid       int64                  `protobuf:"varint,8,opt,name=invalid,proto3" json:"invalid,omitempty"`  // results that are not a number, where the backend counts them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1050,11 +1050,11 @@ func (x *BackendStepResponse) GetSchedule() *Schedule {
 	return nil
 }
 
-func (x *BackendStepResponse) GetExceptions() *Exceptions {
+func (x *BackendStepResponse) GetInvalid() int64 {
 	if x != nil {
-		return x.Exceptions
+		return x.Invalid
 	}
-	return nil
+	return 0
 }
 
 // Schedule is the work of the devices of one replica in a step, as it was done.
@@ -1220,59 +1220,6 @@ func (x *ScheduledStage) GetStash() int64 {
 	return 0
 }
 
-// Exceptions are counts of what the arithmetic could not do.
-type Exceptions struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Invalid       int64                  `protobuf:"varint,1,opt,name=invalid,proto3" json:"invalid,omitempty"`                                 // results that are not a number
-	DivideByZero  int64                  `protobuf:"varint,2,opt,name=divide_by_zero,json=divideByZero,proto3" json:"divide_by_zero,omitempty"` // infinite reciprocals
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Exceptions) Reset() {
-	*x = Exceptions{}
-	mi := &file_v1_backend_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Exceptions) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Exceptions) ProtoMessage() {}
-
-func (x *Exceptions) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Exceptions.ProtoReflect.Descriptor instead.
-func (*Exceptions) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{13}
-}
-
-func (x *Exceptions) GetInvalid() int64 {
-	if x != nil {
-		return x.Invalid
-	}
-	return 0
-}
-
-func (x *Exceptions) GetDivideByZero() int64 {
-	if x != nil {
-		return x.DivideByZero
-	}
-	return 0
-}
-
 // Phase is a measured part of a step, such as forward, backward, reduction.
 type Phase struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1284,7 +1231,7 @@ type Phase struct {
 
 func (x *Phase) Reset() {
 	*x = Phase{}
-	mi := &file_v1_backend_proto_msgTypes[14]
+	mi := &file_v1_backend_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1296,7 +1243,7 @@ func (x *Phase) String() string {
 func (*Phase) ProtoMessage() {}
 
 func (x *Phase) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[14]
+	mi := &file_v1_backend_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1309,7 +1256,7 @@ func (x *Phase) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phase.ProtoReflect.Descriptor instead.
 func (*Phase) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{14}
+	return file_v1_backend_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Phase) GetName() string {
@@ -1338,7 +1285,7 @@ type Loss struct {
 
 func (x *Loss) Reset() {
 	*x = Loss{}
-	mi := &file_v1_backend_proto_msgTypes[15]
+	mi := &file_v1_backend_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1350,7 +1297,7 @@ func (x *Loss) String() string {
 func (*Loss) ProtoMessage() {}
 
 func (x *Loss) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[15]
+	mi := &file_v1_backend_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1363,7 +1310,7 @@ func (x *Loss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loss.ProtoReflect.Descriptor instead.
 func (*Loss) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{15}
+	return file_v1_backend_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Loss) GetSum() float64 {
@@ -1401,7 +1348,7 @@ type Losses struct {
 
 func (x *Losses) Reset() {
 	*x = Losses{}
-	mi := &file_v1_backend_proto_msgTypes[16]
+	mi := &file_v1_backend_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1413,7 +1360,7 @@ func (x *Losses) String() string {
 func (*Losses) ProtoMessage() {}
 
 func (x *Losses) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[16]
+	mi := &file_v1_backend_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1426,7 +1373,7 @@ func (x *Losses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Losses.ProtoReflect.Descriptor instead.
 func (*Losses) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{16}
+	return file_v1_backend_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Losses) GetMaskedLm() *Loss {
@@ -1474,7 +1421,7 @@ type CommitRequest struct {
 
 func (x *CommitRequest) Reset() {
 	*x = CommitRequest{}
-	mi := &file_v1_backend_proto_msgTypes[17]
+	mi := &file_v1_backend_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1486,7 +1433,7 @@ func (x *CommitRequest) String() string {
 func (*CommitRequest) ProtoMessage() {}
 
 func (x *CommitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[17]
+	mi := &file_v1_backend_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1499,7 +1446,7 @@ func (x *CommitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitRequest.ProtoReflect.Descriptor instead.
 func (*CommitRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{17}
+	return file_v1_backend_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CommitRequest) GetSession() uint64 {
@@ -1524,7 +1471,7 @@ type CommitResponse struct {
 
 func (x *CommitResponse) Reset() {
 	*x = CommitResponse{}
-	mi := &file_v1_backend_proto_msgTypes[18]
+	mi := &file_v1_backend_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1536,7 +1483,7 @@ func (x *CommitResponse) String() string {
 func (*CommitResponse) ProtoMessage() {}
 
 func (x *CommitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[18]
+	mi := &file_v1_backend_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1549,7 +1496,7 @@ func (x *CommitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitResponse.ProtoReflect.Descriptor instead.
 func (*CommitResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{18}
+	return file_v1_backend_proto_rawDescGZIP(), []int{17}
 }
 
 type EvaluateRequest struct {
@@ -1565,7 +1512,7 @@ type EvaluateRequest struct {
 
 func (x *EvaluateRequest) Reset() {
 	*x = EvaluateRequest{}
-	mi := &file_v1_backend_proto_msgTypes[19]
+	mi := &file_v1_backend_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1577,7 +1524,7 @@ func (x *EvaluateRequest) String() string {
 func (*EvaluateRequest) ProtoMessage() {}
 
 func (x *EvaluateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[19]
+	mi := &file_v1_backend_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1590,7 +1537,7 @@ func (x *EvaluateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateRequest.ProtoReflect.Descriptor instead.
 func (*EvaluateRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{19}
+	return file_v1_backend_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *EvaluateRequest) GetMessage() isEvaluateRequest_Message {
@@ -1652,7 +1599,7 @@ type EvaluateStart struct {
 
 func (x *EvaluateStart) Reset() {
 	*x = EvaluateStart{}
-	mi := &file_v1_backend_proto_msgTypes[20]
+	mi := &file_v1_backend_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1664,7 +1611,7 @@ func (x *EvaluateStart) String() string {
 func (*EvaluateStart) ProtoMessage() {}
 
 func (x *EvaluateStart) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[20]
+	mi := &file_v1_backend_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1677,7 +1624,7 @@ func (x *EvaluateStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateStart.ProtoReflect.Descriptor instead.
 func (*EvaluateStart) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{20}
+	return file_v1_backend_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *EvaluateStart) GetSession() uint64 {
@@ -1715,7 +1662,7 @@ type EvaluateResponse struct {
 
 func (x *EvaluateResponse) Reset() {
 	*x = EvaluateResponse{}
-	mi := &file_v1_backend_proto_msgTypes[21]
+	mi := &file_v1_backend_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +1674,7 @@ func (x *EvaluateResponse) String() string {
 func (*EvaluateResponse) ProtoMessage() {}
 
 func (x *EvaluateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[21]
+	mi := &file_v1_backend_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +1687,7 @@ func (x *EvaluateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateResponse.ProtoReflect.Descriptor instead.
 func (*EvaluateResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{21}
+	return file_v1_backend_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *EvaluateResponse) GetMessage() isEvaluateResponse_Message {
@@ -1811,7 +1758,7 @@ type OutputChunk struct {
 
 func (x *OutputChunk) Reset() {
 	*x = OutputChunk{}
-	mi := &file_v1_backend_proto_msgTypes[22]
+	mi := &file_v1_backend_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1823,7 +1770,7 @@ func (x *OutputChunk) String() string {
 func (*OutputChunk) ProtoMessage() {}
 
 func (x *OutputChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[22]
+	mi := &file_v1_backend_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1836,7 +1783,7 @@ func (x *OutputChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputChunk.ProtoReflect.Descriptor instead.
 func (*OutputChunk) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{22}
+	return file_v1_backend_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *OutputChunk) GetName() string {
@@ -1869,7 +1816,7 @@ type BatchEnd struct {
 
 func (x *BatchEnd) Reset() {
 	*x = BatchEnd{}
-	mi := &file_v1_backend_proto_msgTypes[23]
+	mi := &file_v1_backend_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1881,7 +1828,7 @@ func (x *BatchEnd) String() string {
 func (*BatchEnd) ProtoMessage() {}
 
 func (x *BatchEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[23]
+	mi := &file_v1_backend_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1894,7 +1841,7 @@ func (x *BatchEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchEnd.ProtoReflect.Descriptor instead.
 func (*BatchEnd) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{23}
+	return file_v1_backend_proto_rawDescGZIP(), []int{22}
 }
 
 type EvaluateResult struct {
@@ -1906,7 +1853,7 @@ type EvaluateResult struct {
 
 func (x *EvaluateResult) Reset() {
 	*x = EvaluateResult{}
-	mi := &file_v1_backend_proto_msgTypes[24]
+	mi := &file_v1_backend_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1918,7 +1865,7 @@ func (x *EvaluateResult) String() string {
 func (*EvaluateResult) ProtoMessage() {}
 
 func (x *EvaluateResult) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[24]
+	mi := &file_v1_backend_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1931,7 +1878,7 @@ func (x *EvaluateResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateResult.ProtoReflect.Descriptor instead.
 func (*EvaluateResult) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{24}
+	return file_v1_backend_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *EvaluateResult) GetLosses() *Losses {
@@ -1950,7 +1897,7 @@ type SaveRequest struct {
 
 func (x *SaveRequest) Reset() {
 	*x = SaveRequest{}
-	mi := &file_v1_backend_proto_msgTypes[25]
+	mi := &file_v1_backend_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1962,7 +1909,7 @@ func (x *SaveRequest) String() string {
 func (*SaveRequest) ProtoMessage() {}
 
 func (x *SaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[25]
+	mi := &file_v1_backend_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1975,7 +1922,7 @@ func (x *SaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveRequest.ProtoReflect.Descriptor instead.
 func (*SaveRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{25}
+	return file_v1_backend_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SaveRequest) GetSession() uint64 {
@@ -1994,7 +1941,7 @@ type SaveResponse struct {
 
 func (x *SaveResponse) Reset() {
 	*x = SaveResponse{}
-	mi := &file_v1_backend_proto_msgTypes[26]
+	mi := &file_v1_backend_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2006,7 +1953,7 @@ func (x *SaveResponse) String() string {
 func (*SaveResponse) ProtoMessage() {}
 
 func (x *SaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[26]
+	mi := &file_v1_backend_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2019,7 +1966,7 @@ func (x *SaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveResponse.ProtoReflect.Descriptor instead.
 func (*SaveResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{26}
+	return file_v1_backend_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SaveResponse) GetState() []byte {
@@ -2039,7 +1986,7 @@ type LoadRequest struct {
 
 func (x *LoadRequest) Reset() {
 	*x = LoadRequest{}
-	mi := &file_v1_backend_proto_msgTypes[27]
+	mi := &file_v1_backend_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2051,7 +1998,7 @@ func (x *LoadRequest) String() string {
 func (*LoadRequest) ProtoMessage() {}
 
 func (x *LoadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[27]
+	mi := &file_v1_backend_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2064,7 +2011,7 @@ func (x *LoadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadRequest.ProtoReflect.Descriptor instead.
 func (*LoadRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{27}
+	return file_v1_backend_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *LoadRequest) GetSession() uint64 {
@@ -2089,7 +2036,7 @@ type LoadResponse struct {
 
 func (x *LoadResponse) Reset() {
 	*x = LoadResponse{}
-	mi := &file_v1_backend_proto_msgTypes[28]
+	mi := &file_v1_backend_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2101,7 +2048,7 @@ func (x *LoadResponse) String() string {
 func (*LoadResponse) ProtoMessage() {}
 
 func (x *LoadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[28]
+	mi := &file_v1_backend_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2114,7 +2061,7 @@ func (x *LoadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadResponse.ProtoReflect.Descriptor instead.
 func (*LoadResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{28}
+	return file_v1_backend_proto_rawDescGZIP(), []int{27}
 }
 
 type EstimateRequest struct {
@@ -2132,7 +2079,7 @@ type EstimateRequest struct {
 
 func (x *EstimateRequest) Reset() {
 	*x = EstimateRequest{}
-	mi := &file_v1_backend_proto_msgTypes[29]
+	mi := &file_v1_backend_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2144,7 +2091,7 @@ func (x *EstimateRequest) String() string {
 func (*EstimateRequest) ProtoMessage() {}
 
 func (x *EstimateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[29]
+	mi := &file_v1_backend_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2157,7 +2104,7 @@ func (x *EstimateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EstimateRequest.ProtoReflect.Descriptor instead.
 func (*EstimateRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{29}
+	return file_v1_backend_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *EstimateRequest) GetProgram() *Program {
@@ -2214,7 +2161,7 @@ type EstimateResponse struct {
 
 func (x *EstimateResponse) Reset() {
 	*x = EstimateResponse{}
-	mi := &file_v1_backend_proto_msgTypes[30]
+	mi := &file_v1_backend_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2226,7 +2173,7 @@ func (x *EstimateResponse) String() string {
 func (*EstimateResponse) ProtoMessage() {}
 
 func (x *EstimateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[30]
+	mi := &file_v1_backend_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2239,7 +2186,7 @@ func (x *EstimateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EstimateResponse.ProtoReflect.Descriptor instead.
 func (*EstimateResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{30}
+	return file_v1_backend_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *EstimateResponse) GetSystem() string {
@@ -2324,7 +2271,7 @@ type DeviceMemory struct {
 
 func (x *DeviceMemory) Reset() {
 	*x = DeviceMemory{}
-	mi := &file_v1_backend_proto_msgTypes[31]
+	mi := &file_v1_backend_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2336,7 +2283,7 @@ func (x *DeviceMemory) String() string {
 func (*DeviceMemory) ProtoMessage() {}
 
 func (x *DeviceMemory) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[31]
+	mi := &file_v1_backend_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2349,7 +2296,7 @@ func (x *DeviceMemory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceMemory.ProtoReflect.Descriptor instead.
 func (*DeviceMemory) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{31}
+	return file_v1_backend_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DeviceMemory) GetDevice() string {
@@ -2384,7 +2331,7 @@ type MemoryPart struct {
 
 func (x *MemoryPart) Reset() {
 	*x = MemoryPart{}
-	mi := &file_v1_backend_proto_msgTypes[32]
+	mi := &file_v1_backend_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2396,7 +2343,7 @@ func (x *MemoryPart) String() string {
 func (*MemoryPart) ProtoMessage() {}
 
 func (x *MemoryPart) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[32]
+	mi := &file_v1_backend_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2409,7 +2356,7 @@ func (x *MemoryPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryPart.ProtoReflect.Descriptor instead.
 func (*MemoryPart) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{32}
+	return file_v1_backend_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *MemoryPart) GetName() string {
@@ -2440,7 +2387,7 @@ type Pipeline struct {
 
 func (x *Pipeline) Reset() {
 	*x = Pipeline{}
-	mi := &file_v1_backend_proto_msgTypes[33]
+	mi := &file_v1_backend_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2452,7 +2399,7 @@ func (x *Pipeline) String() string {
 func (*Pipeline) ProtoMessage() {}
 
 func (x *Pipeline) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[33]
+	mi := &file_v1_backend_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2465,7 +2412,7 @@ func (x *Pipeline) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pipeline.ProtoReflect.Descriptor instead.
 func (*Pipeline) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{33}
+	return file_v1_backend_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Pipeline) GetStages() []*Stage {
@@ -2517,7 +2464,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_v1_backend_proto_msgTypes[34]
+	mi := &file_v1_backend_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2529,7 +2476,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[34]
+	mi := &file_v1_backend_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2542,7 +2489,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{34}
+	return file_v1_backend_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Stage) GetName() string {
@@ -2675,7 +2622,7 @@ const file_v1_backend_proto_rawDesc = "" +
 	"\tsequences\x18\x11 \x01(\x03R\tsequences\x12!\n" +
 	"\fposition_ids\x18\x12 \x03(\x05R\vpositionIds\x12'\n" +
 	"\x0ffirst_positions\x18\x13 \x03(\x05R\x0efirstPositions\x122\n" +
-	"\x15next_sentence_weights\x18\x14 \x03(\x02R\x13nextSentenceWeights\"\xc5\x02\n" +
+	"\x15next_sentence_weights\x18\x14 \x03(\x02R\x13nextSentenceWeights\"\xa7\x02\n" +
 	"\x13BackendStepResponse\x12*\n" +
 	"\x06losses\x18\x01 \x01(\v2\x12.harness.v1.LossesR\x06losses\x12\x16\n" +
 	"\x06finite\x18\x02 \x01(\bR\x06finite\x12\x1d\n" +
@@ -2684,10 +2631,8 @@ const file_v1_backend_proto_rawDesc = "" +
 	"\toverflows\x18\x04 \x01(\x03R\toverflows\x12)\n" +
 	"\x06phases\x18\x05 \x03(\v2\x11.harness.v1.PhaseR\x06phases\x12\x18\n" +
 	"\aseconds\x18\x06 \x01(\x01R\aseconds\x120\n" +
-	"\bschedule\x18\a \x01(\v2\x14.harness.v1.ScheduleR\bschedule\x126\n" +
-	"\n" +
-	"exceptions\x18\b \x01(\v2\x16.harness.v1.ExceptionsR\n" +
-	"exceptions\"\xbf\x01\n" +
+	"\bschedule\x18\a \x01(\v2\x14.harness.v1.ScheduleR\bschedule\x12\x18\n" +
+	"\ainvalid\x18\b \x01(\x03R\ainvalid\"\xbf\x01\n" +
 	"\bSchedule\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\trecompute\x18\x02 \x01(\tR\trecompute\x122\n" +
@@ -2700,11 +2645,7 @@ const file_v1_backend_proto_rawDesc = "" +
 	"\aforward\x18\x02 \x01(\bR\aforward\x12\x1a\n" +
 	"\bbackward\x18\x03 \x01(\bR\bbackward\x12\x14\n" +
 	"\x05units\x18\x04 \x03(\tR\x05units\x12\x14\n" +
-	"\x05stash\x18\x05 \x01(\x03R\x05stash\"L\n" +
-	"\n" +
-	"Exceptions\x12\x18\n" +
-	"\ainvalid\x18\x01 \x01(\x03R\ainvalid\x12$\n" +
-	"\x0edivide_by_zero\x18\x02 \x01(\x03R\fdivideByZero\"5\n" +
+	"\x05stash\x18\x05 \x01(\x03R\x05stash\"5\n" +
 	"\x05Phase\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aseconds\x18\x02 \x01(\x01R\aseconds\"J\n" +
@@ -2815,7 +2756,7 @@ func file_v1_backend_proto_rawDescGZIP() []byte {
 	return file_v1_backend_proto_rawDescData
 }
 
-var file_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_v1_backend_proto_goTypes = []any{
 	(*DescribeBackendResponse)(nil), // 0: harness.v1.DescribeBackendResponse
 	(*Precision)(nil),               // 1: harness.v1.Precision
@@ -2830,92 +2771,90 @@ var file_v1_backend_proto_goTypes = []any{
 	(*BackendStepResponse)(nil),     // 10: harness.v1.BackendStepResponse
 	(*Schedule)(nil),                // 11: harness.v1.Schedule
 	(*ScheduledStage)(nil),          // 12: harness.v1.ScheduledStage
-	(*Exceptions)(nil),              // 13: harness.v1.Exceptions
-	(*Phase)(nil),                   // 14: harness.v1.Phase
-	(*Loss)(nil),                    // 15: harness.v1.Loss
-	(*Losses)(nil),                  // 16: harness.v1.Losses
-	(*CommitRequest)(nil),           // 17: harness.v1.CommitRequest
-	(*CommitResponse)(nil),          // 18: harness.v1.CommitResponse
-	(*EvaluateRequest)(nil),         // 19: harness.v1.EvaluateRequest
-	(*EvaluateStart)(nil),           // 20: harness.v1.EvaluateStart
-	(*EvaluateResponse)(nil),        // 21: harness.v1.EvaluateResponse
-	(*OutputChunk)(nil),             // 22: harness.v1.OutputChunk
-	(*BatchEnd)(nil),                // 23: harness.v1.BatchEnd
-	(*EvaluateResult)(nil),          // 24: harness.v1.EvaluateResult
-	(*SaveRequest)(nil),             // 25: harness.v1.SaveRequest
-	(*SaveResponse)(nil),            // 26: harness.v1.SaveResponse
-	(*LoadRequest)(nil),             // 27: harness.v1.LoadRequest
-	(*LoadResponse)(nil),            // 28: harness.v1.LoadResponse
-	(*EstimateRequest)(nil),         // 29: harness.v1.EstimateRequest
-	(*EstimateResponse)(nil),        // 30: harness.v1.EstimateResponse
-	(*DeviceMemory)(nil),            // 31: harness.v1.DeviceMemory
-	(*MemoryPart)(nil),              // 32: harness.v1.MemoryPart
-	(*Pipeline)(nil),                // 33: harness.v1.Pipeline
-	(*Stage)(nil),                   // 34: harness.v1.Stage
-	nil,                             // 35: harness.v1.Program.OptionsEntry
-	(*Option)(nil),                  // 36: harness.v1.Option
-	(*Memory)(nil),                  // 37: harness.v1.Memory
-	(*DescribeRequest)(nil),         // 38: harness.v1.DescribeRequest
-	(*CloseRequest)(nil),            // 39: harness.v1.CloseRequest
-	(*CloseResponse)(nil),           // 40: harness.v1.CloseResponse
+	(*Phase)(nil),                   // 13: harness.v1.Phase
+	(*Loss)(nil),                    // 14: harness.v1.Loss
+	(*Losses)(nil),                  // 15: harness.v1.Losses
+	(*CommitRequest)(nil),           // 16: harness.v1.CommitRequest
+	(*CommitResponse)(nil),          // 17: harness.v1.CommitResponse
+	(*EvaluateRequest)(nil),         // 18: harness.v1.EvaluateRequest
+	(*EvaluateStart)(nil),           // 19: harness.v1.EvaluateStart
+	(*EvaluateResponse)(nil),        // 20: harness.v1.EvaluateResponse
+	(*OutputChunk)(nil),             // 21: harness.v1.OutputChunk
+	(*BatchEnd)(nil),                // 22: harness.v1.BatchEnd
+	(*EvaluateResult)(nil),          // 23: harness.v1.EvaluateResult
+	(*SaveRequest)(nil),             // 24: harness.v1.SaveRequest
+	(*SaveResponse)(nil),            // 25: harness.v1.SaveResponse
+	(*LoadRequest)(nil),             // 26: harness.v1.LoadRequest
+	(*LoadResponse)(nil),            // 27: harness.v1.LoadResponse
+	(*EstimateRequest)(nil),         // 28: harness.v1.EstimateRequest
+	(*EstimateResponse)(nil),        // 29: harness.v1.EstimateResponse
+	(*DeviceMemory)(nil),            // 30: harness.v1.DeviceMemory
+	(*MemoryPart)(nil),              // 31: harness.v1.MemoryPart
+	(*Pipeline)(nil),                // 32: harness.v1.Pipeline
+	(*Stage)(nil),                   // 33: harness.v1.Stage
+	nil,                             // 34: harness.v1.Program.OptionsEntry
+	(*Option)(nil),                  // 35: harness.v1.Option
+	(*Memory)(nil),                  // 36: harness.v1.Memory
+	(*DescribeRequest)(nil),         // 37: harness.v1.DescribeRequest
+	(*CloseRequest)(nil),            // 38: harness.v1.CloseRequest
+	(*CloseResponse)(nil),           // 39: harness.v1.CloseResponse
 }
 var file_v1_backend_proto_depIdxs = []int32{
 	1,  // 0: harness.v1.DescribeBackendResponse.precisions:type_name -> harness.v1.Precision
-	36, // 1: harness.v1.DescribeBackendResponse.options:type_name -> harness.v1.Option
+	35, // 1: harness.v1.DescribeBackendResponse.options:type_name -> harness.v1.Option
 	3,  // 2: harness.v1.Program.model:type_name -> harness.v1.Model
 	4,  // 3: harness.v1.Program.head:type_name -> harness.v1.Head
-	35, // 4: harness.v1.Program.options:type_name -> harness.v1.Program.OptionsEntry
+	34, // 4: harness.v1.Program.options:type_name -> harness.v1.Program.OptionsEntry
 	2,  // 5: harness.v1.OpenBackendRequest.program:type_name -> harness.v1.Program
-	37, // 6: harness.v1.OpenBackendRequest.memory:type_name -> harness.v1.Memory
+	36, // 6: harness.v1.OpenBackendRequest.memory:type_name -> harness.v1.Memory
 	8,  // 7: harness.v1.BackendStepRequest.start:type_name -> harness.v1.StepStart
 	9,  // 8: harness.v1.BackendStepRequest.batch:type_name -> harness.v1.Batch
-	16, // 9: harness.v1.BackendStepResponse.losses:type_name -> harness.v1.Losses
-	14, // 10: harness.v1.BackendStepResponse.phases:type_name -> harness.v1.Phase
+	15, // 9: harness.v1.BackendStepResponse.losses:type_name -> harness.v1.Losses
+	13, // 10: harness.v1.BackendStepResponse.phases:type_name -> harness.v1.Phase
 	11, // 11: harness.v1.BackendStepResponse.schedule:type_name -> harness.v1.Schedule
-	13, // 12: harness.v1.BackendStepResponse.exceptions:type_name -> harness.v1.Exceptions
-	12, // 13: harness.v1.Schedule.stages:type_name -> harness.v1.ScheduledStage
-	15, // 14: harness.v1.Losses.masked_lm:type_name -> harness.v1.Loss
-	15, // 15: harness.v1.Losses.next_sentence:type_name -> harness.v1.Loss
-	15, // 16: harness.v1.Losses.start:type_name -> harness.v1.Loss
-	15, // 17: harness.v1.Losses.end:type_name -> harness.v1.Loss
-	15, // 18: harness.v1.Losses.labels:type_name -> harness.v1.Loss
-	20, // 19: harness.v1.EvaluateRequest.start:type_name -> harness.v1.EvaluateStart
-	9,  // 20: harness.v1.EvaluateRequest.batch:type_name -> harness.v1.Batch
-	22, // 21: harness.v1.EvaluateResponse.output:type_name -> harness.v1.OutputChunk
-	23, // 22: harness.v1.EvaluateResponse.end:type_name -> harness.v1.BatchEnd
-	24, // 23: harness.v1.EvaluateResponse.result:type_name -> harness.v1.EvaluateResult
-	16, // 24: harness.v1.EvaluateResult.losses:type_name -> harness.v1.Losses
-	2,  // 25: harness.v1.EstimateRequest.program:type_name -> harness.v1.Program
-	14, // 26: harness.v1.EstimateResponse.breakdown:type_name -> harness.v1.Phase
-	31, // 27: harness.v1.EstimateResponse.memory:type_name -> harness.v1.DeviceMemory
-	33, // 28: harness.v1.EstimateResponse.pipeline:type_name -> harness.v1.Pipeline
-	32, // 29: harness.v1.DeviceMemory.parts:type_name -> harness.v1.MemoryPart
-	34, // 30: harness.v1.Pipeline.stages:type_name -> harness.v1.Stage
-	14, // 31: harness.v1.Pipeline.update:type_name -> harness.v1.Phase
-	14, // 32: harness.v1.Stage.parts:type_name -> harness.v1.Phase
-	38, // 33: harness.v1.Backend.Describe:input_type -> harness.v1.DescribeRequest
-	5,  // 34: harness.v1.Backend.Open:input_type -> harness.v1.OpenBackendRequest
-	7,  // 35: harness.v1.Backend.Step:input_type -> harness.v1.BackendStepRequest
-	17, // 36: harness.v1.Backend.Commit:input_type -> harness.v1.CommitRequest
-	19, // 37: harness.v1.Backend.Evaluate:input_type -> harness.v1.EvaluateRequest
-	25, // 38: harness.v1.Backend.Save:input_type -> harness.v1.SaveRequest
-	27, // 39: harness.v1.Backend.Load:input_type -> harness.v1.LoadRequest
-	39, // 40: harness.v1.Backend.Close:input_type -> harness.v1.CloseRequest
-	29, // 41: harness.v1.Backend.Estimate:input_type -> harness.v1.EstimateRequest
-	0,  // 42: harness.v1.Backend.Describe:output_type -> harness.v1.DescribeBackendResponse
-	6,  // 43: harness.v1.Backend.Open:output_type -> harness.v1.OpenBackendResponse
-	10, // 44: harness.v1.Backend.Step:output_type -> harness.v1.BackendStepResponse
-	18, // 45: harness.v1.Backend.Commit:output_type -> harness.v1.CommitResponse
-	21, // 46: harness.v1.Backend.Evaluate:output_type -> harness.v1.EvaluateResponse
-	26, // 47: harness.v1.Backend.Save:output_type -> harness.v1.SaveResponse
-	28, // 48: harness.v1.Backend.Load:output_type -> harness.v1.LoadResponse
-	40, // 49: harness.v1.Backend.Close:output_type -> harness.v1.CloseResponse
-	30, // 50: harness.v1.Backend.Estimate:output_type -> harness.v1.EstimateResponse
-	42, // [42:51] is the sub-list for method output_type
-	33, // [33:42] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	12, // 12: harness.v1.Schedule.stages:type_name -> harness.v1.ScheduledStage
+	14, // 13: harness.v1.Losses.masked_lm:type_name -> harness.v1.Loss
+	14, // 14: harness.v1.Losses.next_sentence:type_name -> harness.v1.Loss
+	14, // 15: harness.v1.Losses.start:type_name -> harness.v1.Loss
+	14, // 16: harness.v1.Losses.end:type_name -> harness.v1.Loss
+	14, // 17: harness.v1.Losses.labels:type_name -> harness.v1.Loss
+	19, // 18: harness.v1.EvaluateRequest.start:type_name -> harness.v1.EvaluateStart
+	9,  // 19: harness.v1.EvaluateRequest.batch:type_name -> harness.v1.Batch
+	21, // 20: harness.v1.EvaluateResponse.output:type_name -> harness.v1.OutputChunk
+	22, // 21: harness.v1.EvaluateResponse.end:type_name -> harness.v1.BatchEnd
+	23, // 22: harness.v1.EvaluateResponse.result:type_name -> harness.v1.EvaluateResult
+	15, // 23: harness.v1.EvaluateResult.losses:type_name -> harness.v1.Losses
+	2,  // 24: harness.v1.EstimateRequest.program:type_name -> harness.v1.Program
+	13, // 25: harness.v1.EstimateResponse.breakdown:type_name -> harness.v1.Phase
+	30, // 26: harness.v1.EstimateResponse.memory:type_name -> harness.v1.DeviceMemory
+	32, // 27: harness.v1.EstimateResponse.pipeline:type_name -> harness.v1.Pipeline
+	31, // 28: harness.v1.DeviceMemory.parts:type_name -> harness.v1.MemoryPart
+	33, // 29: harness.v1.Pipeline.stages:type_name -> harness.v1.Stage
+	13, // 30: harness.v1.Pipeline.update:type_name -> harness.v1.Phase
+	13, // 31: harness.v1.Stage.parts:type_name -> harness.v1.Phase
+	37, // 32: harness.v1.Backend.Describe:input_type -> harness.v1.DescribeRequest
+	5,  // 33: harness.v1.Backend.Open:input_type -> harness.v1.OpenBackendRequest
+	7,  // 34: harness.v1.Backend.Step:input_type -> harness.v1.BackendStepRequest
+	16, // 35: harness.v1.Backend.Commit:input_type -> harness.v1.CommitRequest
+	18, // 36: harness.v1.Backend.Evaluate:input_type -> harness.v1.EvaluateRequest
+	24, // 37: harness.v1.Backend.Save:input_type -> harness.v1.SaveRequest
+	26, // 38: harness.v1.Backend.Load:input_type -> harness.v1.LoadRequest
+	38, // 39: harness.v1.Backend.Close:input_type -> harness.v1.CloseRequest
+	28, // 40: harness.v1.Backend.Estimate:input_type -> harness.v1.EstimateRequest
+	0,  // 41: harness.v1.Backend.Describe:output_type -> harness.v1.DescribeBackendResponse
+	6,  // 42: harness.v1.Backend.Open:output_type -> harness.v1.OpenBackendResponse
+	10, // 43: harness.v1.Backend.Step:output_type -> harness.v1.BackendStepResponse
+	17, // 44: harness.v1.Backend.Commit:output_type -> harness.v1.CommitResponse
+	20, // 45: harness.v1.Backend.Evaluate:output_type -> harness.v1.EvaluateResponse
+	25, // 46: harness.v1.Backend.Save:output_type -> harness.v1.SaveResponse
+	27, // 47: harness.v1.Backend.Load:output_type -> harness.v1.LoadResponse
+	39, // 48: harness.v1.Backend.Close:output_type -> harness.v1.CloseResponse
+	29, // 49: harness.v1.Backend.Estimate:output_type -> harness.v1.EstimateResponse
+	41, // [41:50] is the sub-list for method output_type
+	32, // [32:41] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_v1_backend_proto_init() }
@@ -2928,11 +2867,11 @@ func file_v1_backend_proto_init() {
 		(*BackendStepRequest_Start)(nil),
 		(*BackendStepRequest_Batch)(nil),
 	}
-	file_v1_backend_proto_msgTypes[19].OneofWrappers = []any{
+	file_v1_backend_proto_msgTypes[18].OneofWrappers = []any{
 		(*EvaluateRequest_Start)(nil),
 		(*EvaluateRequest_Batch)(nil),
 	}
-	file_v1_backend_proto_msgTypes[21].OneofWrappers = []any{
+	file_v1_backend_proto_msgTypes[20].OneofWrappers = []any{
 		(*EvaluateResponse_Output)(nil),
 		(*EvaluateResponse_End)(nil),
 		(*EvaluateResponse_Result)(nil),
@@ -2943,7 +2882,7 @@ func file_v1_backend_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_v1_backend_proto_rawDesc), len(file_v1_backend_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   36,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
