@@ -28,7 +28,8 @@ var layers = []struct {
 	{"core/bert", []string{"core/tensor", "core/random"}, nil},
 	{"core", []string{"core"}, []string{"core/plugin"}},
 	{"plugins", []string{"core", "plugins"}, []string{"core/plugin"}},
-	{"results", []string{"core/bert", "core/tensor", "core/recipe", "core/backend", "core/durable", "results"}, nil},
+	{"results/index", []string{"core/recipe", "core/spelling", "results"}, nil},
+	{"results", []string{"core/bert", "core/tensor", "core/recipe", "core/backend", "core/durable", "results"}, []string{"results/index"}},
 	{"harness", []string{"core", "plugins", "results", "harness"}, nil},
 }
 

@@ -1,6 +1,8 @@
 package results
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -113,9 +115,15 @@ func (w *Writer) Finish(r Result) error {
 // Close closes the record without an end.
 func (w *Writer) Close() error { return errors.Join(w.steps.file.Close(), w.evaluations.file.Close()) }
 
+// idDigits is the length of an ID, in hexadecimal digits: among a million runs two are the same with a probability of 2·10⁻³.
+const idDigits = 12
+
 // Run is a run that was read back.
 type Run struct {
 	Dir string
+	// ID tells the run from all others, wherever its folder goes: the beginning of a SHA-256 over run.json and environment.json, which are written
+	// once.
+	ID string
 	Identity
 	Environment Environment
 	Recipe      *recipe.Recipe
@@ -132,12 +140,21 @@ func Open(dir string) (*Run, error) {
 }
 
 func (r *Run) read() error {
-	if err := readJSON(filepath.Join(r.Dir, runFile), &r.Identity); err != nil {
-		return err
+	hash := sha256.New()
+	for _, f := range []struct {
+		name string
+		v    any
+	}{{runFile, &r.Identity}, {environmentFile, &r.Environment}} {
+		text, err := os.ReadFile(r.path(f.name))
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(text, f.v); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+		hash.Write(text)
 	}
-	if err := readJSON(filepath.Join(r.Dir, environmentFile), &r.Environment); err != nil {
-		return err
-	}
+	r.ID = hex.EncodeToString(hash.Sum(nil))[:idDigits]
 	path := filepath.Join(r.Dir, recipeFile)
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -1,0 +1,7 @@
+//go:build !unix
+
+package index
+
+import "syscall"
+
+func serverUser(string) (*syscall.SysProcAttr, bool) { return nil, true }
