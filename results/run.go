@@ -10,7 +10,8 @@
 //	result.json        the end: final metrics and times; not there while the run goes on
 //	checkpoints/       core/checkpoint's
 //
-// and whatever a task writes: PHASE.predictions.json, and PHASE.scores.json with what each example counts. A line is handed to the system as soon as it is there and flushed to the disk with each
+// and PHASE.schedule.json, what the devices of a pipeline did in which cycle, and whatever a task writes: PHASE.predictions.json, and PHASE.scores.json
+// with what each example counts. A line is handed to the system as soon as it is there and flushed to the disk with each
 // checkpoint; everything else is renamed into place. A process that dies costs at most the line that it was writing, a power cut at most what
 // came after the last checkpoint.
 //
@@ -61,6 +62,7 @@ type Step struct {
 	Finite       bool    `json:"finite"` // false: the step was skipped
 	GradientNorm Number  `json:"gradient_norm"`
 	Overflows    int64   `json:"overflows,omitempty"`
+	Invalid      int64   `json:"invalid,omitempty"` // results that were not a number
 	Sequences    int     `json:"sequences"`
 	// MeasuredSeconds by part of the step: data, forward, backward, optimizer ...; total is the whole.
 	MeasuredSeconds map[string]float64 `json:"measured_seconds"`

@@ -282,7 +282,7 @@ func (p *phase) step(ctx context.Context, batches <-chan loaded) error {
 	b := next.batch
 	now := p.lap(partData, start)
 	number := p.done + 1
-	res, err := p.session.Step(ctx, backend.Step{Step: number, Sequences: b.Size, MaskedWeight: b.MaskedWeight()}, microBatches(b, p.program.MicroBatch))
+	res, err := p.session.Step(ctx, backend.Step{Step: number, Sequences: b.Size, MaskedWeight: b.MaskedWeight(), NextSentenceWeight: b.NextSentenceWeight()}, microBatches(b, p.program.MicroBatch))
 	if err != nil {
 		return err
 	}
@@ -315,12 +315,15 @@ func (p *phase) step(ctx context.Context, batches <-chan loaded) error {
 		seconds["backend."+ph.Name] = ph.Seconds
 		p.Seconds["backend."+ph.Name] += ph.Seconds
 	}
+	if err := p.saveSchedule(number, res.Schedule); err != nil {
+		return err
+	}
 	throughput, share, left := p.work.step(p.recipe)
 	p.Observe(Event{Phase: p.recipe.Name, Step: p.Step, Steps: p.steps, Loss: res.Losses.Total(), Skipped: p.Step - p.Updates,
 		Throughput: throughput, Done: share, Left: left})
 	return p.record.Step(results.Step{
 		Phase: p.recipe.Name, Step: p.Step, TotalStep: number, Metrics: lossMetrics(p.recipe.Task, res.Losses),
-		LearningRate: results.Number(rate), LossScale: results.Number(res.LossScale), Finite: res.Finite, Overflows: res.Overflows,
+		LearningRate: results.Number(rate), LossScale: results.Number(res.LossScale), Finite: res.Finite, Overflows: res.Overflows, Invalid: res.Invalid,
 		GradientNorm: results.Number(norm), Sequences: b.Size, MeasuredSeconds: seconds,
 	})
 }
