@@ -134,8 +134,9 @@ func (d *Device) put(s *store, c []float32, row, col int) {
 	if s.Stochastic {
 		r.Stream, pos = s.at(row, col)
 	}
-	kernels.Round(c, c, r, pos)
-	if s.Format == numerics.FP16 && d.policy.Overflow != numerics.Inf && !kernels.AllFinite(c) {
+	if s.Format != numerics.FP16 || d.policy.Overflow == numerics.Inf {
+		kernels.Round(c, c, r, pos)
+	} else if !kernels.RoundFinite(c, c, r, pos) {
 		d.saturate(c)
 	}
 }

@@ -32,15 +32,16 @@ var avx2 = table{
 	},
 }
 
-func roundAVX2(y, x []float32, r numerics.Rounding, pos int) {
+func roundAVX2(y, x []float32, r numerics.Rounding, pos int) (large bool) {
 	switch {
 	case r.Stochastic && r.Format != numerics.TF32:
-		roundGeneric(y, x, r, pos)
+		return roundGeneric(y, x, r, pos)
 	case r.Format == numerics.TF32:
 		roundTF32AVX2(y, x)
 	case r.Format == numerics.BF16:
 		roundBF16AVX2(y, x)
 	default:
-		roundFP16AVX2(y, x, overflowBits(r.Overflow))
+		return roundFP16AVX2(y, x, overflowBits(r.Overflow)) != 0
 	}
+	return true
 }

@@ -344,6 +344,11 @@ func (p *gemmPlan) chunks(g *Gemm, a operandA, i, m, j, n, k, kc int, strips []f
 				a.kernel(rows, qc, from, a.stride, a.step, strip[:qc*nr], g.C[(i+r)*g.LDC+j+s:], g.LDC, min(nr, n-s), g.Accumulate || k+q > 0)
 			}
 			count := (k + q) / g.Partials.Chunk
+			if n == g.LDC { // the rows lie one after the other, and so do their random bits
+				c := g.C[(i+r)*n:][:rows*n]
+				Round(c, c, g.Partials.Rounding, (count*g.M+i+r)*n)
+				continue
+			}
 			for t := i + r; t < i+r+rows; t++ {
 				c := g.C[t*g.LDC+j:][:n]
 				Round(c, c, g.Partials.Rounding, (count*g.M+t)*g.N+j)

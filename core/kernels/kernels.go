@@ -52,7 +52,8 @@ type table struct {
 	geluTanhGrad func(dx, dy, x []float32)
 
 	dropout func(y, x []float32, threshold uint32, scale float32, stream random.Stream, pos int)
-	round   func(y, x []float32, r numerics.Rounding, pos int)
+	// round returns false where it knows that nothing overflowed and all of x was finite.
+	round func(y, x []float32, r numerics.Rounding, pos int) (large bool)
 
 	layerNorm     func(y, x, gamma, beta []float32, eps float32) (mean, rstd float32)
 	layerNormGrad func(dx, dgamma, dbeta, dy, x, gamma []float32, mean, rstd float32)

@@ -28,7 +28,14 @@ func Dropout(y, x []float32, p float32, stream random.Stream, pos int) {
 }
 
 // Round computes y[i] = r.Round(x[i], pos+i), bit for bit. y may be x.
-func Round(y, x []float32, r numerics.Rounding, pos int) {
+func Round(y, x []float32, r numerics.Rounding, pos int) { round(y, x, r, pos) }
+
+// RoundFinite is Round, and reports whether all results are finite: in FP16 it costs nothing to know.
+func RoundFinite(y, x []float32, r numerics.Rounding, pos int) bool {
+	return !round(y, x, r, pos) || active.allFinite(y)
+}
+
+func round(y, x []float32, r numerics.Rounding, pos int) (large bool) {
 	if len(x) != len(y) {
 		panic("kernels: length of x differs from y")
 	}
@@ -37,9 +44,9 @@ func Round(y, x []float32, r numerics.Rounding, pos int) {
 	}
 	if r.Identity() {
 		copy(y, x)
-		return
+		return true
 	}
-	active.round(y, x, r, pos)
+	return active.round(y, x, r, pos)
 }
 
 func dropoutGeneric(y, x []float32, threshold uint32, scale float32, stream random.Stream, pos int) {
@@ -58,12 +65,12 @@ func dropoutGeneric(y, x []float32, threshold uint32, scale float32, stream rand
 	}
 }
 
-func roundGeneric(y, x []float32, r numerics.Rounding, pos int) {
+func roundGeneric(y, x []float32, r numerics.Rounding, pos int) (large bool) {
 	if !r.Stochastic {
 		for i, v := range x {
 			y[i] = r.RoundWith(v, 0)
 		}
-		return
+		return true
 	}
 	var bits [random.Group]uint16
 	for len(y) > 0 {
@@ -74,4 +81,5 @@ func roundGeneric(y, x []float32, r numerics.Rounding, pos int) {
 		}
 		y, x, pos = y[n:], x[n:], pos+n
 	}
+	return true
 }

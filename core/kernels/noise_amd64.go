@@ -25,21 +25,17 @@ func overflowBits(o numerics.Overflow) uint32 {
 // depend on the number of the block, because the other words of the counter are the same for a whole stream.
 type philoxSchedule [13]uint32
 
-func newPhiloxSchedule(s *random.Stream) (p philoxSchedule) {
-	var k [random.Rounds][2]uint32
-	k[0] = s.Key
-	for r := 1; r < random.Rounds; r++ {
-		k[r] = [2]uint32{k[r-1][0] + random.PhiloxW0, k[r-1][1] + random.PhiloxW1}
-	}
+func newPhiloxSchedule(s *random.Stream) philoxSchedule {
+	const w0, w1 = random.PhiloxW0, random.PhiloxW1
+	k0, k1 := s.Key[0], s.Key[1]
 	// Counter words: block, Sample, Step, Site. After round 1 the words 0 and 1 are known, after round 2 the word 3.
-	hi, word1 := bits.Mul32(random.PhiloxM1, s.Step)
-	word0 := hi ^ s.Sample ^ k[0][0]
-	hi, word3 := bits.Mul32(random.PhiloxM0, word0)
-	p = philoxSchedule{s.Site ^ k[0][1], word1 ^ k[1][0], hi ^ k[1][1], k[2][0], word3 ^ k[2][1]}
-	for r := 3; r < random.Rounds; r++ {
-		p[2*r-1], p[2*r] = k[r][0], k[r][1]
+	hi1, word1 := bits.Mul32(random.PhiloxM1, s.Step)
+	hi0, word3 := bits.Mul32(random.PhiloxM0, hi1^s.Sample^k0)
+	return philoxSchedule{
+		s.Site ^ k1, word1 ^ (k0 + w0), hi0 ^ (k1 + w1), k0 + 2*w0&math.MaxUint32, word3 ^ (k1 + 2*w1&math.MaxUint32),
+		k0 + 3*w0&math.MaxUint32, k1 + 3*w1&math.MaxUint32, k0 + 4*w0&math.MaxUint32, k1 + 4*w1&math.MaxUint32,
+		k0 + 5*w0&math.MaxUint32, k1 + 5*w1&math.MaxUint32, k0 + 6*w0&math.MaxUint32, k1 + 6*w1&math.MaxUint32,
 	}
-	return p
 }
 
 // portion says how the next elements at a position lie in the groups of random bits: groups that are whole, or the n elements of a group that is cut,
@@ -68,40 +64,42 @@ func dropoutVector(y, x []float32, threshold uint32, scale float32, stream rando
 	}
 }
 
-func roundVector(y, x []float32, r numerics.Rounding, pos int) {
+func roundVector(y, x []float32, r numerics.Rounding, pos int) (large bool) {
 	switch {
 	case r.Format == numerics.TF32:
 		roundTF32AVX512(y, x)
+		return true
 	case r.Format == numerics.BF16 && !r.Stochastic:
 		roundBF16AVX512(y, x)
+		return true
 	case r.Format == numerics.FP16 && !r.Stochastic:
-		roundFP16AVX512(y, x, overflowBits(r.Overflow))
-	default:
-		roundStochastic(y, x, r, pos)
+		return roundFP16AVX512(y, x, overflowBits(r.Overflow)) != 0
 	}
+	return roundStochastic(y, x, &r, pos) != 0
 }
 
-func roundStochastic(y, x []float32, r numerics.Rounding, pos int) {
+func roundStochastic(y, x []float32, r *numerics.Rounding, pos int) (large uint32) {
 	schedule := newPhiloxSchedule(&r.Stream)
 	var whole [random.Group]float32 // for groups that are cut
 	for len(y) > 0 {
 		n, groups, at, block := portion(len(y), pos)
 		if groups > 0 {
-			roundGroups(&y[0], &x[0], groups, block, &schedule, &r)
+			large |= roundGroups(&y[0], &x[0], groups, block, &schedule, r)
 		} else {
-			copy(whole[at:], x[:n])
-			roundGroups(&whole[0], &whole[0], 1, block, &schedule, &r)
+			clear(whole[:at])
+			clear(whole[copy(whole[at:], x[:n])+at:])
+			large |= roundGroups(&whole[0], &whole[0], 1, block, &schedule, r)
 			copy(y, whole[at:at+n])
 		}
 		y, x, pos = y[n:], x[n:], pos+n
 	}
+	return large
 }
 
 // roundGroups calls its kernels by name: through a variable the compiler would move their arguments to the heap.
-func roundGroups(y, x *float32, groups int, block uint32, schedule *philoxSchedule, r *numerics.Rounding) {
+func roundGroups(y, x *float32, groups int, block uint32, schedule *philoxSchedule, r *numerics.Rounding) (large uint32) {
 	if r.Format == numerics.BF16 {
-		roundBF16GroupsAVX512(y, x, groups, block, &schedule[0], overflowBits(numerics.Inf))
-	} else {
-		roundFP16GroupsAVX512(y, x, groups, block, &schedule[0], overflowBits(r.Overflow))
+		return roundBF16GroupsAVX512(y, x, groups, block, &schedule[0], overflowBits(numerics.Inf))
 	}
+	return roundFP16GroupsAVX512(y, x, groups, block, &schedule[0], overflowBits(r.Overflow))
 }

@@ -14,7 +14,8 @@ func roundTF32AVX2(y []float32, x []float32)
 //go:noescape
 func roundBF16AVX2(y []float32, x []float32)
 
-// roundFP16AVX2 rounds to nearest, ties to even; what overflows becomes the float32 with the bits over, and the sign.
+// roundFP16AVX2 rounds to nearest, ties to even; what overflows becomes the float32 with the bits over, and the sign. It returns 0
+// when nothing overflowed, and all of x was finite.
 //
 //go:noescape
-func roundFP16AVX2(y []float32, x []float32, over uint32)
+func roundFP16AVX2(y []float32, x []float32, over uint32) (large uint32)

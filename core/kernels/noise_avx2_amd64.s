@@ -240,15 +240,16 @@ DATA cffff0000<>+24(SB)/4, $0xffff0000
 DATA cffff0000<>+28(SB)/4, $0xffff0000
 GLOBL cffff0000<>(SB), RODATA|NOPTR, $32
 
-// func roundFP16AVX2(y []float32, x []float32, over uint32)
+// func roundFP16AVX2(y []float32, x []float32, over uint32) (large uint32)
 // Requires: AVX, AVX2, F16C
-TEXT ·roundFP16AVX2(SB), NOSPLIT, $0-52
+TEXT ·roundFP16AVX2(SB), NOSPLIT, $0-60
 	MOVQ         y_len+8(FP), AX
 	MOVQ         y_base+0(FP), CX
 	MOVQ         x_base+24(FP), DX
 	MOVL         over+48(FP), BX
 	VMOVD        BX, X0
 	VPBROADCASTD X0, Y0
+	XORL         BX, BX
 	SUBQ         $+16, AX
 	JLT          rest2
 
@@ -258,6 +259,12 @@ loop1:
 	VCVTPH2PS    X2, Y2
 	VBROADCASTSS c7f800000<>+0(SB), Y4
 	VANDPS       c7fffffff<>+0(SB), Y2, Y3
+	VPCMPGTD     Y3, Y4, Y3
+	VMOVMSKPS    Y3, SI
+	CMPL         SI, $0x000000ff
+	JEQ          usual3
+	MOVL         $0x00000001, BX
+	VANDPS       c7fffffff<>+0(SB), Y2, Y3
 	VPCMPEQD     Y4, Y3, Y3
 	VANDPS       c7fffffff<>+0(SB), Y1, Y5
 	VPCMPGTD     Y5, Y4, Y4
@@ -265,35 +272,19 @@ loop1:
 	VANDPS       c80000000<>+0(SB), Y1, Y1
 	VORPS        Y0, Y1, Y1
 	VBLENDVPS    Y3, Y1, Y2, Y2
+
+usual3:
 	VMOVUPS      Y2, (CX)
 	VMOVUPS      32(DX), Y1
 	VCVTPS2PH    $0x00, Y1, X2
 	VCVTPH2PS    X2, Y2
 	VBROADCASTSS c7f800000<>+0(SB), Y4
 	VANDPS       c7fffffff<>+0(SB), Y2, Y3
-	VPCMPEQD     Y4, Y3, Y3
-	VANDPS       c7fffffff<>+0(SB), Y1, Y5
-	VPCMPGTD     Y5, Y4, Y4
-	VANDPS       Y4, Y3, Y3
-	VANDPS       c80000000<>+0(SB), Y1, Y1
-	VORPS        Y0, Y1, Y1
-	VBLENDVPS    Y3, Y1, Y2, Y2
-	VMOVUPS      Y2, 32(CX)
-	ADDQ         $+64, CX
-	ADDQ         $+64, DX
-	SUBQ         $+16, AX
-	JGE          loop1
-
-rest2:
-	ADDQ $+16, AX
-	SUBQ $+8, AX
-	JLT  rest4
-
-loop3:
-	VMOVUPS      (DX), Y1
-	VCVTPS2PH    $0x00, Y1, X2
-	VCVTPH2PS    X2, Y2
-	VBROADCASTSS c7f800000<>+0(SB), Y4
+	VPCMPGTD     Y3, Y4, Y3
+	VMOVMSKPS    Y3, SI
+	CMPL         SI, $0x000000ff
+	JEQ          usual4
+	MOVL         $0x00000001, BX
 	VANDPS       c7fffffff<>+0(SB), Y2, Y3
 	VPCMPEQD     Y4, Y3, Y3
 	VANDPS       c7fffffff<>+0(SB), Y1, Y5
@@ -302,24 +293,64 @@ loop3:
 	VANDPS       c80000000<>+0(SB), Y1, Y1
 	VORPS        Y0, Y1, Y1
 	VBLENDVPS    Y3, Y1, Y2, Y2
-	VMOVUPS      Y2, (CX)
-	ADDQ         $+32, CX
-	ADDQ         $+32, DX
-	SUBQ         $+8, AX
-	JGE          loop3
 
-rest4:
+usual4:
+	VMOVUPS Y2, 32(CX)
+	ADDQ    $+64, CX
+	ADDQ    $+64, DX
+	SUBQ    $+16, AX
+	JGE     loop1
+
+rest2:
+	ADDQ $+16, AX
+	SUBQ $+8, AX
+	JLT  rest6
+
+loop5:
+	VMOVUPS      (DX), Y1
+	VCVTPS2PH    $0x00, Y1, X2
+	VCVTPH2PS    X2, Y2
+	VBROADCASTSS c7f800000<>+0(SB), Y4
+	VANDPS       c7fffffff<>+0(SB), Y2, Y3
+	VPCMPGTD     Y3, Y4, Y3
+	VMOVMSKPS    Y3, SI
+	CMPL         SI, $0x000000ff
+	JEQ          usual7
+	MOVL         $0x00000001, BX
+	VANDPS       c7fffffff<>+0(SB), Y2, Y3
+	VPCMPEQD     Y4, Y3, Y3
+	VANDPS       c7fffffff<>+0(SB), Y1, Y5
+	VPCMPGTD     Y5, Y4, Y4
+	VANDPS       Y4, Y3, Y3
+	VANDPS       c80000000<>+0(SB), Y1, Y1
+	VORPS        Y0, Y1, Y1
+	VBLENDVPS    Y3, Y1, Y2, Y2
+
+usual7:
+	VMOVUPS Y2, (CX)
+	ADDQ    $+32, CX
+	ADDQ    $+32, DX
+	SUBQ    $+8, AX
+	JGE     loop5
+
+rest6:
 	ADDQ         $+8, AX
 	TESTQ        AX, AX
-	JZ           done5
-	LEAQ         tail<>+0(SB), BX
-	MOVQ         $+8, SI
-	SUBQ         AX, SI
-	VMOVUPS      (BX)(SI*4), Y1
+	JZ           done8
+	LEAQ         tail<>+0(SB), SI
+	MOVQ         $+8, DI
+	SUBQ         AX, DI
+	VMOVUPS      (SI)(DI*4), Y1
 	VMASKMOVPS   (DX), Y1, Y2
 	VCVTPS2PH    $0x00, Y2, X3
 	VCVTPH2PS    X3, Y3
 	VBROADCASTSS c7f800000<>+0(SB), Y5
+	VANDPS       c7fffffff<>+0(SB), Y3, Y4
+	VPCMPGTD     Y4, Y5, Y4
+	VMOVMSKPS    Y4, AX
+	CMPL         AX, $0x000000ff
+	JEQ          usual9
+	MOVL         $0x00000001, BX
 	VANDPS       c7fffffff<>+0(SB), Y3, Y4
 	VPCMPEQD     Y5, Y4, Y4
 	VANDPS       c7fffffff<>+0(SB), Y2, Y6
@@ -328,9 +359,12 @@ rest4:
 	VANDPS       c80000000<>+0(SB), Y2, Y2
 	VORPS        Y0, Y2, Y0
 	VBLENDVPS    Y4, Y0, Y3, Y3
-	VMASKMOVPS   Y3, Y1, (CX)
 
-done5:
+usual9:
+	VMASKMOVPS Y3, Y1, (CX)
+
+done8:
+	MOVL BX, large+56(FP)
 	VZEROUPPER
 	RET
 

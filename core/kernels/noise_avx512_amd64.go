@@ -14,10 +14,11 @@ func roundTF32AVX512(y []float32, x []float32)
 //go:noescape
 func roundBF16AVX512(y []float32, x []float32)
 
-// roundFP16AVX512 rounds to nearest, ties to even; what overflows becomes the float32 with the bits over, and the sign.
+// roundFP16AVX512 rounds to nearest, ties to even; what overflows becomes the float32 with the bits over, and the sign. It returns 0
+// when nothing overflowed, and all of x was finite.
 //
 //go:noescape
-func roundFP16AVX512(y []float32, x []float32, over uint32)
+func roundFP16AVX512(y []float32, x []float32, over uint32) (large uint32)
 
 // dropoutGroupsAVX512 is the vector version of dropoutGeneric for groups of 128 elements, groups > 0; block is the number of the first block of random bits and
 // threshold is shifted left by 16.
@@ -26,13 +27,13 @@ func roundFP16AVX512(y []float32, x []float32, over uint32)
 func dropoutGroupsAVX512(y *float32, x *float32, groups int, block uint32, schedule *uint32, threshold uint32, scale float32)
 
 // roundFP16GroupsAVX512 rounds stochastically as numerics.Rounding says, groups > 0; block is the number of the first block of random bits,
-// over the bits of what overflows.
+// over the bits of what overflows. It returns 0 when nothing overflowed, and all of x was finite.
 //
 //go:noescape
-func roundFP16GroupsAVX512(y *float32, x *float32, groups int, block uint32, schedule *uint32, over uint32)
+func roundFP16GroupsAVX512(y *float32, x *float32, groups int, block uint32, schedule *uint32, over uint32) (large uint32)
 
 // roundBF16GroupsAVX512 rounds stochastically as numerics.Rounding says, groups > 0; block is the number of the first block of random bits,
-// over the bits of what overflows.
+// over the bits of what overflows. It returns 0 when nothing overflowed, and all of x was finite.
 //
 //go:noescape
-func roundBF16GroupsAVX512(y *float32, x *float32, groups int, block uint32, schedule *uint32, over uint32)
+func roundBF16GroupsAVX512(y *float32, x *float32, groups int, block uint32, schedule *uint32, over uint32) (large uint32)

@@ -220,15 +220,16 @@ DATA cffff0000<>+24(SB)/4, $0xffff0000
 DATA cffff0000<>+28(SB)/4, $0xffff0000
 GLOBL cffff0000<>(SB), RODATA|NOPTR, $32
 
-// func roundFP16AVX512(y []float32, x []float32, over uint32)
+// func roundFP16AVX512(y []float32, x []float32, over uint32) (large uint32)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·roundFP16AVX512(SB), NOSPLIT, $0-52
+TEXT ·roundFP16AVX512(SB), NOSPLIT, $0-60
 	MOVQ         y_len+8(FP), AX
 	MOVQ         y_base+0(FP), CX
 	MOVQ         x_base+24(FP), DX
 	MOVL         over+48(FP), BX
 	VMOVD        BX, X0
 	VPBROADCASTD X0, Z0
+	XORL         BX, BX
 	SUBQ         $+32, AX
 	JLT          rest2
 
@@ -236,76 +237,97 @@ loop1:
 	VMOVUPS      (DX), Z1
 	VCVTPS2PH    $0x00, Z1, Y2
 	VCVTPH2PS    Y2, Z2
+	VPANDD.BCST  c7fffffff<>+0(SB), Z2, Z3
+	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z3, K1
+	KORTESTW     K1, K1
+	JZ           usual3
+	MOVL         $0x00000001, BX
 	VPANDD.BCST  c7fffffff<>+0(SB), Z1, Z3
-	VPANDD.BCST  c7fffffff<>+0(SB), Z2, Z4
-	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z4, K1
 	VPCMPUD.BCST $0x01, c7f800000<>+0(SB), Z3, K2
 	KANDW        K1, K2, K1
 	VPANDD.BCST  c80000000<>+0(SB), Z1, Z1
 	VPORD        Z0, Z1, Z1
 	VMOVAPS      Z1, K1, Z2
+
+usual3:
 	VMOVUPS      Z2, (CX)
 	VMOVUPS      64(DX), Z1
 	VCVTPS2PH    $0x00, Z1, Y2
 	VCVTPH2PS    Y2, Z2
+	VPANDD.BCST  c7fffffff<>+0(SB), Z2, Z3
+	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z3, K1
+	KORTESTW     K1, K1
+	JZ           usual4
+	MOVL         $0x00000001, BX
 	VPANDD.BCST  c7fffffff<>+0(SB), Z1, Z3
-	VPANDD.BCST  c7fffffff<>+0(SB), Z2, Z4
-	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z4, K1
 	VPCMPUD.BCST $0x01, c7f800000<>+0(SB), Z3, K2
 	KANDW        K1, K2, K1
 	VPANDD.BCST  c80000000<>+0(SB), Z1, Z1
 	VPORD        Z0, Z1, Z1
 	VMOVAPS      Z1, K1, Z2
-	VMOVUPS      Z2, 64(CX)
-	ADDQ         $+128, CX
-	ADDQ         $+128, DX
-	SUBQ         $+32, AX
-	JGE          loop1
+
+usual4:
+	VMOVUPS Z2, 64(CX)
+	ADDQ    $+128, CX
+	ADDQ    $+128, DX
+	SUBQ    $+32, AX
+	JGE     loop1
 
 rest2:
 	ADDQ $+32, AX
 	SUBQ $+16, AX
-	JLT  rest4
+	JLT  rest6
 
-loop3:
+loop5:
 	VMOVUPS      (DX), Z1
 	VCVTPS2PH    $0x00, Z1, Y2
 	VCVTPH2PS    Y2, Z2
+	VPANDD.BCST  c7fffffff<>+0(SB), Z2, Z3
+	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z3, K1
+	KORTESTW     K1, K1
+	JZ           usual7
+	MOVL         $0x00000001, BX
 	VPANDD.BCST  c7fffffff<>+0(SB), Z1, Z3
-	VPANDD.BCST  c7fffffff<>+0(SB), Z2, Z4
-	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z4, K1
 	VPCMPUD.BCST $0x01, c7f800000<>+0(SB), Z3, K2
 	KANDW        K1, K2, K1
 	VPANDD.BCST  c80000000<>+0(SB), Z1, Z1
 	VPORD        Z0, Z1, Z1
 	VMOVAPS      Z1, K1, Z2
-	VMOVUPS      Z2, (CX)
-	ADDQ         $+64, CX
-	ADDQ         $+64, DX
-	SUBQ         $+16, AX
-	JGE          loop3
 
-rest4:
+usual7:
+	VMOVUPS Z2, (CX)
+	ADDQ    $+64, CX
+	ADDQ    $+64, DX
+	SUBQ    $+16, AX
+	JGE     loop5
+
+rest6:
 	ADDQ         $+16, AX
 	TESTQ        AX, AX
-	JZ           done5
-	MOVL         $0x0000ffff, BX
-	BZHIL        AX, BX, BX
-	KMOVW        BX, K1
+	JZ           done8
+	MOVL         $0x0000ffff, SI
+	BZHIL        AX, SI, SI
+	KMOVW        SI, K1
 	VMOVUPS.Z    (DX), K1, Z1
 	VCVTPS2PH    $0x00, Z1, Y2
 	VCVTPH2PS    Y2, Z2
+	VPANDD.BCST  c7fffffff<>+0(SB), Z2, Z3
+	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z3, K2
+	KORTESTW     K2, K2
+	JZ           usual9
+	MOVL         $0x00000001, BX
 	VPANDD.BCST  c7fffffff<>+0(SB), Z1, Z3
-	VPANDD.BCST  c7fffffff<>+0(SB), Z2, Z4
-	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z4, K2
 	VPCMPUD.BCST $0x01, c7f800000<>+0(SB), Z3, K3
 	KANDW        K2, K3, K2
 	VPANDD.BCST  c80000000<>+0(SB), Z1, Z1
 	VPORD        Z0, Z1, Z0
 	VMOVAPS      Z0, K2, Z2
-	VMOVUPS      Z2, K1, (CX)
 
-done5:
+usual9:
+	VMOVUPS Z2, K1, (CX)
+
+done8:
+	MOVL BX, large+56(FP)
 	VZEROUPPER
 	RET
 
@@ -526,315 +548,286 @@ DATA c00000010<>+24(SB)/4, $0x00000010
 DATA c00000010<>+28(SB)/4, $0x00000010
 GLOBL c00000010<>(SB), RODATA|NOPTR, $32
 
-// func roundFP16GroupsAVX512(y *float32, x *float32, groups int, block uint32, schedule *uint32, over uint32)
+// func roundFP16GroupsAVX512(y *float32, x *float32, groups int, block uint32, schedule *uint32, over uint32) (large uint32)
 // Requires: AVX, AVX512F
-TEXT ·roundFP16GroupsAVX512(SB), NOSPLIT, $0-44
+TEXT ·roundFP16GroupsAVX512(SB), NOSPLIT, $0-52
 	MOVQ         y+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         groups+16(FP), DX
 	MOVL         over+40(FP), BX
 	VMOVD        BX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         schedule+32(FP), BX
-	MOVL         block+24(FP), SI
-	VMOVD        SI, X1
-	VPBROADCASTD X1, Z1
-	VPADDD       evenLanes<>+0(SB), Z1, Z2
-	VPADDD       oddLanes<>+0(SB), Z1, Z1
-	VPBROADCASTD cd2511f53<>+0(SB), Z3
-	VPBROADCASTD ccd9e8d57<>+0(SB), Z4
-	MOVL         $0x0000aaaa, SI
-	KMOVW        SI, K1
+	XORL         BX, BX
+	VBROADCASTSS c38800000<>+0(SB), Z1
+	MOVQ         schedule+32(FP), SI
+	MOVL         block+24(FP), DI
+	VMOVD        DI, X2
+	VPBROADCASTD X2, Z2
+	VPADDD       evenLanes<>+0(SB), Z2, Z3
+	VPADDD       oddLanes<>+0(SB), Z2, Z2
+	VPBROADCASTD cd2511f53<>+0(SB), Z4
+	VPBROADCASTD ccd9e8d57<>+0(SB), Z5
+	MOVL         $0x0000aaaa, DI
+	KMOVW        DI, K1
 
 group:
-	VPMULUDQ        Z2, Z3, Z5
-	VPSRLQ          $0x20, Z5, Z6
-	VPXORD.BCST     (BX), Z6, Z6
-	VPMULUDQ        Z6, Z4, Z6
+	VPMULUDQ        Z3, Z4, Z6
 	VPSRLQ          $0x20, Z6, Z7
-	VPXORD.BCST     4(BX), Z7, Z7
-	VPXORD.BCST     8(BX), Z5, Z5
-	VPMULUDQ        Z7, Z3, Z7
+	VPXORD.BCST     (SI), Z7, Z7
+	VPMULUDQ        Z7, Z5, Z7
 	VPSRLQ          $0x20, Z7, Z8
-	VPMULUDQ        Z5, Z4, Z5
-	VPSRLQ          $0x20, Z5, Z9
-	VPTERNLOGD.BCST $0x96, 12(BX), Z6, Z9
-	VPXORD.BCST     16(BX), Z8, Z6
-	VPMULUDQ        Z9, Z3, Z8
-	VPSRLQ          $0x20, Z8, Z9
-	VPMULUDQ        Z6, Z4, Z6
-	VPSRLQ          $0x20, Z6, Z10
-	VPTERNLOGD.BCST $0x96, 20(BX), Z5, Z10
-	VPTERNLOGD.BCST $0x96, 24(BX), Z7, Z9
-	VPMULUDQ        Z10, Z3, Z5
-	VPSRLQ          $0x20, Z5, Z7
-	VPMULUDQ        Z9, Z4, Z9
-	VPSRLQ          $0x20, Z9, Z10
-	VPTERNLOGD.BCST $0x96, 28(BX), Z6, Z10
-	VPTERNLOGD.BCST $0x96, 32(BX), Z8, Z7
-	VPMULUDQ        Z10, Z3, Z6
-	VPSRLQ          $0x20, Z6, Z8
-	VPMULUDQ        Z7, Z4, Z7
-	VPSRLQ          $0x20, Z7, Z10
-	VPTERNLOGD.BCST $0x96, 36(BX), Z9, Z10
-	VPTERNLOGD.BCST $0x96, 40(BX), Z5, Z8
-	VPMULUDQ        Z10, Z3, Z5
-	VPSRLQ          $0x20, Z5, Z9
+	VPXORD.BCST     4(SI), Z8, Z8
+	VPXORD.BCST     8(SI), Z6, Z6
 	VPMULUDQ        Z8, Z4, Z8
-	VPSRLQ          $0x20, Z8, Z10
-	VPTERNLOGD.BCST $0x96, 44(BX), Z7, Z10
-	VPTERNLOGD.BCST $0x96, 48(BX), Z6, Z9
-	VPMULUDQ        Z1, Z3, Z6
-	VPSRLQ          $0x20, Z6, Z7
-	VPXORD.BCST     (BX), Z7, Z7
-	VPMULUDQ        Z7, Z4, Z7
+	VPSRLQ          $0x20, Z8, Z9
+	VPMULUDQ        Z6, Z5, Z6
+	VPSRLQ          $0x20, Z6, Z10
+	VPTERNLOGD.BCST $0x96, 12(SI), Z7, Z10
+	VPXORD.BCST     16(SI), Z9, Z7
+	VPMULUDQ        Z10, Z4, Z9
+	VPSRLQ          $0x20, Z9, Z10
+	VPMULUDQ        Z7, Z5, Z7
 	VPSRLQ          $0x20, Z7, Z11
-	VPXORD.BCST     4(BX), Z11, Z11
-	VPXORD.BCST     8(BX), Z6, Z6
-	VPMULUDQ        Z11, Z3, Z11
-	VPSRLQ          $0x20, Z11, Z12
-	VPMULUDQ        Z6, Z4, Z6
-	VPSRLQ          $0x20, Z6, Z13
-	VPTERNLOGD.BCST $0x96, 12(BX), Z7, Z13
-	VPXORD.BCST     16(BX), Z12, Z7
-	VPMULUDQ        Z13, Z3, Z12
-	VPSRLQ          $0x20, Z12, Z13
-	VPMULUDQ        Z7, Z4, Z7
-	VPSRLQ          $0x20, Z7, Z14
-	VPTERNLOGD.BCST $0x96, 20(BX), Z6, Z14
-	VPTERNLOGD.BCST $0x96, 24(BX), Z11, Z13
-	VPMULUDQ        Z14, Z3, Z6
-	VPSRLQ          $0x20, Z6, Z11
-	VPMULUDQ        Z13, Z4, Z13
-	VPSRLQ          $0x20, Z13, Z14
-	VPTERNLOGD.BCST $0x96, 28(BX), Z7, Z14
-	VPTERNLOGD.BCST $0x96, 32(BX), Z12, Z11
-	VPMULUDQ        Z14, Z3, Z7
-	VPSRLQ          $0x20, Z7, Z12
-	VPMULUDQ        Z11, Z4, Z11
-	VPSRLQ          $0x20, Z11, Z14
-	VPTERNLOGD.BCST $0x96, 36(BX), Z13, Z14
-	VPTERNLOGD.BCST $0x96, 40(BX), Z6, Z12
-	VPMULUDQ        Z14, Z3, Z6
-	VPSRLQ          $0x20, Z6, Z13
+	VPTERNLOGD.BCST $0x96, 20(SI), Z6, Z11
+	VPTERNLOGD.BCST $0x96, 24(SI), Z8, Z10
+	VPMULUDQ        Z11, Z4, Z6
+	VPSRLQ          $0x20, Z6, Z8
+	VPMULUDQ        Z10, Z5, Z10
+	VPSRLQ          $0x20, Z10, Z11
+	VPTERNLOGD.BCST $0x96, 28(SI), Z7, Z11
+	VPTERNLOGD.BCST $0x96, 32(SI), Z9, Z8
+	VPMULUDQ        Z11, Z4, Z7
+	VPSRLQ          $0x20, Z7, Z9
+	VPMULUDQ        Z8, Z5, Z8
+	VPSRLQ          $0x20, Z8, Z11
+	VPTERNLOGD.BCST $0x96, 36(SI), Z10, Z11
+	VPTERNLOGD.BCST $0x96, 40(SI), Z6, Z9
+	VPMULUDQ        Z11, Z4, Z6
+	VPSRLQ          $0x20, Z6, Z10
+	VPMULUDQ        Z9, Z5, Z9
+	VPSRLQ          $0x20, Z9, Z11
+	VPTERNLOGD.BCST $0x96, 44(SI), Z8, Z11
+	VPTERNLOGD.BCST $0x96, 48(SI), Z7, Z10
+	VPMULUDQ        Z2, Z4, Z7
+	VPSRLQ          $0x20, Z7, Z8
+	VPXORD.BCST     (SI), Z8, Z8
+	VPMULUDQ        Z8, Z5, Z8
+	VPSRLQ          $0x20, Z8, Z12
+	VPXORD.BCST     4(SI), Z12, Z12
+	VPXORD.BCST     8(SI), Z7, Z7
 	VPMULUDQ        Z12, Z4, Z12
-	VPSRLQ          $0x20, Z12, Z14
-	VPTERNLOGD.BCST $0x96, 44(BX), Z11, Z14
-	VPTERNLOGD.BCST $0x96, 48(BX), Z7, Z13
+	VPSRLQ          $0x20, Z12, Z13
+	VPMULUDQ        Z7, Z5, Z7
+	VPSRLQ          $0x20, Z7, Z14
+	VPTERNLOGD.BCST $0x96, 12(SI), Z8, Z14
+	VPXORD.BCST     16(SI), Z13, Z8
+	VPMULUDQ        Z14, Z4, Z13
+	VPSRLQ          $0x20, Z13, Z14
+	VPMULUDQ        Z8, Z5, Z8
+	VPSRLQ          $0x20, Z8, Z15
+	VPTERNLOGD.BCST $0x96, 20(SI), Z7, Z15
+	VPTERNLOGD.BCST $0x96, 24(SI), Z12, Z14
+	VPMULUDQ        Z15, Z4, Z7
+	VPSRLQ          $0x20, Z7, Z12
+	VPMULUDQ        Z14, Z5, Z14
+	VPSRLQ          $0x20, Z14, Z15
+	VPTERNLOGD.BCST $0x96, 28(SI), Z8, Z15
+	VPTERNLOGD.BCST $0x96, 32(SI), Z13, Z12
+	VPMULUDQ        Z15, Z4, Z8
+	VPSRLQ          $0x20, Z8, Z13
+	VPMULUDQ        Z12, Z5, Z12
+	VPSRLQ          $0x20, Z12, Z15
+	VPTERNLOGD.BCST $0x96, 36(SI), Z14, Z15
+	VPTERNLOGD.BCST $0x96, 40(SI), Z7, Z13
+	VPMULUDQ        Z15, Z4, Z7
+	VPSRLQ          $0x20, Z7, Z14
+	VPMULUDQ        Z13, Z5, Z13
+	VPSRLQ          $0x20, Z13, Z15
+	VPTERNLOGD.BCST $0x96, 44(SI), Z12, Z15
+	VPTERNLOGD.BCST $0x96, 48(SI), Z8, Z14
+	VPADDD.BCST     c00000010<>+0(SB), Z3, Z3
 	VPADDD.BCST     c00000010<>+0(SB), Z2, Z2
-	VPADDD.BCST     c00000010<>+0(SB), Z1, Z1
-	VMOVSLDUP       Z14, K1, Z10
-	VMOVSLDUP       Z12, K1, Z8
+	VMOVSLDUP       Z15, K1, Z11
 	VMOVSLDUP       Z13, K1, Z9
-	VMOVSLDUP       Z6, K1, Z5
-	VPSLLD          $0x10, Z10, Z6
-	VPSRLD          $0x13, Z6, Z6
-	VMOVUPS         (CX), Z7
-	VPANDD.BCST     c7fffffff<>+0(SB), Z7, Z11
-	VPADDD          Z6, Z11, Z12
-	VPANDD.BCST     cffffe000<>+0(SB), Z12, Z12
-	VPCMPUD.BCST    $0x01, c38800000<>+0(SB), Z11, K2
-	VMULPS.BCST     c52000000<>+0(SB), Z11, Z13
-	VCVTTPS2DQ      Z13, Z13
-	VPADDD          Z6, Z13, Z6
-	VPSRLD          $0x0d, Z6, Z6
-	VCVTDQ2PS       Z6, Z6
-	VMULPS.BCST     c33800000<>+0(SB), Z6, K2, Z12
-	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z12, K2
+	VMOVSLDUP       Z14, K1, Z10
+	VMOVSLDUP       Z7, K1, Z6
+	VPSLLD          $0x10, Z11, Z7
+	VPSRLD          $0x13, Z7, Z7
+	VMOVUPS         (CX), Z8
+	VPANDD.BCST     c7fffffff<>+0(SB), Z8, Z12
+	VPCMPUD         $0x01, Z1, Z12, K2
+	VADDPS.RZ_SAE   Z1, Z12, K2, Z12
+	VPADDD          Z7, Z12, Z7
+	VPANDD.BCST     cffffe000<>+0(SB), Z7, Z7
+	VSUBPS          Z1, Z7, K2, Z7
+	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z7, K2
 	KORTESTW        K2, K2
 	JZ              usual1
-	VMOVAPS         Z0, K2, Z12
-	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z11, K2
-	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z11, K3
-	VPANDD.BCST     cffffe000<>+0(SB), Z11, K2, Z12
-	VPORD.BCST      c00400000<>+0(SB), Z12, K3, Z12
+	MOVL            $0x00000001, BX
+	VMOVAPS         Z0, K2, Z7
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z12, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z12, K3
+	VPANDD.BCST     cffffe000<>+0(SB), Z12, K2, Z7
+	VPORD.BCST      c00400000<>+0(SB), Z7, K3, Z7
 
 usual1:
-	VPANDD.BCST  c80000000<>+0(SB), Z7, Z6
-	VPORD        Z6, Z12, Z6
-	VMOVUPS      Z6, (AX)
-	VPSRLD       $0x13, Z10, Z6
-	VMOVUPS      64(CX), Z7
-	VPANDD.BCST  c7fffffff<>+0(SB), Z7, Z10
-	VPADDD       Z6, Z10, Z11
-	VPANDD.BCST  cffffe000<>+0(SB), Z11, Z11
-	VPCMPUD.BCST $0x01, c38800000<>+0(SB), Z10, K2
-	VMULPS.BCST  c52000000<>+0(SB), Z10, Z12
-	VCVTTPS2DQ   Z12, Z12
-	VPADDD       Z6, Z12, Z6
-	VPSRLD       $0x0d, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VMULPS.BCST  c33800000<>+0(SB), Z6, K2, Z11
-	VPCMPUD.BCST $0x05, c47800000<>+0(SB), Z11, K2
-	KORTESTW     K2, K2
-	JZ           usual2
-	VMOVAPS      Z0, K2, Z11
-	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z10, K2
-	VPCMPUD.BCST $0x06, c7f800000<>+0(SB), Z10, K3
-	VPANDD.BCST  cffffe000<>+0(SB), Z10, K2, Z11
-	VPORD.BCST   c00400000<>+0(SB), Z11, K3, Z11
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z8
+	VMOVUPS         Z8, (AX)
+	VPSRLD          $0x13, Z11, Z7
+	VMOVUPS         64(CX), Z8
+	VPANDD.BCST     c7fffffff<>+0(SB), Z8, Z11
+	VPCMPUD         $0x01, Z1, Z11, K2
+	VADDPS.RZ_SAE   Z1, Z11, K2, Z11
+	VPADDD          Z7, Z11, Z7
+	VPANDD.BCST     cffffe000<>+0(SB), Z7, Z7
+	VSUBPS          Z1, Z7, K2, Z7
+	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z7, K2
+	KORTESTW        K2, K2
+	JZ              usual2
+	MOVL            $0x00000001, BX
+	VMOVAPS         Z0, K2, Z7
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z11, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z11, K3
+	VPANDD.BCST     cffffe000<>+0(SB), Z11, K2, Z7
+	VPORD.BCST      c00400000<>+0(SB), Z7, K3, Z7
 
 usual2:
-	VPANDD.BCST  c80000000<>+0(SB), Z7, Z6
-	VPORD        Z6, Z11, Z6
-	VMOVUPS      Z6, 64(AX)
-	VPSLLD       $0x10, Z8, Z6
-	VPSRLD       $0x13, Z6, Z6
-	VMOVUPS      128(CX), Z7
-	VPANDD.BCST  c7fffffff<>+0(SB), Z7, Z10
-	VPADDD       Z6, Z10, Z11
-	VPANDD.BCST  cffffe000<>+0(SB), Z11, Z11
-	VPCMPUD.BCST $0x01, c38800000<>+0(SB), Z10, K2
-	VMULPS.BCST  c52000000<>+0(SB), Z10, Z12
-	VCVTTPS2DQ   Z12, Z12
-	VPADDD       Z6, Z12, Z6
-	VPSRLD       $0x0d, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VMULPS.BCST  c33800000<>+0(SB), Z6, K2, Z11
-	VPCMPUD.BCST $0x05, c47800000<>+0(SB), Z11, K2
-	KORTESTW     K2, K2
-	JZ           usual3
-	VMOVAPS      Z0, K2, Z11
-	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z10, K2
-	VPCMPUD.BCST $0x06, c7f800000<>+0(SB), Z10, K3
-	VPANDD.BCST  cffffe000<>+0(SB), Z10, K2, Z11
-	VPORD.BCST   c00400000<>+0(SB), Z11, K3, Z11
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z8
+	VMOVUPS         Z8, 64(AX)
+	VPSLLD          $0x10, Z9, Z7
+	VPSRLD          $0x13, Z7, Z7
+	VMOVUPS         128(CX), Z8
+	VPANDD.BCST     c7fffffff<>+0(SB), Z8, Z11
+	VPCMPUD         $0x01, Z1, Z11, K2
+	VADDPS.RZ_SAE   Z1, Z11, K2, Z11
+	VPADDD          Z7, Z11, Z7
+	VPANDD.BCST     cffffe000<>+0(SB), Z7, Z7
+	VSUBPS          Z1, Z7, K2, Z7
+	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z7, K2
+	KORTESTW        K2, K2
+	JZ              usual3
+	MOVL            $0x00000001, BX
+	VMOVAPS         Z0, K2, Z7
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z11, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z11, K3
+	VPANDD.BCST     cffffe000<>+0(SB), Z11, K2, Z7
+	VPORD.BCST      c00400000<>+0(SB), Z7, K3, Z7
 
 usual3:
-	VPANDD.BCST  c80000000<>+0(SB), Z7, Z6
-	VPORD        Z6, Z11, Z6
-	VMOVUPS      Z6, 128(AX)
-	VPSRLD       $0x13, Z8, Z6
-	VMOVUPS      192(CX), Z7
-	VPANDD.BCST  c7fffffff<>+0(SB), Z7, Z8
-	VPADDD       Z6, Z8, Z10
-	VPANDD.BCST  cffffe000<>+0(SB), Z10, Z10
-	VPCMPUD.BCST $0x01, c38800000<>+0(SB), Z8, K2
-	VMULPS.BCST  c52000000<>+0(SB), Z8, Z11
-	VCVTTPS2DQ   Z11, Z11
-	VPADDD       Z6, Z11, Z6
-	VPSRLD       $0x0d, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VMULPS.BCST  c33800000<>+0(SB), Z6, K2, Z10
-	VPCMPUD.BCST $0x05, c47800000<>+0(SB), Z10, K2
-	KORTESTW     K2, K2
-	JZ           usual4
-	VMOVAPS      Z0, K2, Z10
-	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z8, K2
-	VPCMPUD.BCST $0x06, c7f800000<>+0(SB), Z8, K3
-	VPANDD.BCST  cffffe000<>+0(SB), Z8, K2, Z10
-	VPORD.BCST   c00400000<>+0(SB), Z10, K3, Z10
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z8
+	VMOVUPS         Z8, 128(AX)
+	VPSRLD          $0x13, Z9, Z7
+	VMOVUPS         192(CX), Z8
+	VPANDD.BCST     c7fffffff<>+0(SB), Z8, Z9
+	VPCMPUD         $0x01, Z1, Z9, K2
+	VADDPS.RZ_SAE   Z1, Z9, K2, Z9
+	VPADDD          Z7, Z9, Z7
+	VPANDD.BCST     cffffe000<>+0(SB), Z7, Z7
+	VSUBPS          Z1, Z7, K2, Z7
+	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z7, K2
+	KORTESTW        K2, K2
+	JZ              usual4
+	MOVL            $0x00000001, BX
+	VMOVAPS         Z0, K2, Z7
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z9, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z9, K3
+	VPANDD.BCST     cffffe000<>+0(SB), Z9, K2, Z7
+	VPORD.BCST      c00400000<>+0(SB), Z7, K3, Z7
 
 usual4:
-	VPANDD.BCST  c80000000<>+0(SB), Z7, Z6
-	VPORD        Z6, Z10, Z6
-	VMOVUPS      Z6, 192(AX)
-	VPSLLD       $0x10, Z9, Z6
-	VPSRLD       $0x13, Z6, Z6
-	VMOVUPS      256(CX), Z7
-	VPANDD.BCST  c7fffffff<>+0(SB), Z7, Z8
-	VPADDD       Z6, Z8, Z10
-	VPANDD.BCST  cffffe000<>+0(SB), Z10, Z10
-	VPCMPUD.BCST $0x01, c38800000<>+0(SB), Z8, K2
-	VMULPS.BCST  c52000000<>+0(SB), Z8, Z11
-	VCVTTPS2DQ   Z11, Z11
-	VPADDD       Z6, Z11, Z6
-	VPSRLD       $0x0d, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VMULPS.BCST  c33800000<>+0(SB), Z6, K2, Z10
-	VPCMPUD.BCST $0x05, c47800000<>+0(SB), Z10, K2
-	KORTESTW     K2, K2
-	JZ           usual5
-	VMOVAPS      Z0, K2, Z10
-	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z8, K2
-	VPCMPUD.BCST $0x06, c7f800000<>+0(SB), Z8, K3
-	VPANDD.BCST  cffffe000<>+0(SB), Z8, K2, Z10
-	VPORD.BCST   c00400000<>+0(SB), Z10, K3, Z10
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z8
+	VMOVUPS         Z8, 192(AX)
+	VPSLLD          $0x10, Z10, Z7
+	VPSRLD          $0x13, Z7, Z7
+	VMOVUPS         256(CX), Z8
+	VPANDD.BCST     c7fffffff<>+0(SB), Z8, Z9
+	VPCMPUD         $0x01, Z1, Z9, K2
+	VADDPS.RZ_SAE   Z1, Z9, K2, Z9
+	VPADDD          Z7, Z9, Z7
+	VPANDD.BCST     cffffe000<>+0(SB), Z7, Z7
+	VSUBPS          Z1, Z7, K2, Z7
+	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z7, K2
+	KORTESTW        K2, K2
+	JZ              usual5
+	MOVL            $0x00000001, BX
+	VMOVAPS         Z0, K2, Z7
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z9, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z9, K3
+	VPANDD.BCST     cffffe000<>+0(SB), Z9, K2, Z7
+	VPORD.BCST      c00400000<>+0(SB), Z7, K3, Z7
 
 usual5:
-	VPANDD.BCST  c80000000<>+0(SB), Z7, Z6
-	VPORD        Z6, Z10, Z6
-	VMOVUPS      Z6, 256(AX)
-	VPSRLD       $0x13, Z9, Z6
-	VMOVUPS      320(CX), Z7
-	VPANDD.BCST  c7fffffff<>+0(SB), Z7, Z8
-	VPADDD       Z6, Z8, Z9
-	VPANDD.BCST  cffffe000<>+0(SB), Z9, Z9
-	VPCMPUD.BCST $0x01, c38800000<>+0(SB), Z8, K2
-	VMULPS.BCST  c52000000<>+0(SB), Z8, Z10
-	VCVTTPS2DQ   Z10, Z10
-	VPADDD       Z6, Z10, Z6
-	VPSRLD       $0x0d, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VMULPS.BCST  c33800000<>+0(SB), Z6, K2, Z9
-	VPCMPUD.BCST $0x05, c47800000<>+0(SB), Z9, K2
-	KORTESTW     K2, K2
-	JZ           usual6
-	VMOVAPS      Z0, K2, Z9
-	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z8, K2
-	VPCMPUD.BCST $0x06, c7f800000<>+0(SB), Z8, K3
-	VPANDD.BCST  cffffe000<>+0(SB), Z8, K2, Z9
-	VPORD.BCST   c00400000<>+0(SB), Z9, K3, Z9
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z8
+	VMOVUPS         Z8, 256(AX)
+	VPSRLD          $0x13, Z10, Z7
+	VMOVUPS         320(CX), Z8
+	VPANDD.BCST     c7fffffff<>+0(SB), Z8, Z9
+	VPCMPUD         $0x01, Z1, Z9, K2
+	VADDPS.RZ_SAE   Z1, Z9, K2, Z9
+	VPADDD          Z7, Z9, Z7
+	VPANDD.BCST     cffffe000<>+0(SB), Z7, Z7
+	VSUBPS          Z1, Z7, K2, Z7
+	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z7, K2
+	KORTESTW        K2, K2
+	JZ              usual6
+	MOVL            $0x00000001, BX
+	VMOVAPS         Z0, K2, Z7
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z9, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z9, K3
+	VPANDD.BCST     cffffe000<>+0(SB), Z9, K2, Z7
+	VPORD.BCST      c00400000<>+0(SB), Z7, K3, Z7
 
 usual6:
-	VPANDD.BCST  c80000000<>+0(SB), Z7, Z6
-	VPORD        Z6, Z9, Z6
-	VMOVUPS      Z6, 320(AX)
-	VPSLLD       $0x10, Z5, Z6
-	VPSRLD       $0x13, Z6, Z6
-	VMOVUPS      384(CX), Z7
-	VPANDD.BCST  c7fffffff<>+0(SB), Z7, Z8
-	VPADDD       Z6, Z8, Z9
-	VPANDD.BCST  cffffe000<>+0(SB), Z9, Z9
-	VPCMPUD.BCST $0x01, c38800000<>+0(SB), Z8, K2
-	VMULPS.BCST  c52000000<>+0(SB), Z8, Z10
-	VCVTTPS2DQ   Z10, Z10
-	VPADDD       Z6, Z10, Z6
-	VPSRLD       $0x0d, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VMULPS.BCST  c33800000<>+0(SB), Z6, K2, Z9
-	VPCMPUD.BCST $0x05, c47800000<>+0(SB), Z9, K2
-	KORTESTW     K2, K2
-	JZ           usual7
-	VMOVAPS      Z0, K2, Z9
-	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z8, K2
-	VPCMPUD.BCST $0x06, c7f800000<>+0(SB), Z8, K3
-	VPANDD.BCST  cffffe000<>+0(SB), Z8, K2, Z9
-	VPORD.BCST   c00400000<>+0(SB), Z9, K3, Z9
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z8
+	VMOVUPS         Z8, 320(AX)
+	VPSLLD          $0x10, Z6, Z7
+	VPSRLD          $0x13, Z7, Z7
+	VMOVUPS         384(CX), Z8
+	VPANDD.BCST     c7fffffff<>+0(SB), Z8, Z9
+	VPCMPUD         $0x01, Z1, Z9, K2
+	VADDPS.RZ_SAE   Z1, Z9, K2, Z9
+	VPADDD          Z7, Z9, Z7
+	VPANDD.BCST     cffffe000<>+0(SB), Z7, Z7
+	VSUBPS          Z1, Z7, K2, Z7
+	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z7, K2
+	KORTESTW        K2, K2
+	JZ              usual7
+	MOVL            $0x00000001, BX
+	VMOVAPS         Z0, K2, Z7
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z9, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z9, K3
+	VPANDD.BCST     cffffe000<>+0(SB), Z9, K2, Z7
+	VPORD.BCST      c00400000<>+0(SB), Z7, K3, Z7
 
 usual7:
-	VPANDD.BCST  c80000000<>+0(SB), Z7, Z6
-	VPORD        Z6, Z9, Z6
-	VMOVUPS      Z6, 384(AX)
-	VPSRLD       $0x13, Z5, Z5
-	VMOVUPS      448(CX), Z6
-	VPANDD.BCST  c7fffffff<>+0(SB), Z6, Z7
-	VPADDD       Z5, Z7, Z8
-	VPANDD.BCST  cffffe000<>+0(SB), Z8, Z8
-	VPCMPUD.BCST $0x01, c38800000<>+0(SB), Z7, K2
-	VMULPS.BCST  c52000000<>+0(SB), Z7, Z9
-	VCVTTPS2DQ   Z9, Z9
-	VPADDD       Z5, Z9, Z5
-	VPSRLD       $0x0d, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS.BCST  c33800000<>+0(SB), Z5, K2, Z8
-	VPCMPUD.BCST $0x05, c47800000<>+0(SB), Z8, K2
-	KORTESTW     K2, K2
-	JZ           usual8
-	VMOVAPS      Z0, K2, Z8
-	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z7, K2
-	VPCMPUD.BCST $0x06, c7f800000<>+0(SB), Z7, K3
-	VPANDD.BCST  cffffe000<>+0(SB), Z7, K2, Z8
-	VPORD.BCST   c00400000<>+0(SB), Z8, K3, Z8
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z8
+	VMOVUPS         Z8, 384(AX)
+	VPSRLD          $0x13, Z6, Z6
+	VMOVUPS         448(CX), Z7
+	VPANDD.BCST     c7fffffff<>+0(SB), Z7, Z8
+	VPCMPUD         $0x01, Z1, Z8, K2
+	VADDPS.RZ_SAE   Z1, Z8, K2, Z8
+	VPADDD          Z6, Z8, Z6
+	VPANDD.BCST     cffffe000<>+0(SB), Z6, Z6
+	VSUBPS          Z1, Z6, K2, Z6
+	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z6, K2
+	KORTESTW        K2, K2
+	JZ              usual8
+	MOVL            $0x00000001, BX
+	VMOVAPS         Z0, K2, Z6
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z8, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z8, K3
+	VPANDD.BCST     cffffe000<>+0(SB), Z8, K2, Z6
+	VPORD.BCST      c00400000<>+0(SB), Z6, K3, Z6
 
 usual8:
-	VPANDD.BCST c80000000<>+0(SB), Z6, Z5
-	VPORD       Z5, Z8, Z5
-	VMOVUPS     Z5, 448(AX)
-	ADDQ        $+512, AX
-	ADDQ        $+512, CX
-	DECQ        DX
-	JNZ         group
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z7
+	VMOVUPS         Z7, 448(AX)
+	ADDQ            $+512, AX
+	ADDQ            $+512, CX
+	DECQ            DX
+	JNZ             group
+	MOVL            BX, large+48(FP)
 	VZEROUPPER
 	RET
 
@@ -848,26 +841,6 @@ DATA c38800000<>+24(SB)/4, $0x38800000
 DATA c38800000<>+28(SB)/4, $0x38800000
 GLOBL c38800000<>(SB), RODATA|NOPTR, $32
 
-DATA c52000000<>+0(SB)/4, $0x52000000
-DATA c52000000<>+4(SB)/4, $0x52000000
-DATA c52000000<>+8(SB)/4, $0x52000000
-DATA c52000000<>+12(SB)/4, $0x52000000
-DATA c52000000<>+16(SB)/4, $0x52000000
-DATA c52000000<>+20(SB)/4, $0x52000000
-DATA c52000000<>+24(SB)/4, $0x52000000
-DATA c52000000<>+28(SB)/4, $0x52000000
-GLOBL c52000000<>(SB), RODATA|NOPTR, $32
-
-DATA c33800000<>+0(SB)/4, $0x33800000
-DATA c33800000<>+4(SB)/4, $0x33800000
-DATA c33800000<>+8(SB)/4, $0x33800000
-DATA c33800000<>+12(SB)/4, $0x33800000
-DATA c33800000<>+16(SB)/4, $0x33800000
-DATA c33800000<>+20(SB)/4, $0x33800000
-DATA c33800000<>+24(SB)/4, $0x33800000
-DATA c33800000<>+28(SB)/4, $0x33800000
-GLOBL c33800000<>(SB), RODATA|NOPTR, $32
-
 DATA c47800000<>+0(SB)/4, $0x47800000
 DATA c47800000<>+4(SB)/4, $0x47800000
 DATA c47800000<>+8(SB)/4, $0x47800000
@@ -878,101 +851,102 @@ DATA c47800000<>+24(SB)/4, $0x47800000
 DATA c47800000<>+28(SB)/4, $0x47800000
 GLOBL c47800000<>(SB), RODATA|NOPTR, $32
 
-// func roundBF16GroupsAVX512(y *float32, x *float32, groups int, block uint32, schedule *uint32, over uint32)
+// func roundBF16GroupsAVX512(y *float32, x *float32, groups int, block uint32, schedule *uint32, over uint32) (large uint32)
 // Requires: AVX, AVX512F
-TEXT ·roundBF16GroupsAVX512(SB), NOSPLIT, $0-44
+TEXT ·roundBF16GroupsAVX512(SB), NOSPLIT, $0-52
 	MOVQ         y+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         groups+16(FP), DX
 	MOVL         over+40(FP), BX
 	VMOVD        BX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         schedule+32(FP), BX
-	MOVL         block+24(FP), SI
-	VMOVD        SI, X1
+	XORL         BX, BX
+	MOVQ         schedule+32(FP), SI
+	MOVL         block+24(FP), DI
+	VMOVD        DI, X1
 	VPBROADCASTD X1, Z1
 	VPADDD       evenLanes<>+0(SB), Z1, Z2
 	VPADDD       oddLanes<>+0(SB), Z1, Z1
 	VPBROADCASTD cd2511f53<>+0(SB), Z3
 	VPBROADCASTD ccd9e8d57<>+0(SB), Z4
-	MOVL         $0x0000aaaa, SI
-	KMOVW        SI, K1
+	MOVL         $0x0000aaaa, DI
+	KMOVW        DI, K1
 
 group:
 	VPMULUDQ        Z2, Z3, Z5
 	VPSRLQ          $0x20, Z5, Z6
-	VPXORD.BCST     (BX), Z6, Z6
+	VPXORD.BCST     (SI), Z6, Z6
 	VPMULUDQ        Z6, Z4, Z6
 	VPSRLQ          $0x20, Z6, Z7
-	VPXORD.BCST     4(BX), Z7, Z7
-	VPXORD.BCST     8(BX), Z5, Z5
+	VPXORD.BCST     4(SI), Z7, Z7
+	VPXORD.BCST     8(SI), Z5, Z5
 	VPMULUDQ        Z7, Z3, Z7
 	VPSRLQ          $0x20, Z7, Z8
 	VPMULUDQ        Z5, Z4, Z5
 	VPSRLQ          $0x20, Z5, Z9
-	VPTERNLOGD.BCST $0x96, 12(BX), Z6, Z9
-	VPXORD.BCST     16(BX), Z8, Z6
+	VPTERNLOGD.BCST $0x96, 12(SI), Z6, Z9
+	VPXORD.BCST     16(SI), Z8, Z6
 	VPMULUDQ        Z9, Z3, Z8
 	VPSRLQ          $0x20, Z8, Z9
 	VPMULUDQ        Z6, Z4, Z6
 	VPSRLQ          $0x20, Z6, Z10
-	VPTERNLOGD.BCST $0x96, 20(BX), Z5, Z10
-	VPTERNLOGD.BCST $0x96, 24(BX), Z7, Z9
+	VPTERNLOGD.BCST $0x96, 20(SI), Z5, Z10
+	VPTERNLOGD.BCST $0x96, 24(SI), Z7, Z9
 	VPMULUDQ        Z10, Z3, Z5
 	VPSRLQ          $0x20, Z5, Z7
 	VPMULUDQ        Z9, Z4, Z9
 	VPSRLQ          $0x20, Z9, Z10
-	VPTERNLOGD.BCST $0x96, 28(BX), Z6, Z10
-	VPTERNLOGD.BCST $0x96, 32(BX), Z8, Z7
+	VPTERNLOGD.BCST $0x96, 28(SI), Z6, Z10
+	VPTERNLOGD.BCST $0x96, 32(SI), Z8, Z7
 	VPMULUDQ        Z10, Z3, Z6
 	VPSRLQ          $0x20, Z6, Z8
 	VPMULUDQ        Z7, Z4, Z7
 	VPSRLQ          $0x20, Z7, Z10
-	VPTERNLOGD.BCST $0x96, 36(BX), Z9, Z10
-	VPTERNLOGD.BCST $0x96, 40(BX), Z5, Z8
+	VPTERNLOGD.BCST $0x96, 36(SI), Z9, Z10
+	VPTERNLOGD.BCST $0x96, 40(SI), Z5, Z8
 	VPMULUDQ        Z10, Z3, Z5
 	VPSRLQ          $0x20, Z5, Z9
 	VPMULUDQ        Z8, Z4, Z8
 	VPSRLQ          $0x20, Z8, Z10
-	VPTERNLOGD.BCST $0x96, 44(BX), Z7, Z10
-	VPTERNLOGD.BCST $0x96, 48(BX), Z6, Z9
+	VPTERNLOGD.BCST $0x96, 44(SI), Z7, Z10
+	VPTERNLOGD.BCST $0x96, 48(SI), Z6, Z9
 	VPMULUDQ        Z1, Z3, Z6
 	VPSRLQ          $0x20, Z6, Z7
-	VPXORD.BCST     (BX), Z7, Z7
+	VPXORD.BCST     (SI), Z7, Z7
 	VPMULUDQ        Z7, Z4, Z7
 	VPSRLQ          $0x20, Z7, Z11
-	VPXORD.BCST     4(BX), Z11, Z11
-	VPXORD.BCST     8(BX), Z6, Z6
+	VPXORD.BCST     4(SI), Z11, Z11
+	VPXORD.BCST     8(SI), Z6, Z6
 	VPMULUDQ        Z11, Z3, Z11
 	VPSRLQ          $0x20, Z11, Z12
 	VPMULUDQ        Z6, Z4, Z6
 	VPSRLQ          $0x20, Z6, Z13
-	VPTERNLOGD.BCST $0x96, 12(BX), Z7, Z13
-	VPXORD.BCST     16(BX), Z12, Z7
+	VPTERNLOGD.BCST $0x96, 12(SI), Z7, Z13
+	VPXORD.BCST     16(SI), Z12, Z7
 	VPMULUDQ        Z13, Z3, Z12
 	VPSRLQ          $0x20, Z12, Z13
 	VPMULUDQ        Z7, Z4, Z7
 	VPSRLQ          $0x20, Z7, Z14
-	VPTERNLOGD.BCST $0x96, 20(BX), Z6, Z14
-	VPTERNLOGD.BCST $0x96, 24(BX), Z11, Z13
+	VPTERNLOGD.BCST $0x96, 20(SI), Z6, Z14
+	VPTERNLOGD.BCST $0x96, 24(SI), Z11, Z13
 	VPMULUDQ        Z14, Z3, Z6
 	VPSRLQ          $0x20, Z6, Z11
 	VPMULUDQ        Z13, Z4, Z13
 	VPSRLQ          $0x20, Z13, Z14
-	VPTERNLOGD.BCST $0x96, 28(BX), Z7, Z14
-	VPTERNLOGD.BCST $0x96, 32(BX), Z12, Z11
+	VPTERNLOGD.BCST $0x96, 28(SI), Z7, Z14
+	VPTERNLOGD.BCST $0x96, 32(SI), Z12, Z11
 	VPMULUDQ        Z14, Z3, Z7
 	VPSRLQ          $0x20, Z7, Z12
 	VPMULUDQ        Z11, Z4, Z11
 	VPSRLQ          $0x20, Z11, Z14
-	VPTERNLOGD.BCST $0x96, 36(BX), Z13, Z14
-	VPTERNLOGD.BCST $0x96, 40(BX), Z6, Z12
+	VPTERNLOGD.BCST $0x96, 36(SI), Z13, Z14
+	VPTERNLOGD.BCST $0x96, 40(SI), Z6, Z12
 	VPMULUDQ        Z14, Z3, Z6
 	VPSRLQ          $0x20, Z6, Z13
 	VPMULUDQ        Z12, Z4, Z12
 	VPSRLQ          $0x20, Z12, Z14
-	VPTERNLOGD.BCST $0x96, 44(BX), Z11, Z14
-	VPTERNLOGD.BCST $0x96, 48(BX), Z7, Z13
+	VPTERNLOGD.BCST $0x96, 44(SI), Z11, Z14
+	VPTERNLOGD.BCST $0x96, 48(SI), Z7, Z13
 	VPADDD.BCST     c00000010<>+0(SB), Z2, Z2
 	VPADDD.BCST     c00000010<>+0(SB), Z1, Z1
 	VMOVSLDUP       Z14, K1, Z10
@@ -988,6 +962,7 @@ group:
 	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z6, K2
 	KORTESTW        K2, K2
 	JZ              usual1
+	MOVL            $0x00000001, BX
 	VMOVAPS         Z0, K2, Z6
 	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z11, K2
 	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z11, K3
@@ -995,141 +970,141 @@ group:
 	VPORD.BCST      c00400000<>+0(SB), Z6, K3, Z6
 
 usual1:
-	VPANDD.BCST  c80000000<>+0(SB), Z7, Z7
-	VPORD        Z7, Z6, Z6
-	VMOVUPS      Z6, (AX)
-	VPSRLD       $0x10, Z10, Z6
-	VMOVUPS      64(CX), Z7
-	VPANDD.BCST  c7fffffff<>+0(SB), Z7, Z10
-	VPADDD       Z6, Z10, Z6
-	VPANDD.BCST  cffff0000<>+0(SB), Z6, Z6
-	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z6, K2
-	KORTESTW     K2, K2
-	JZ           usual2
-	VMOVAPS      Z0, K2, Z6
-	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z10, K2
-	VPCMPUD.BCST $0x06, c7f800000<>+0(SB), Z10, K3
-	VPANDD.BCST  cffff0000<>+0(SB), Z10, K2, Z6
-	VPORD.BCST   c00400000<>+0(SB), Z6, K3, Z6
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z7
+	VMOVUPS         Z7, (AX)
+	VPSRLD          $0x10, Z10, Z6
+	VMOVUPS         64(CX), Z7
+	VPANDD.BCST     c7fffffff<>+0(SB), Z7, Z10
+	VPADDD          Z6, Z10, Z6
+	VPANDD.BCST     cffff0000<>+0(SB), Z6, Z6
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z6, K2
+	KORTESTW        K2, K2
+	JZ              usual2
+	MOVL            $0x00000001, BX
+	VMOVAPS         Z0, K2, Z6
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z10, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z10, K3
+	VPANDD.BCST     cffff0000<>+0(SB), Z10, K2, Z6
+	VPORD.BCST      c00400000<>+0(SB), Z6, K3, Z6
 
 usual2:
-	VPANDD.BCST  c80000000<>+0(SB), Z7, Z7
-	VPORD        Z7, Z6, Z6
-	VMOVUPS      Z6, 64(AX)
-	VPSLLD       $0x10, Z8, Z6
-	VPSRLD       $0x10, Z6, Z6
-	VMOVUPS      128(CX), Z7
-	VPANDD.BCST  c7fffffff<>+0(SB), Z7, Z10
-	VPADDD       Z6, Z10, Z6
-	VPANDD.BCST  cffff0000<>+0(SB), Z6, Z6
-	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z6, K2
-	KORTESTW     K2, K2
-	JZ           usual3
-	VMOVAPS      Z0, K2, Z6
-	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z10, K2
-	VPCMPUD.BCST $0x06, c7f800000<>+0(SB), Z10, K3
-	VPANDD.BCST  cffff0000<>+0(SB), Z10, K2, Z6
-	VPORD.BCST   c00400000<>+0(SB), Z6, K3, Z6
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z7
+	VMOVUPS         Z7, 64(AX)
+	VPSLLD          $0x10, Z8, Z6
+	VPSRLD          $0x10, Z6, Z6
+	VMOVUPS         128(CX), Z7
+	VPANDD.BCST     c7fffffff<>+0(SB), Z7, Z10
+	VPADDD          Z6, Z10, Z6
+	VPANDD.BCST     cffff0000<>+0(SB), Z6, Z6
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z6, K2
+	KORTESTW        K2, K2
+	JZ              usual3
+	MOVL            $0x00000001, BX
+	VMOVAPS         Z0, K2, Z6
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z10, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z10, K3
+	VPANDD.BCST     cffff0000<>+0(SB), Z10, K2, Z6
+	VPORD.BCST      c00400000<>+0(SB), Z6, K3, Z6
 
 usual3:
-	VPANDD.BCST  c80000000<>+0(SB), Z7, Z7
-	VPORD        Z7, Z6, Z6
-	VMOVUPS      Z6, 128(AX)
-	VPSRLD       $0x10, Z8, Z6
-	VMOVUPS      192(CX), Z7
-	VPANDD.BCST  c7fffffff<>+0(SB), Z7, Z8
-	VPADDD       Z6, Z8, Z6
-	VPANDD.BCST  cffff0000<>+0(SB), Z6, Z6
-	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z6, K2
-	KORTESTW     K2, K2
-	JZ           usual4
-	VMOVAPS      Z0, K2, Z6
-	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z8, K2
-	VPCMPUD.BCST $0x06, c7f800000<>+0(SB), Z8, K3
-	VPANDD.BCST  cffff0000<>+0(SB), Z8, K2, Z6
-	VPORD.BCST   c00400000<>+0(SB), Z6, K3, Z6
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z7
+	VMOVUPS         Z7, 128(AX)
+	VPSRLD          $0x10, Z8, Z6
+	VMOVUPS         192(CX), Z7
+	VPANDD.BCST     c7fffffff<>+0(SB), Z7, Z8
+	VPADDD          Z6, Z8, Z6
+	VPANDD.BCST     cffff0000<>+0(SB), Z6, Z6
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z6, K2
+	KORTESTW        K2, K2
+	JZ              usual4
+	MOVL            $0x00000001, BX
+	VMOVAPS         Z0, K2, Z6
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z8, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z8, K3
+	VPANDD.BCST     cffff0000<>+0(SB), Z8, K2, Z6
+	VPORD.BCST      c00400000<>+0(SB), Z6, K3, Z6
 
 usual4:
-	VPANDD.BCST  c80000000<>+0(SB), Z7, Z7
-	VPORD        Z7, Z6, Z6
-	VMOVUPS      Z6, 192(AX)
-	VPSLLD       $0x10, Z9, Z6
-	VPSRLD       $0x10, Z6, Z6
-	VMOVUPS      256(CX), Z7
-	VPANDD.BCST  c7fffffff<>+0(SB), Z7, Z8
-	VPADDD       Z6, Z8, Z6
-	VPANDD.BCST  cffff0000<>+0(SB), Z6, Z6
-	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z6, K2
-	KORTESTW     K2, K2
-	JZ           usual5
-	VMOVAPS      Z0, K2, Z6
-	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z8, K2
-	VPCMPUD.BCST $0x06, c7f800000<>+0(SB), Z8, K3
-	VPANDD.BCST  cffff0000<>+0(SB), Z8, K2, Z6
-	VPORD.BCST   c00400000<>+0(SB), Z6, K3, Z6
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z7
+	VMOVUPS         Z7, 192(AX)
+	VPSLLD          $0x10, Z9, Z6
+	VPSRLD          $0x10, Z6, Z6
+	VMOVUPS         256(CX), Z7
+	VPANDD.BCST     c7fffffff<>+0(SB), Z7, Z8
+	VPADDD          Z6, Z8, Z6
+	VPANDD.BCST     cffff0000<>+0(SB), Z6, Z6
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z6, K2
+	KORTESTW        K2, K2
+	JZ              usual5
+	MOVL            $0x00000001, BX
+	VMOVAPS         Z0, K2, Z6
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z8, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z8, K3
+	VPANDD.BCST     cffff0000<>+0(SB), Z8, K2, Z6
+	VPORD.BCST      c00400000<>+0(SB), Z6, K3, Z6
 
 usual5:
-	VPANDD.BCST  c80000000<>+0(SB), Z7, Z7
-	VPORD        Z7, Z6, Z6
-	VMOVUPS      Z6, 256(AX)
-	VPSRLD       $0x10, Z9, Z6
-	VMOVUPS      320(CX), Z7
-	VPANDD.BCST  c7fffffff<>+0(SB), Z7, Z8
-	VPADDD       Z6, Z8, Z6
-	VPANDD.BCST  cffff0000<>+0(SB), Z6, Z6
-	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z6, K2
-	KORTESTW     K2, K2
-	JZ           usual6
-	VMOVAPS      Z0, K2, Z6
-	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z8, K2
-	VPCMPUD.BCST $0x06, c7f800000<>+0(SB), Z8, K3
-	VPANDD.BCST  cffff0000<>+0(SB), Z8, K2, Z6
-	VPORD.BCST   c00400000<>+0(SB), Z6, K3, Z6
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z7
+	VMOVUPS         Z7, 256(AX)
+	VPSRLD          $0x10, Z9, Z6
+	VMOVUPS         320(CX), Z7
+	VPANDD.BCST     c7fffffff<>+0(SB), Z7, Z8
+	VPADDD          Z6, Z8, Z6
+	VPANDD.BCST     cffff0000<>+0(SB), Z6, Z6
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z6, K2
+	KORTESTW        K2, K2
+	JZ              usual6
+	MOVL            $0x00000001, BX
+	VMOVAPS         Z0, K2, Z6
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z8, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z8, K3
+	VPANDD.BCST     cffff0000<>+0(SB), Z8, K2, Z6
+	VPORD.BCST      c00400000<>+0(SB), Z6, K3, Z6
 
 usual6:
-	VPANDD.BCST  c80000000<>+0(SB), Z7, Z7
-	VPORD        Z7, Z6, Z6
-	VMOVUPS      Z6, 320(AX)
-	VPSLLD       $0x10, Z5, Z6
-	VPSRLD       $0x10, Z6, Z6
-	VMOVUPS      384(CX), Z7
-	VPANDD.BCST  c7fffffff<>+0(SB), Z7, Z8
-	VPADDD       Z6, Z8, Z6
-	VPANDD.BCST  cffff0000<>+0(SB), Z6, Z6
-	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z6, K2
-	KORTESTW     K2, K2
-	JZ           usual7
-	VMOVAPS      Z0, K2, Z6
-	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z8, K2
-	VPCMPUD.BCST $0x06, c7f800000<>+0(SB), Z8, K3
-	VPANDD.BCST  cffff0000<>+0(SB), Z8, K2, Z6
-	VPORD.BCST   c00400000<>+0(SB), Z6, K3, Z6
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z7
+	VMOVUPS         Z7, 320(AX)
+	VPSLLD          $0x10, Z5, Z6
+	VPSRLD          $0x10, Z6, Z6
+	VMOVUPS         384(CX), Z7
+	VPANDD.BCST     c7fffffff<>+0(SB), Z7, Z8
+	VPADDD          Z6, Z8, Z6
+	VPANDD.BCST     cffff0000<>+0(SB), Z6, Z6
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z6, K2
+	KORTESTW        K2, K2
+	JZ              usual7
+	MOVL            $0x00000001, BX
+	VMOVAPS         Z0, K2, Z6
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z8, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z8, K3
+	VPANDD.BCST     cffff0000<>+0(SB), Z8, K2, Z6
+	VPORD.BCST      c00400000<>+0(SB), Z6, K3, Z6
 
 usual7:
-	VPANDD.BCST  c80000000<>+0(SB), Z7, Z7
-	VPORD        Z7, Z6, Z6
-	VMOVUPS      Z6, 384(AX)
-	VPSRLD       $0x10, Z5, Z5
-	VMOVUPS      448(CX), Z6
-	VPANDD.BCST  c7fffffff<>+0(SB), Z6, Z7
-	VPADDD       Z5, Z7, Z5
-	VPANDD.BCST  cffff0000<>+0(SB), Z5, Z5
-	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z5, K2
-	KORTESTW     K2, K2
-	JZ           usual8
-	VMOVAPS      Z0, K2, Z5
-	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z7, K2
-	VPCMPUD.BCST $0x06, c7f800000<>+0(SB), Z7, K3
-	VPANDD.BCST  cffff0000<>+0(SB), Z7, K2, Z5
-	VPORD.BCST   c00400000<>+0(SB), Z5, K3, Z5
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z7
+	VMOVUPS         Z7, 384(AX)
+	VPSRLD          $0x10, Z5, Z5
+	VMOVUPS         448(CX), Z6
+	VPANDD.BCST     c7fffffff<>+0(SB), Z6, Z7
+	VPADDD          Z5, Z7, Z5
+	VPANDD.BCST     cffff0000<>+0(SB), Z5, Z5
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z5, K2
+	KORTESTW        K2, K2
+	JZ              usual8
+	MOVL            $0x00000001, BX
+	VMOVAPS         Z0, K2, Z5
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z7, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z7, K3
+	VPANDD.BCST     cffff0000<>+0(SB), Z7, K2, Z5
+	VPORD.BCST      c00400000<>+0(SB), Z5, K3, Z5
 
 usual8:
-	VPANDD.BCST c80000000<>+0(SB), Z6, Z6
-	VPORD       Z6, Z5, Z5
-	VMOVUPS     Z5, 448(AX)
-	ADDQ        $+512, AX
-	ADDQ        $+512, CX
-	DECQ        DX
-	JNZ         group
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z5, Z6
+	VMOVUPS         Z6, 448(AX)
+	ADDQ            $+512, AX
+	ADDQ            $+512, CX
+	DECQ            DX
+	JNZ             group
+	MOVL            BX, large+48(FP)
 	VZEROUPPER
 	RET

@@ -64,17 +64,24 @@ func (e *vector) addInt(a vec, b arg) vec { return e.op2(e.VPADDD, e.VPADDD_BCST
 
 // roundFP16 converts to half and back, which is IEEE 754's rounding, and replaces the infinities that were finite.
 func (e *vector) roundFP16() {
-	e.begin("roundFP16", "func(y, x []float32, over uint32)", "rounds to nearest, ties to even; what overflows becomes the float32 with the bits over, and the sign.")
+	e.begin("roundFP16", "func(y, x []float32, over uint32) (large uint32)",
+		"rounds to nearest, ties to even; what overflows becomes the float32 with the bits over, and the sign. It returns 0\nwhen nothing overflowed, and all of x was finite.")
 	n, p := e.length("y"), []reg.GPVirtual{e.pointer("y"), e.pointer("x")}
 	over := e.word("over")
+	found := e.GP32()
+	e.XORL(found, found)
 	e.each(n, p, 2, func(j int, last bool) {
 		x, y := e.load(p[1], j, last), e.reg()
+		usual := e.label("usual")
 		if e.wide {
 			h := e.YMM()
 			e.VCVTPS2PH(operand.U8(0), x, h)
 			e.VCVTPH2PS(h, y)
-			abs := e.and(x, e.bits(1<<31-1))
-			k, finite := e.compare(5, e.and(y, e.bits(1<<31-1)), e.bits(infinity)), e.compare(1, abs, e.bits(infinity))
+			k := e.compare(5, e.and(y, e.bits(1<<31-1)), e.bits(infinity))
+			e.KORTESTW(k, k)
+			e.JZ(operand.LabelRef(usual))
+			e.MOVL(operand.U32(1), found)
+			finite := e.compare(1, e.and(x, e.bits(1<<31-1)), e.bits(infinity))
 			e.KANDW(k, finite, k)
 			e.VMOVAPS(e.or(e.and(x, e.bits(1<<31)), over), k, y)
 		} else {
@@ -82,15 +89,23 @@ func (e *vector) roundFP16() {
 			e.VCVTPS2PH(operand.U8(0), x, h)
 			e.VCVTPH2PS(h, y)
 			// Signed comparison serves: absolute values have no sign bit.
-			k, infinite := e.reg(), e.reg()
+			k, infinite, mask := e.reg(), e.reg(), e.GP32()
 			inf := e.fill(e.bits(infinity))
+			below := e.reg()
+			e.VPCMPGTD(e.and(y, e.bits(1<<31-1)), inf, below)
+			e.VMOVMSKPS(below, mask)
+			e.CMPL(mask, operand.U32(0xff))
+			e.JEQ(operand.LabelRef(usual))
+			e.MOVL(operand.U32(1), found)
 			e.VPCMPEQD(inf, e.and(y, e.bits(1<<31-1)), k)
 			e.VPCMPGTD(e.and(x, e.bits(1<<31-1)), inf, infinite)
 			k = e.and(k, infinite)
 			e.VBLENDVPS(k, e.or(e.and(x, e.bits(1<<31)), over), y, y)
 		}
+		e.Label(usual)
 		e.store(y, p[0], j, last)
 	})
+	e.Store(found, e.ReturnIndex(0))
 	e.end()
 }
 
@@ -193,7 +208,6 @@ func (g *philox) eachGroup(groups reg.GPVirtual, pointers []reg.GPVirtual, body 
 	}
 	g.DECQ(groups)
 	g.JNZ(operand.LabelRef("group"))
-	g.end()
 }
 
 const groupSignature = "func(y, x *float32, groups int, block uint32, schedule *uint32, "
@@ -216,21 +230,28 @@ func (e *vector) dropoutGroups() {
 		e.VMULPS_Z(operand.Mem{Base: x, Disp: 64 * j}, scale, keep, d)
 		e.VMOVUPS(d, operand.Mem{Base: y, Disp: 64 * j})
 	})
+	e.end()
 }
 
-// roundGroups writes stochastic rounding.
+// roundGroups writes stochastic rounding. FP16's subnormal values become normal ones for the time of it: 2^-14 is added, rounding towards zero, so that
+// their unit is that of the least normal values.
 func (e *vector) roundGroups(name string, discard int) {
-	signature, doc := groupSignature+"over uint32)", "rounds stochastically as numerics.Rounding says, groups > 0; block is the number of the first block of random bits,\nover the bits of what overflows."
+	signature, doc := groupSignature+"over uint32) (large uint32)", "rounds stochastically as numerics.Rounding says, groups > 0; block is the number of the first block of random bits,\n"+
+		"over the bits of what overflows. It returns 0 when nothing overflowed, and all of x was finite."
 	e.begin(name, signature, doc)
 	y, x := e.Load(e.Param("y"), e.GP64()).(reg.GPVirtual), e.Load(e.Param("x"), e.GP64()).(reg.GPVirtual)
 	groups := e.Load(e.Param("groups"), e.GP64()).(reg.GPVirtual)
 	over := e.word("over")
-	g := e.newPhilox()
+	found := e.GP32()
+	e.XORL(found, found)
 	low := uint32(1)<<discard - 1
 	limit := uint32(infinity)
+	var least vec
 	if discard == 13 {
 		limit = 0x47800000 // 2^16
+		least = e.fill(e.bits(0x38800000))
 	}
+	g := e.newPhilox()
 	g.eachGroup(groups, []reg.GPVirtual{y, x}, func(j int, word vec, high bool) {
 		r := e.reg()
 		if high {
@@ -243,25 +264,28 @@ func (e *vector) roundGroups(name string, discard int) {
 		v := e.reg()
 		e.VMOVUPS(operand.Mem{Base: x, Disp: 64 * j}, v)
 		abs := e.and(v, e.bits(1<<31-1))
+		var subnormal reg.OpmaskVirtual
+		if discard == 13 {
+			subnormal = e.compare(1, abs, least)
+			e.VADDPS_RZ_SAE(least, abs, subnormal, abs)
+		}
 		s := e.and(e.addInt(abs, r), e.bits(^low))
 		if discard == 13 {
-			// Subnormal in FP16: in units of 2^-37, exactly.
-			k, units := e.compare(1, abs, e.bits(0x38800000)), e.reg()
-			e.VCVTTPS2DQ(e.mul(abs, e.k(1<<37)), units)
-			units = e.addInt(units, r)
-			e.VPSRLD(operand.U8(13), units, units)
-			e.VCVTDQ2PS(units, units)
-			e.VMULPS_BCST(e.k(1.0/(1<<24)).Mem, units, k, s)
+			e.VSUBPS(least, s, subnormal, s)
 		}
 		usual := e.label("usual")
 		large := e.compare(5, s, e.bits(limit))
 		e.KORTESTW(large, large)
 		e.JZ(operand.LabelRef(usual))
+		e.MOVL(operand.U32(1), found)
 		e.VMOVAPS(over, large, s)
 		special, nan := e.compare(5, abs, e.bits(infinity)), e.compare(6, abs, e.bits(infinity))
 		e.VPANDD_BCST(e.bits(^low).Mem, abs, special, s)
 		e.VPORD_BCST(e.bits(quiet).Mem, s, nan, s)
 		e.Label(usual)
-		e.VMOVUPS(e.or(s, e.and(v, e.bits(1<<31))), operand.Mem{Base: y, Disp: 64 * j})
+		e.VPTERNLOGD_BCST(operand.U8(0xec), e.bits(1<<31).Mem, s, v) // s | v & sign
+		e.VMOVUPS(v, operand.Mem{Base: y, Disp: 64 * j})
 	})
+	e.Store(found, e.ReturnIndex(0))
+	e.end()
 }
