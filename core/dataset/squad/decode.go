@@ -15,6 +15,9 @@ import (
 type Decoding struct {
 	NBest           int // n_best_size: starts, ends and answers that are looked at; 20 as published
 	MaxAnswerLength int // max_answer_length in tokens; 30 as published
+	// NullThreshold is null_score_diff_threshold: no answer is said when its score exceeds that of the best one by more. Of sets with impossible
+	// questions only.
+	NullThreshold float64
 }
 
 // Validate reports the first setting with which there could be no answer.
@@ -32,7 +35,10 @@ type Decoder struct {
 	best     []best // by feature; starts is nil where there are no logits yet
 }
 
-type best struct{ starts, ends []logit }
+type best struct {
+	starts, ends       []logit
+	nullStart, nullEnd float32 // of [CLS], which stands for no answer
+}
 
 type logit struct {
 	index int32
@@ -61,6 +67,8 @@ func (d *Decoder) Add(b *bert.Batch, starts, ends []float32) error {
 		d.best[b.Sample+i] = best{
 			starts: highest(starts[i*length:(i+1)*length], d.decoding.NBest),
 			ends:   highest(ends[i*length:(i+1)*length], d.decoding.NBest),
+
+			nullStart: starts[i*length], nullEnd: ends[i*length],
 		}
 	}
 	return nil
@@ -88,16 +96,20 @@ func highest(values []float32, n int) []logit {
 	return list
 }
 
-// Prediction is the answer to a question: the first of an n-best list, which always has at least one candidate.
+// Prediction is the answer to a question and the n-best list that it is from, which always has at least one candidate.
 type Prediction struct {
 	ID    string
 	NBest []Candidate
+	// NullOdds is by how much the score of no answer exceeds that of the best one: null_odds.json. Of sets with impossible questions only.
+	NullOdds float64
+
+	text string
 }
 
-// Text is the answer.
-func (p Prediction) Text() string { return p.NBest[0].Text }
+// Text is the answer: the first of the list, or where questions may be impossible the first that is not empty, or nothing.
+func (p Prediction) Text() string { return p.text }
 
-// Candidate is a possible answer.
+// Candidate is a possible answer; one without text says that there is none.
 type Candidate struct {
 	Text                 string
 	Probability          float64 // softmax over the n-best list
@@ -117,7 +129,7 @@ func (d *Decoder) Predictions() (Predictions, error) {
 				return nil, fmt.Errorf("squad: question %s has no logits for feature %d", e.id, e.first+j)
 			}
 		}
-		list = append(list, Prediction{ID: e.id, NBest: d.candidates(e)})
+		list = append(list, d.predict(e))
 	}
 	return list, nil
 }
@@ -129,11 +141,50 @@ type span struct {
 	from, to   float64
 }
 
-// candidates returns the n-best list of a question.
+// predict decides on the answer to a question.
+func (d *Decoder) predict(e *example) Prediction {
+	p := Prediction{ID: e.id, NBest: d.candidates(e)}
+	if !d.set.Settings.Impossible {
+		p.text = p.NBest[0].Text
+		return p
+	}
+	best := p.NBest[slices.IndexFunc(p.NBest, func(c Candidate) bool { return c.Text != "" })]
+	null := d.null(e)
+	p.NullOdds = null.from + null.to - best.StartLogit - best.EndLogit
+	if !(p.NullOdds > d.decoding.NullThreshold) {
+		p.text = best.Text
+	}
+	return p
+}
+
+// null is the span of no answer, of the window whose [CLS] has the lowest score: the window least sure that it holds none. Where no window has a
+// finite score it is as unlikely as a float says.
+func (d *Decoder) null(e *example) span {
+	s := span{start: noToken, end: noToken, from: -math.MaxFloat32, to: -math.MaxFloat32}
+	lowest := math.Inf(1)
+	for j := range e.windows {
+		b := &d.best[e.first+j]
+		from, to := float64(b.nullStart), float64(b.nullEnd)
+		if score := from + to; score < lowest && !math.IsInf(score, -1) {
+			lowest = score
+			s.feature, s.from, s.to = j, from, to
+		}
+	}
+	return s
+}
+
+// noToken is where the span of no answer begins and ends.
+const noToken = -1
+
+// candidates returns the n-best list of a question. Where it may be impossible, the list has a candidate without text and one with.
 func (d *Decoder) candidates(e *example) []Candidate {
 	var spans []span
 	for j := range e.windows {
 		spans = d.spans(spans, e, j)
+	}
+	impossible := d.set.Settings.Impossible
+	if impossible {
+		spans = append(spans, d.null(e))
 	}
 	// Python's sort is stable, also in reverse.
 	slices.SortStableFunc(spans, func(a, b span) int { return cmp.Compare(b.from+b.to, a.from+a.to) })
@@ -144,15 +195,23 @@ func (d *Decoder) candidates(e *example) []Candidate {
 		if len(list) >= d.decoding.NBest {
 			break
 		}
-		text := d.text(e, s)
+		text := ""
+		if s.start != noToken {
+			text = d.text(e, s)
+		}
 		if seen[text] {
 			continue
 		}
 		seen[text] = true
 		list = append(list, Candidate{Text: text, StartLogit: s.from, EndLogit: s.to})
 	}
-	if len(list) == 0 {
-		list = append(list, Candidate{Text: "empty"})
+	if impossible && !seen[""] {
+		s := d.null(e)
+		list = append(list, Candidate{StartLogit: s.from, EndLogit: s.to})
+	}
+	if len(list) == 0 || len(list) == 1 && list[0].Text == "" {
+		// As in transformers, squad_metrics.py; google-research/bert has no answer to compare with then, and stops.
+		list = slices.Insert(list, 0, Candidate{Text: "empty"})
 	}
 	softmax(list)
 	return list

@@ -53,16 +53,16 @@ type golden struct {
 	}
 }
 
-func goldenSet(t *testing.T) (golden, *Set) {
+func goldenSet(t *testing.T, version string) (golden, *Set) {
 	var g golden
-	if err := json.Unmarshal(read(t, "testdata/golden.json"), &g); err != nil {
+	if err := json.Unmarshal(read(t, "testdata/golden"+version+".json"), &g); err != nil {
 		t.Fatal(err)
 	}
-	d, err := Read("testdata/data.json")
+	d, err := Read("testdata/data" + version + ".json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := Settings{MaxLength: g.Settings.MaxSeqLength, DocStride: g.Settings.DocStride, MaxQueryLength: g.Settings.MaxQueryLength}
+	s := Settings{MaxLength: g.Settings.MaxSeqLength, DocStride: g.Settings.DocStride, MaxQueryLength: g.Settings.MaxQueryLength, Impossible: version != ""}
 	set, err := NewSet(d, tokenizer(t, "testdata/vocab.txt"), s, true)
 	if err != nil {
 		t.Fatal(err)
@@ -70,8 +70,17 @@ func goldenSet(t *testing.T) (golden, *Set) {
 	return g, set
 }
 
+// versions are the parts of file names for SQuAD v1.1 and v2.0.
+var versions = []string{"", "-v2"}
+
 func TestFeatures(t *testing.T) {
-	g, set := goldenSet(t)
+	for _, version := range versions {
+		t.Run("squad"+version, func(t *testing.T) { testFeatures(t, version) })
+	}
+}
+
+func testFeatures(t *testing.T, version string) {
+	g, set := goldenSet(t, version)
 	var skipped []string
 	for _, s := range set.Skipped {
 		skipped = append(skipped, s.ID)
@@ -108,8 +117,14 @@ func TestFeatures(t *testing.T) {
 
 // TestPredictions: the same logits give the files that Python writes, byte for byte but for the last bits of exp.
 func TestPredictions(t *testing.T) {
-	g, set := goldenSet(t)
-	d, err := NewDecoder(set, Decoding{NBest: g.Settings.NBestSize, MaxAnswerLength: g.Settings.MaxAnswer})
+	for _, version := range versions {
+		t.Run("squad"+version, func(t *testing.T) { testPredictions(t, version) })
+	}
+}
+
+func testPredictions(t *testing.T, version string) {
+	g, set := goldenSet(t, version)
+	d, err := NewDecoder(set, Decoding{NBest: g.Settings.NBestSize, MaxAnswerLength: g.Settings.MaxAnswer, NullThreshold: -25.75})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +148,7 @@ func TestPredictions(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want map[string][]struct{ Probability float64 }
-	if err := json.Unmarshal(read(t, "testdata/nbest_predictions.json"), &want); err != nil {
+	if err := json.Unmarshal(read(t, "testdata/nbest_predictions"+version+".json"), &want); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range predictions {
@@ -148,7 +163,11 @@ func TestPredictions(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	for name, save := range map[string]func(string) error{"predictions.json": predictions.Save, "nbest_predictions.json": predictions.SaveNBest} {
+	files := map[string]func(string) error{"predictions" + version + ".json": predictions.Save, "nbest_predictions" + version + ".json": predictions.SaveNBest}
+	if version != "" {
+		files["null_odds-v2.json"] = predictions.SaveNullOdds
+	}
+	for name, save := range files {
 		if err := save(dir + "/" + name); err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +182,13 @@ func TestPredictions(t *testing.T) {
 
 // TestNotFinite: a model that has diverged gets answers, not an error.
 func TestNotFinite(t *testing.T) {
-	_, set := goldenSet(t)
+	for _, version := range versions {
+		t.Run("squad"+version, func(t *testing.T) { testNotFinite(t, version) })
+	}
+}
+
+func testNotFinite(t *testing.T, version string) {
+	_, set := goldenSet(t, version)
 	d, err := NewDecoder(set, Decoding{NBest: 20, MaxAnswerLength: 30})
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +213,7 @@ func TestNotFinite(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range predictions {
-		if p.Text() != "empty" || len(p.NBest) != 1 || p.NBest[0].Probability != 1 {
+		if p.Text() != "empty" || p.NBest[0].Text != "empty" || version == "" && len(p.NBest) != 1 || p.NBest[0].Probability != 1 {
 			t.Errorf("question %s: candidates are %+v, want \"empty\" alone", p.ID, p.NBest)
 		}
 	}

@@ -24,6 +24,23 @@ func (p Predictions) Answers() map[string]string {
 // Save writes predictions.json, the answers by question, as run_squad.py does: json.dumps(..., indent=4), in the order of the questions.
 func (p Predictions) Save(path string) error { return durable.WriteFile(path, p.write) }
 
+// SaveNullOdds writes null_odds.json: by question, how much more likely no answer is than the best one.
+func (p Predictions) SaveNullOdds(path string) error { return durable.WriteFile(path, p.writeNullOdds) }
+
+func (p Predictions) writeNullOdds(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	b.WriteByte('{')
+	for i, prediction := range p {
+		separate(b, i, 4)
+		b.WriteString(pythonString(prediction.ID) + ": " + pythonFloat(prediction.NullOdds))
+	}
+	if len(p) > 0 {
+		b.WriteByte('\n')
+	}
+	b.WriteString("}\n")
+	return b.Flush()
+}
+
 // SaveNBest writes nbest_predictions.json: for each question its candidates, best first.
 func (p Predictions) SaveNBest(path string) error { return durable.WriteFile(path, p.writeNBest) }
 

@@ -48,7 +48,7 @@ func Read(paths ...string) (*Data, error) {
 	return all, nil
 }
 
-// Parse is Read of text that is in memory; name says in errors where it is from. Keys that SQuAD v1.1 does not have are passed over.
+// Parse is Read of text that is in memory; name says in errors where it is from. Keys that SQuAD does not have are passed over.
 func Parse(text []byte, name string) (*Data, error) {
 	p := &parser{text: text, decoder: json.NewDecoder(bytes.NewReader(text)), ids: map[string]Place{}}
 	for i, c := range text {
@@ -335,6 +335,16 @@ func (p *parser) questionObject() (q Question, err error) {
 				q.Answers = append(q.Answers, a)
 				return err
 			})
+		case "is_impossible":
+			token, err := p.token()
+			if err != nil {
+				return err
+			}
+			var ok bool
+			if q.Impossible, ok = token.(bool); !ok {
+				return fmt.Errorf("%s is %s, want true or false", key, describe(token))
+			}
+			return nil
 		}
 		return p.skip()
 	})

@@ -128,7 +128,7 @@ func TestSetErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []squad.Settings{{40, 0, 12}, {40, 8, 0}, {15, 8, 12}, {1 << 30, 8, 12}} {
+	for _, s := range []squad.Settings{{MaxLength: 40, MaxQueryLength: 12}, {MaxLength: 40, DocStride: 8}, {MaxLength: 15, DocStride: 8, MaxQueryLength: 12}, {MaxLength: 1 << 30, DocStride: 8, MaxQueryLength: 12}} {
 		if _, err := squad.NewSet(d, letters(t, ""), s, true); err == nil {
 			t.Errorf("settings %+v are no error", s)
 		}

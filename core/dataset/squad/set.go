@@ -1,10 +1,12 @@
 package squad
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"harness.invalid/core/bert"
@@ -17,6 +19,11 @@ type Settings struct {
 	MaxLength      int // max_seq_length: tokens of a feature, special tokens included
 	DocStride      int // doc_stride: tokens from the start of a window to the start of the next
 	MaxQueryLength int // max_query_length: tokens of a question; the rest is cut off
+	// Impossible is version_2_with_negative: questions may have no answer, whose place is [CLS].
+	Impossible bool
+	// Chinese takes each Chinese character for a word, and answers as they stand in the passage. In training the first answer counts, where it stands
+	// nearest to its place.
+	Chinese bool
 }
 
 // Validate reports the first setting from which no feature could be made.
@@ -68,8 +75,9 @@ type feature struct {
 	startPosition, endPosition int32
 }
 
-// NewSet makes the features of all questions. For training each question must have one answer, which becomes the label; an answer that is not in
-// the words at its place is skipped and listed, as published, one that lies outside of the passage is an error. Otherwise answers are not looked at.
+// NewSet makes the features of all questions. For training each question must have one answer, which becomes the label (none where it is impossible); an
+// answer that is not in the words at its place is skipped and listed, as published, one that lies outside of the passage is an error. Otherwise answers
+// are not looked at.
 func NewSet(d *Data, t *wordpiece.Tokenizer, s Settings, training bool) (*Set, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -97,10 +105,10 @@ func NewSet(d *Data, t *wordpiece.Tokenizer, s Settings, training bool) (*Set, e
 
 // add makes the features of a paragraph's questions.
 func (s *Set) add(g *Paragraph) error {
-	p := newPassage(g.Context, s.tokenizer)
+	p := newPassage(g.Context, s.tokenizer, s.Settings.Chinese)
 	var characters []int32
 	if s.training {
-		characters = wordOfCharacters(g.Context)
+		characters = p.wordOfCharacters(g.Context)
 	}
 	for i := range g.Questions {
 		q := &g.Questions[i]
@@ -124,12 +132,25 @@ func (s *Set) add(g *Paragraph) error {
 	return nil
 }
 
-// span returns the first and last token of the question's answer in the passage, or the reason why the question is skipped.
+// span returns the first and last token of the question's answer in the passage, -1 where it has none, or the reason why the question is skipped.
 func (s *Set) span(p *passage, characters []int32, q *Question) (start, end int32, reason string, err error) {
-	if len(q.Answers) != 1 {
-		return 0, 0, "", fmt.Errorf("%d answers, want one for training", len(q.Answers))
+	switch n := len(q.Answers); {
+	case q.Impossible && s.Settings.Impossible:
+		return -1, -1, "", nil
+	case q.Impossible:
+		return 0, 0, "", errors.New("the question is impossible: SQuAD v2.0 is the task squad2")
+	case n == 0 || n > 1 && !s.Settings.Chinese:
+		return 0, 0, "", fmt.Errorf("%d answers, want one for training", n)
 	}
 	a := q.Answers[0]
+	if s.Settings.Chinese {
+		if a.Text = strings.TrimFunc(a.Text, unicode.IsSpace); a.Text == "" {
+			return 0, 0, "the answer is empty", nil
+		}
+		if a.Start = p.locate(a.Text, a.Start); a.Start < 0 {
+			return 0, 0, fmt.Sprintf("the answer %q is not in the passage", shorten(a.Text)), nil
+		}
+	}
 	n := utf8.RuneCountInString(a.Text)
 	if n == 0 {
 		return 0, 0, "the answer is empty", nil
@@ -139,7 +160,7 @@ func (s *Set) span(p *passage, characters []int32, q *Question) (start, end int3
 	}
 	first, last := characters[a.Start], characters[a.Start+n-1]
 	wanted := strings.Join(pystring.Fields(a.Text), " ")
-	if first < 0 || !strings.Contains(p.text(int(first), int(last)), wanted) {
+	if first < 0 || !s.Settings.Chinese && !strings.Contains(p.text(int(first), int(last)), wanted) {
 		return 0, 0, fmt.Sprintf("the answer %q is not among the words at character %d", shorten(a.Text), a.Start), nil
 	}
 	start, end = p.firstToken[first], int32(len(p.ids))-1

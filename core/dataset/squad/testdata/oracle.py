@@ -1,11 +1,13 @@
 # Makes data.json, vocab.txt and golden.json: features and answers by a transcription into plain Python of the functions that matter of
-# google-research/bert, run_squad.py and tokenization.py (Apache License 2.0), without TensorFlow. `python3 oracle.py`; CPython 3.11.7.
+# google-research/bert, run_squad.py and tokenization.py (Apache License 2.0), without TensorFlow. `python3 oracle.py`; CPython 3.11.7. The files with
+# -v2 in their names are with version_2_with_negative, and null_odds-v2.json is among them.
 import collections
 import json
 import math
 import unicodedata
 
 MAX_SEQ, STRIDE, MAX_QUERY, N_BEST, MAX_ANSWER = 48, 12, 10, 20, 8
+THRESHOLD = -25.75  # in the midst of the odds, and equal to one of them
 
 CONTEXTS = [
     "The  city of Zürich\tlies on Lake Zürich (Zürichsee). It was founded in 15 BC (as Turicum), said O’Neil's \"guide\" \u2014 pp. 1\u20132; "
@@ -141,7 +143,8 @@ def logit(feature, position, which):
     return ((feature * 7919 + position * 104729 + which * 1299709) % 129 - 64) / 8
 
 
-def main():
+def main(v2):
+    suffix = "-v2" if v2 else ""
     corpus = " ".join(CONTEXTS + [q for _, q, _ in QUESTIONS])
     plain = Tokenizer({})
     letters = sorted({c for w in plain.basic(corpus) for c in w if ord(c) < 0x2000 and c not in "ß"} | set("東京"))
@@ -149,8 +152,9 @@ def main():
     tokens += ["the", "steve", "smith", "##ich", "zur", "##ed", "found", "what", "18", "##95", "lives", "in", "is"]
     vocab = {t: i for i, t in enumerate(tokens)}
     tokenizer = Tokenizer(vocab)
-    with open("vocab.txt", "w", encoding="utf-8") as f:
-        f.write("\n".join(tokens) + "\n")
+    if not v2:
+        with open("vocab.txt", "w", encoding="utf-8") as f:
+            f.write("\n".join(tokens) + "\n")
 
     paragraphs = [{"context": c, "qas": []} for c in CONTEXTS]
     for n, (c, question, answer) in enumerate(QUESTIONS):
@@ -158,11 +162,17 @@ def main():
         assert start >= 0
         paragraphs[c]["qas"].append({"answers": [{"answer_start": start, "text": answer}], "question": question, "id": "q%d" % n})
     paragraphs[0]["qas"].append({"answers": [{"answer_start": 5, "text": "Turicum"}], "question": "Skipped?", "id": "skipped"})
-    with open("data.json", "w", encoding="utf-8") as f:
-        json.dump({"data": [{"title": "Odd", "paragraphs": paragraphs}], "version": "1.1"}, f, ensure_ascii=False, indent=1)
+    if v2:
+        for paragraph in paragraphs:
+            for qa in paragraph["qas"]:
+                qa["is_impossible"] = False
+        paragraphs[0]["qas"].append({"answers": [], "plausible_answers": [{"answer_start": 12, "text": "Zürich"}], "question": "What is not?",
+                                     "id": "impossible", "is_impossible": True})
+    with open("data%s.json" % suffix, "w", encoding="utf-8") as f:
+        json.dump({"data": [{"title": "Odd", "paragraphs": paragraphs}], "version": "v2.0" if v2 else "1.1"}, f, ensure_ascii=False, indent=1)
         f.write("\n")
 
-    features, predictions, nbests, skipped = [], collections.OrderedDict(), collections.OrderedDict(), []
+    features, predictions, nbests, odds, skipped = [], collections.OrderedDict(), collections.OrderedDict(), collections.OrderedDict(), []
     for paragraph in paragraphs:
         doc, char_to_word, prev = [], [], True
         for c in paragraph["context"]:
@@ -176,12 +186,14 @@ def main():
                 prev = False
             char_to_word.append(len(doc) - 1)
         for qa in paragraph["qas"]:
-            answer = qa["answers"][0]
-            offset, text = answer["answer_start"], answer["text"]
-            start_word, end_word = char_to_word[offset], char_to_word[offset + len(text) - 1]
-            if " ".join(doc[start_word:end_word + 1]).find(" ".join(text.split())) == -1:
-                skipped.append(qa["id"])
-                continue
+            impossible = qa.get("is_impossible", False)
+            if not impossible:
+                answer = qa["answers"][0]
+                offset, text = answer["answer_start"], answer["text"]
+                start_word, end_word = char_to_word[offset], char_to_word[offset + len(text) - 1]
+                if " ".join(doc[start_word:end_word + 1]).find(" ".join(text.split())) == -1:
+                    skipped.append(qa["id"])
+                    continue
             query = tokenizer.tokenize(qa["question"])[:MAX_QUERY]
             tok_to_orig, orig_to_tok, doc_tokens = [], [], []
             for i, word in enumerate(doc):
@@ -189,9 +201,11 @@ def main():
                 for sub in tokenizer.tokenize(word):
                     tok_to_orig.append(i)
                     doc_tokens.append(sub)
-            tok_start = orig_to_tok[start_word]
-            tok_end = orig_to_tok[end_word + 1] - 1 if end_word < len(doc) - 1 else len(doc_tokens) - 1
-            tok_start, tok_end = improve(doc_tokens, tok_start, tok_end, tokenizer, text)
+            tok_start = tok_end = -1
+            if not impossible:
+                tok_start = orig_to_tok[start_word]
+                tok_end = orig_to_tok[end_word + 1] - 1 if end_word < len(doc) - 1 else len(doc_tokens) - 1
+                tok_start, tok_end = improve(doc_tokens, tok_start, tok_end, tokenizer, text)
             spans, at, room = [], 0, MAX_SEQ - len(query) - 3
             while at < len(doc_tokens):
                 length = min(len(doc_tokens) - at, room)
@@ -200,6 +214,7 @@ def main():
                     break
                 at += min(length, STRIDE)
             prelim, own = [], []
+            score_null, null = 1000000, (0, 0)
             for s, (at, length) in enumerate(spans):
                 tokens = ["[CLS]"] + query + ["[SEP]"]
                 segments = [0] * len(tokens)
@@ -218,6 +233,8 @@ def main():
                 own.append((tokens, orig_map))
                 start_logits = [logit(index, p, 0) for p in range(MAX_SEQ)]
                 end_logits = [logit(index, p, 1) for p in range(MAX_SEQ)]
+                if v2 and start_logits[0] + end_logits[0] < score_null:
+                    score_null, null = start_logits[0] + end_logits[0], (start_logits[0], end_logits[0])
                 best = lambda l: [i for i, _ in sorted(enumerate(l), key=lambda x: x[1], reverse=True)[:N_BEST]]
                 for i in best(start_logits):
                     for j in best(end_logits):
@@ -226,11 +243,17 @@ def main():
                         if j < i or j - i + 1 > MAX_ANSWER:
                             continue
                         prelim.append((s, i, j, start_logits[i], end_logits[j]))
+            if v2:
+                prelim.append((0, 0, 0, null[0], null[1]))
             prelim.sort(key=lambda x: x[3] + x[4], reverse=True)
             seen, nbest = set(), []
             for s, i, j, a, b in prelim:
                 if len(nbest) >= N_BEST:
                     break
+                if i == 0:
+                    seen.add("")
+                    nbest.append(("", a, b))
+                    continue
                 tokens, orig_map = own[s]
                 tok_text = " ".join(tokens[i:j + 1]).replace(" ##", "").replace("##", "").strip()
                 tok_text = " ".join(tok_text.split())
@@ -239,6 +262,8 @@ def main():
                     continue
                 seen.add(final)
                 nbest.append((final, a, b))
+            if v2 and "" not in seen:
+                nbest.append(("", null[0], null[1]))
             if not nbest:
                 nbest.append(("empty", 0.0, 0.0))
             top = max(a + b for _, a, b in nbest)
@@ -247,16 +272,24 @@ def main():
                 collections.OrderedDict([("text", t), ("probability", x / sum(exps)), ("start_logit", a), ("end_logit", b)])
                 for (t, a, b), x in zip(nbest, exps)]
             predictions[qa["id"]] = nbest[0][0]
-    with open("golden.json", "w", encoding="utf-8") as f:
+            if v2:
+                text, a, b = next(c for c in nbest if c[0])
+                odds[qa["id"]] = score_null - a - b
+                predictions[qa["id"]] = "" if odds[qa["id"]] > THRESHOLD else text
+    with open("golden%s.json" % suffix, "w", encoding="utf-8") as f:
         json.dump({
             "settings": {"max_seq_length": MAX_SEQ, "doc_stride": STRIDE, "max_query_length": MAX_QUERY, "n_best_size": N_BEST,
                          "max_answer_length": MAX_ANSWER},
             "skipped": skipped, "features": features}, f)
         f.write("\n")
-    with open("predictions.json", "w") as f:
+    with open("predictions%s.json" % suffix, "w") as f:
         f.write(json.dumps(predictions, indent=4) + "\n")
-    with open("nbest_predictions.json", "w") as f:
+    with open("nbest_predictions%s.json" % suffix, "w") as f:
         f.write(json.dumps(nbests, indent=4) + "\n")
+    if v2:
+        with open("null_odds-v2.json", "w") as f:
+            f.write(json.dumps(odds, indent=4) + "\n")
 
 
-main()
+for version in (False, True):
+    main(version)
