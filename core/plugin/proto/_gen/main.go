@@ -1,7 +1,7 @@
-// Command gen writes the Go code of the plugin protocol. It compiles the .proto files itself, in Go, and runs the two generators that its go.mod
-// pins, so that nothing has to be installed:
+// Command gen writes the Go code of the plugin protocol, and its descriptors for the SDK in Python, which makes its messages from them as it is
+// imported. It compiles the .proto files itself, in Go, and runs the two generators that its go.mod pins, so that nothing has to be installed:
 //
-//	go -C core/plugin/proto/_gen run . -root .. -out ../../internal/pb
+//	go -C core/plugin/proto/_gen run . -root .. -out ../../internal/pb -descriptors ../../python/harness_plugin/protocol.binpb
 package main
 
 import (
@@ -17,20 +17,22 @@ import (
 	"github.com/bufbuild/protocompile"
 	"github.com/bufbuild/protocompile/protoutil"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
 func main() {
 	root := flag.String("root", "..", "folder that holds v1")
 	out := flag.String("out", "../../internal/pb", "folder for the generated code")
+	descriptors := flag.String("descriptors", "../../python/harness_plugin/protocol.binpb", "file for the compiled descriptors")
 	flag.Parse()
-	if err := generate(*root, *out); err != nil {
+	if err := generate(*root, *out, *descriptors); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(1)
 	}
 }
 
-func generate(root, out string) error {
+func generate(root, out, descriptors string) error {
 	files := []string{"v1/common.proto", "v1/optimizer.proto", "v1/backend.proto"}
 	compiler := protocompile.Compiler{
 		Resolver:       &protocompile.SourceResolver{ImportPaths: []string{root}},
@@ -48,6 +50,9 @@ func generate(root, out string) error {
 	if err != nil {
 		return err
 	}
+	if err := writeDescriptors(descriptors, request.ProtoFile); err != nil {
+		return err
+	}
 	var names []string
 	for _, tool := range []string{"protoc-gen-go", "protoc-gen-go-grpc"} {
 		written, err := run(tool, in, out)
@@ -57,6 +62,21 @@ func generate(root, out string) error {
 		names = append(names, written...)
 	}
 	return removeOthers(out, names)
+}
+
+// writeDescriptors writes the files as a FileDescriptorSet, each after those that it imports, without comments and places in the source.
+func writeDescriptors(path string, files []*descriptorpb.FileDescriptorProto) error {
+	set := &descriptorpb.FileDescriptorSet{}
+	for _, f := range files {
+		f = proto.CloneOf(f)
+		f.SourceCodeInfo = nil
+		set.File = append(set.File, f)
+	}
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(set)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, b, 0o644)
 }
 
 // run gives the request to a generator and writes what it answers.

@@ -1,0 +1,40 @@
+"""Plugins for harness in Python: a backend that trains BERT, or an optimizer.
+
+An optimizer is a subclass of Optimizer, a backend one of Backend, and the last line of a plugin is
+
+    if __name__ == "__main__":
+        serve(Signum())
+
+in an executable file named harness-optimizer-NAME or harness-backend-NAME, in a folder of $HARNESS_PLUGIN_PATH. Harness starts it and
+lets it import this package; nothing has to be installed but grpcio, protobuf and numpy.
+
+Parameters, gradients and the state of optimizers lie in memory that harness owns and shares with its plugins. Here they are numpy arrays that look
+at that memory without a copy (torch.from_numpy makes tensors of them that do so too). Where memory can't be shared the same arrays are
+filled and fetched by the package, around each call.
+
+Version 1 of the protocol; docs/plugin-protocol.md of harness tells it.
+"""
+
+try:
+    import google.protobuf
+    import grpc
+    import numpy
+except ImportError as e:
+    import sys
+
+    raise ImportError(
+        f"{e}: {sys.executable} lacks what harness_plugin needs; on Debian: apt-get install python3-grpcio python3-protobuf python3-numpy"
+    ) from e
+
+from ._serve import serve, threads
+from .backend import Backend, Evaluation, Phase, Precision, Session, Step, StepResult
+from .bert import Batch, Loss, Losses, Model, Program
+from .errors import OutOfMemory, Unsupported
+from .memory import Kind, Layout, Memory, Tensor
+from .optimizer import Optimizer, Update
+from .option import Option, Values
+
+__all__ = [
+    "Backend", "Batch", "Evaluation", "Kind", "Layout", "Loss", "Losses", "Memory", "Model", "Optimizer", "Option", "OutOfMemory", "Phase",
+    "Precision", "Program", "Session", "Step", "StepResult", "Tensor", "Unsupported", "Update", "Values", "serve", "threads",
+]  # fmt: skip

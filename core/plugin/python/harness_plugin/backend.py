@@ -1,0 +1,267 @@
+"""Devices that train BERT."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from typing import Any, Callable, Iterator, Sequence
+
+import grpc
+import numpy as np
+
+from . import _protocol
+from ._sessions import Sessions, answering, chunks, streaming
+from .bert import Batch, Losses, Program, program_from_wire, receive
+from .errors import Cancelled
+from .memory import Memory
+from .option import Option, Values, hint
+
+MAX_STATE = 8 << 20  # bytes of a session's private state
+
+
+@dataclasses.dataclass(frozen=True)
+class Precision:
+    """A set of number formats under one name, such as fp32 or bf16."""
+
+    name: str
+    doc: str
+    # Greatest relative errors (norm of the difference over norm of the reference) that outputs and gradients may have against float64 results on a
+    # small model without dropout, and where they come from.
+    output_tolerance: float
+    gradient_tolerance: float
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """Names a step and the denominators of its mean losses."""
+
+    number: int  # 1, 2, ...: keys random streams; a run that is resumed goes on counting
+    sequences: int  # in the global batch
+    masked_weight: float  # sum of masked_lm_weights over the global batch; pre-training only
+    check: Callable[[], None]  # raises when the host has given the step up; for long steps to call now and then
+
+
+@dataclasses.dataclass(frozen=True)
+class Phase:
+    """A measured part of a step, such as forward."""
+
+    name: str
+    seconds: float
+
+
+@dataclasses.dataclass
+class StepResult:
+    losses: Losses  # summed over the global batch
+    finite: bool = True  # False: a gradient is infinite or not a number; the host skips the update
+    loss_scale: float = 1.0  # that was in force
+    overflows: int = 0  # values that left the range of the number format, where the backend counts them
+    phases: Sequence[Phase] = ()
+
+
+@dataclasses.dataclass
+class Evaluation:
+    """What became of one batch: the outputs that were asked for, and its losses when it has labels."""
+
+    outputs: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    losses: Losses = dataclasses.field(default_factory=Losses)
+
+
+class Session:
+    """An opened program. Its calls come one at a time, on one thread."""
+
+    def step(self, step: Step, batches: Iterator[Batch]) -> StepResult:
+        """Runs forward and backward over all micro-batches and leaves in memory.grads the gradient of the mean loss of the global batch: unscaled, every
+        element of every tensor set. Parameters are left alone. The micro-batches are micro_batch sequences each, in the order of their samples."""
+        raise NotImplementedError(f"{type(self).__name__} has no method step")
+
+    def commit(self, step: int) -> None:
+        """Takes memory.params over into the device's own format and writes back what the device really keeps. It is called with step 0 before the first
+        step, and after every change of the parameters."""
+
+    def evaluate(self, batch: Batch, outputs: Sequence[str], labels: bool) -> Evaluation:
+        """Runs forward without dropout. The names of outputs and their shapes are those of Program.outputs."""
+        raise NotImplementedError(f"{type(self).__name__} has no method evaluate")
+
+    def save(self) -> bytes:
+        """The session's private state (loss scaler, counters), enough together with the parameters to go on with the same bits in another process.
+        It is at most 8 MiB, and not empty."""
+        return b"\0"
+
+    def load(self, state: bytes) -> None:
+        """Takes back what save returned. Anything else is a ValueError."""
+        if state != b"\0":
+            raise ValueError(f"state of {len(state)} bytes, want that of a session without state")
+
+    def close(self) -> None:
+        """Frees what the session holds."""
+
+
+class Backend:
+    """A kind of device. A third party's subclass says what it is and opens sessions."""
+
+    name: str = ""
+    version: str = "1"
+    doc: str = ""  # one line
+    precisions: Sequence[Precision] = ()  # at least one; the first is the default
+    options: Sequence[Option] = ()
+
+    def open(self, program: Program, memory: Memory) -> Session:
+        """Prepares the device for a program over the host's memory. A program that it can't run is a ValueError that says what it takes instead."""
+        raise NotImplementedError(f"{type(self).__name__} has no method open")
+
+
+@dataclasses.dataclass
+class _Opened:
+    """A session with what the service must know of it."""
+
+    session: Session
+    program: Program
+    committed: bool = False
+
+    def close(self) -> None:
+        self.session.close()
+
+
+def service(b: Backend, sessions: Sessions) -> grpc.GenericRpcHandler:
+    """Answers a host's calls with a backend."""
+
+    def describe(request: Any, context: grpc.ServicerContext) -> Any:
+        options = [_protocol.Option(name=x.name, default_value=x.default, doc=x.doc) for x in b.options]
+        precisions = [_protocol.Precision(**vars(p)) for p in b.precisions]
+        return _protocol.DescribeBackendResponse(name=b.name, version=b.version, doc=b.doc, options=options, precisions=precisions)
+
+    def open(request: Any, context: grpc.ServicerContext) -> Any:
+        program = program_from_wire(request.program, Values(b.options, request.program.options), _precision(b, request.program.precision))
+        program.validate()
+        want = program.parameters()
+
+        def prepare(memory: Memory) -> _Opened:
+            if memory.layout != want:
+                raise ValueError("memory's layout is not that of the program's parameters")
+            return _Opened(b.open(program, memory), program)
+
+        return _protocol.OpenBackendResponse(session=sessions.open(request.memory, 2, prepare))
+
+    def step(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
+        began = time.perf_counter()
+        start = _start(requests, "step")
+        with sessions.acquire(start.session, context) as entry:
+            opened: _Opened = entry.session
+            if not opened.committed:
+                raise ValueError(f"step {start.step}: no parameters were committed, want Commit before the first Step")
+            if start.step < 1:
+                raise ValueError(f"step is {start.step}, want at least 1")
+
+            def check() -> None:
+                if not context.is_active():
+                    raise Cancelled
+
+            def run() -> StepResult:
+                entry.memory.layout.clear_padding(entry.memory.grads)
+                batches = _micro_batches(opened.program, start, receive(opened.program, True, requests, context.is_active))
+                result = opened.session.step(Step(start.step, start.sequences, start.masked_weight, check), batches)
+                check()
+                if next(batches, None) is not None:
+                    raise ValueError(f"{type(opened.session).__name__}.step returned before the last micro-batch")
+                return result
+
+            r = entry.run(run)
+        phases = [_protocol.Phase(name=p.name, seconds=p.seconds) for p in r.phases]
+        return _protocol.BackendStepResponse(
+            losses=r.losses.to_wire(), finite=r.finite, loss_scale=r.loss_scale, overflows=r.overflows, phases=phases,
+            seconds=time.perf_counter() - began,
+        )  # fmt: skip
+
+    def commit(request: Any, context: grpc.ServicerContext) -> Any:
+        with sessions.acquire(request.session, context) as entry:
+            entry.run(entry.session.session.commit, request.step)
+            entry.session.committed = True
+        return _protocol.CommitResponse()
+
+    def evaluate(requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
+        start = _start(requests, "evaluation")
+        losses = Losses()
+        with sessions.acquire(start.session, context) as entry:
+            opened: _Opened = entry.session
+            for batch in receive(opened.program, start.labels, requests, context.is_active):
+                shapes = opened.program.outputs(batch)
+                for name in start.outputs:
+                    if name not in shapes:
+                        raise ValueError(f'no output is named "{name}"{hint(name, shapes)} (known: {", ".join(shapes)})')
+                e = entry.run(opened.session.evaluate, batch, list(start.outputs), start.labels)
+                losses += e.losses
+                for name in dict.fromkeys(start.outputs):
+                    if name not in e.outputs or e.outputs[name].shape != shapes[name]:
+                        got = list(e.outputs[name].shape) if name in e.outputs else "missing"
+                        raise ValueError(f"output {name} is {got}, want shape {list(shapes[name])}")
+                    for _, values in chunks(np.ravel(e.outputs[name])):
+                        yield _protocol.EvaluateResponse(output=_protocol.OutputChunk(name=name, shape=shapes[name], values=values))
+                yield _protocol.EvaluateResponse(end=_protocol.BatchEnd())
+        yield _protocol.EvaluateResponse(result=_protocol.EvaluateResult(losses=losses.to_wire()))
+
+    def save(request: Any, context: grpc.ServicerContext) -> Any:
+        with sessions.acquire(request.session, context) as entry:
+            state = entry.run(entry.session.session.save)
+        if len(state) > MAX_STATE:
+            raise ValueError(f"private state of {len(state)} bytes, want at most {MAX_STATE}: large state belongs into memory that the host owns")
+        return _protocol.SaveResponse(state=state)
+
+    def load(request: Any, context: grpc.ServicerContext) -> Any:
+        with sessions.acquire(request.session, context) as entry:
+            entry.run(entry.session.session.load, request.state)
+        return _protocol.LoadResponse()
+
+    def close(request: Any, context: grpc.ServicerContext) -> Any:
+        sessions.close(request.session, context)
+        return _protocol.CloseResponse()
+
+    calls = {"Describe": describe, "Open": open, "Step": step, "Commit": commit, "Save": save, "Load": load, "Close": close}
+    methods = {name: answering(f) for name, f in calls.items()}
+    return _protocol.service("Backend", {**methods, "Evaluate": streaming(evaluate)})
+
+
+def _start(requests: Iterator[Any], what: str) -> Any:
+    first = next(requests, None)
+    if first is None or first.WhichOneof("message") != "start":
+        raise ValueError(f"the first message of the {what} is not its start")
+    return first.start
+
+
+def _precision(b: Backend, name: str) -> str:
+    names = [p.name for p in b.precisions]
+    if name and name not in names:
+        raise ValueError(f'no precision is named "{name}"{hint(name, names)} (known: {", ".join(names)})')
+    return name or names[0]
+
+
+def _micro_batches(p: Program, start: Any, batches: Iterator[Batch]) -> Iterator[Batch]:
+    """Holds the micro-batches of a step against what the program and the start of the step say of them."""
+    if start.sequences != p.global_batch:
+        raise ValueError(
+            f"step {start.step}: global batch of {start.sequences} sequences, "
+            f"want micro_batch {p.micro_batch} x accumulation {p.accumulation} x replicas {p.replicas} = {p.global_batch}"
+        )
+    count, want, weight = 0, p.accumulation * p.replicas, 0.0
+    for batch in batches:
+        if count == want:
+            raise ValueError(f"step {start.step}: more than {want} micro-batches, want accumulation {p.accumulation} x replicas {p.replicas}")
+        if batch.size != p.micro_batch or batch.sample != count * p.micro_batch:
+            raise ValueError(
+                f"step {start.step}: micro-batch {count} has {batch.size} sequences from sample {batch.sample}, "
+                f"want {p.micro_batch} from {count * p.micro_batch}"
+            )
+        if batch.length > p.length or p.pretraining and batch.predictions > p.max_predictions:
+            raise ValueError(
+                f"step {start.step}: micro-batch {count} has {batch.length} tokens and {batch.predictions} predictions a sequence, "
+                f"want at most {p.length} and {p.max_predictions}"
+            )
+        weight += float(batch.masked_lm_weights.sum(dtype=np.float64))
+        count += 1
+        yield batch
+    if count < want:
+        raise ValueError(f"step {start.step}: {count} micro-batches, want accumulation {p.accumulation} x replicas {p.replicas} = {want}")
+    # A wrong denominator would train at another learning rate without a sign.
+    if p.pretraining and not math.isclose(weight, start.masked_weight, rel_tol=1e-6):
+        raise ValueError(f"step {start.step}: masked weight {start.masked_weight} was announced, the micro-batches have {weight}")

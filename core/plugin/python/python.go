@@ -1,0 +1,174 @@
+// Package python carries harness_plugin, the SDK for plugins in Python, and what it takes to run programs that import it: one file that holds a program
+// together with the SDK, and an interpreter that has the modules which the program needs.
+//
+// Everything is in the harness binary. Files are written to the user's cache when they are first wanted, under the hash of their contents.
+package python
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"harness.invalid/core/durable"
+)
+
+//go:embed harness_plugin/*.py harness_plugin/protocol.binpb harness_plugin/py.typed
+var sdk embed.FS
+
+// SDK is the folder that holds the package harness_plugin, as an entry of PYTHONPATH does.
+func SDK() fs.FS { return sdk }
+
+// Archive puts files into one file that Python imports from, and runs when there is a __main__.py among them. Equal files give equal bytes.
+func Archive(files ...fs.FS) ([]byte, error) {
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for _, f := range files {
+		err := fs.WalkDir(f, ".", func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			content, err := fs.ReadFile(f, path)
+			if err != nil {
+				return err
+			}
+			// A time is needed, for 1980 is the first year that the format knows; it must not be that of a file.
+			entry, err := w.CreateHeader(&zip.FileHeader{Name: path, Method: zip.Store, Modified: time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)})
+			if err == nil {
+				_, err = entry.Write(content)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// Install writes an archive to the user's cache, unless it is there, and returns its path.
+func Install(name string, archive []byte) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("python: no folder for %s: %w: set XDG_CACHE_HOME", name, err)
+	}
+	sum := sha256.Sum256(archive)
+	path := filepath.Join(cache, "harness", "python", name+"-"+hex.EncodeToString(sum[:8])+".pyz")
+	// The contents count, not the name: what somebody changed there must not run.
+	if there, err := os.ReadFile(path); err == nil && bytes.Equal(there, archive) {
+		return path, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", fmt.Errorf("python: %w: set XDG_CACHE_HOME to a folder that can be written", err)
+	}
+	return path, durable.WriteFile(path, func(w io.Writer) error {
+		_, err := w.Write(archive)
+		return err
+	})
+}
+
+// Module is what a program imports, and the package of Debian and of PyPI that brings it.
+type Module struct{ Name, Debian, PyPI string }
+
+// Modules that the SDK itself imports.
+var Modules = []Module{
+	{"grpc", "python3-grpcio", "grpcio"},
+	{"google.protobuf", "python3-protobuf", "protobuf"},
+	{"numpy", "python3-numpy", "numpy"},
+}
+
+// InterpreterVariable names the interpreter to use.
+const InterpreterVariable = "HARNESS_PYTHON"
+
+// ErrMissing is wrapped when no interpreter has the modules.
+var ErrMissing = errors.New("no Python has what it needs")
+
+// Interpreter returns the path of the first interpreter that has the modules: the one that HARNESS_PYTHON names, or else python3 on $PATH, or /usr/bin/python3,
+// which is the one that a distribution's packages are for. Modules are looked for, not imported.
+func Interpreter(ctx context.Context, modules []Module) (string, error) {
+	candidates := []string{os.Getenv(InterpreterVariable)}
+	if candidates[0] == "" {
+		candidates = []string{"python3", "/usr/bin/python3"}
+	}
+	var problems []string
+	lacked := map[string]bool{}
+	var seen []string
+	for _, name := range candidates {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			problems = append(problems, fmt.Sprintf("%s is not there", name))
+			continue
+		}
+		if path, err = filepath.Abs(path); err != nil {
+			return "", err
+		}
+		if slices.Contains(seen, path) {
+			continue
+		}
+		seen = append(seen, path)
+		missing, err := missing(ctx, path, modules)
+		switch {
+		case err != nil:
+			problems = append(problems, fmt.Sprintf("%s: %v", path, err))
+		case len(missing) == 0:
+			return path, nil
+		default:
+			problems = append(problems, fmt.Sprintf("%s has no %s", path, strings.Join(missing, ", ")))
+			for _, m := range missing {
+				lacked[m] = true
+			}
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	debian, pypi := []string{}, []string{}
+	for _, m := range modules {
+		if len(lacked) == 0 || lacked[m.Name] {
+			debian, pypi = append(debian, m.Debian), append(pypi, m.PyPI)
+		}
+	}
+	return "", fmt.Errorf("%w: %s; on Debian: apt-get install %s; elsewhere: pip install %s; %s names another interpreter",
+		ErrMissing, strings.Join(problems, "; "), strings.Join(debian, " "), strings.Join(pypi, " "), InterpreterVariable)
+}
+
+// probe prints the names among its arguments that can't be imported.
+const probe = `
+import importlib.util, sys
+def there(name):
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ImportError:
+        return False
+print(*[name for name in sys.argv[1:] if not there(name)])
+`
+
+// missing asks an interpreter which modules it has not.
+func missing(ctx context.Context, interpreter string, modules []Module) ([]string, error) {
+	args := []string{"-c", probe}
+	for _, m := range modules {
+		args = append(args, m.Name)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, interpreter, args...).Output()
+	if err != nil {
+		return nil, fmt.Errorf("it does not run: %w", err)
+	}
+	return strings.Fields(string(out)), nil
+}

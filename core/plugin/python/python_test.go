@@ -1,0 +1,280 @@
+package python_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"harness.invalid/core/backend"
+	"harness.invalid/core/optimizer"
+	"harness.invalid/core/optimizer/optimizertest"
+	"harness.invalid/core/plugin"
+	"harness.invalid/core/plugin/python"
+	"harness.invalid/core/tensor"
+)
+
+// found is an interpreter that has what the SDK imports, looked for once.
+var found = sync.OnceValues(func() (string, error) { return python.Interpreter(context.Background(), python.Modules) })
+
+// interpreter is that one. The test is skipped where there is none.
+func interpreter(t testing.TB) string {
+	t.Helper()
+	path, err := found()
+	if errors.Is(err, python.ErrMissing) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// spec runs a program of testdata on the SDK as harness installs it.
+func spec(t testing.TB, transport plugin.Transport, args ...string) plugin.Spec {
+	t.Helper()
+	path := interpreter(t)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	archive, err := python.Archive(python.SDK())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sdk, err := python.Install("harness_plugin", archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := 30 * time.Second
+	return plugin.Spec{
+		Kind: plugin.Optimizer, Name: "pythonic", Path: path, Args: args, Env: []string{"PYTHONPATH=" + sdk}, Threads: 1, Transport: transport,
+		Timeouts: plugin.Timeouts{Start: limit, Call: limit, Open: limit, Step: limit},
+	}
+}
+
+func start(t testing.TB, s plugin.Spec) *plugin.Process {
+	t.Helper()
+	p, err := plugin.Launch(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return p
+}
+
+var transports = []plugin.Transport{plugin.Memory, plugin.Stream}
+
+// TestExample holds the example of the documentation against the contract.
+func TestExample(t *testing.T) {
+	for _, transport := range transports {
+		t.Run(string(transport), func(t *testing.T) {
+			o := start(t, spec(t, transport, "testdata/harness-optimizer-signum")).Optimizer()
+			for _, r := range optimizertest.Conformance(t.Context(), o) {
+				if r.Err != nil {
+					t.Errorf("%s: %v", r.Name, r.Err)
+				}
+			}
+		})
+	}
+}
+
+// faulty opens a session of an optimizer with a fault.
+func faulty(t *testing.T, s plugin.Spec, fault string) (*plugin.Process, optimizer.Memory, optimizer.Session) {
+	t.Helper()
+	s.Args = append(s.Args, fault)
+	p := start(t, s)
+	l, err := tensor.NewLayout(tensor.Tensor{Name: "w", Shape: tensor.Shape{40}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := optimizer.Memory{Layout: l, Params: make([]float32, l.Len()), Grads: make([]float32, l.Len())}
+	session, err := p.Optimizer().Open(t.Context(), nil, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, m, session
+}
+
+// TestFaults: what goes wrong in Python is told in the host's words, with the end of what the plugin printed.
+func TestFaults(t *testing.T) {
+	for _, test := range []struct {
+		fault string
+		is    error
+		wants []string
+	}{
+		{"bad_value", nil, []string{"optimizer pythonic: step 1: ", "tensor dense.weight has no columns"}},
+		{"bug", nil, []string{"AttributeError: ", "no_such_method", "Traceback", "faults.py"}},
+		{"long_words", nil, []string{"äää ..."}},
+		{"out_of_memory", backend.ErrOutOfMemory, []string{"GPU 0 needs 81 GiB, has 80 GiB"}},
+		{"unsupported", backend.ErrUnsupported, []string{"sparse gradients"}},
+		{"crash", plugin.ErrDied, []string{"exit status 3", "tile 311 is on fire"}},
+		{"hang", plugin.ErrDied, []string{"no answer within 500ms, so it was killed", "waiting for the device"}},
+		{"nan", nil, []string{"NaN in the parameters of w, element 1"}},
+	} {
+		t.Run(test.fault, func(t *testing.T) {
+			s := spec(t, plugin.Memory, "testdata/faults.py")
+			if test.fault == "hang" {
+				s.Timeouts.Step = 500 * time.Millisecond
+			}
+			_, _, session := faulty(t, s, test.fault)
+			_, err := session.Step(t.Context(), optimizer.Step{Step: 1, LR: 1})
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if test.is != nil && !errors.Is(err, test.is) {
+				t.Errorf("error is not %q: %v", test.is, err)
+			}
+			for _, want := range test.wants {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error has no %q: %v", want, err)
+				}
+			}
+		})
+	}
+}
+
+// TestCancelled: when a call that was given up returns, the plugin does not touch memory any more.
+func TestCancelled(t *testing.T) {
+	_, m, session := faulty(t, spec(t, plugin.Memory, "testdata/faults.py"), "slow")
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := session.Step(ctx, optimizer.Step{Step: 1, LR: 1}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("error %v, want that of the context", err)
+	}
+	m.Params[0] = 7
+	if _, err := session.Step(t.Context(), optimizer.Step{Step: 1, LR: 1}); err != nil || m.Params[0] != 42 {
+		t.Errorf("after a call that was given up, parameter %g and error %v, want 42 and none", m.Params[0], err)
+	}
+}
+
+// TestHostGone ends the lifeline of a plugin that nobody else would end, and looks at the handshake without TLS.
+func TestHostGone(t *testing.T) {
+	s := spec(t, plugin.Memory, "testdata/faults.py", "bug")
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	cmd := exec.CommandContext(t.Context(), s.Path, s.Args...)
+	cmd.Env = append(s.Env, "HARNESS_PLUGIN=5f0c4e0e0a2b4c2f9f6d1c7b8a3e2d10", "HARNESS_LIFELINE_FD=3", "PLUGIN_UNIX_SOCKET_DIR="+t.TempDir())
+	cmd.ExtraFiles = []*os.File{read}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if fields := strings.Split(strings.TrimSpace(line), "|"); err != nil || len(fields) != 6 || !slices.Equal(append(fields[:3:3], fields[4:]...), []string{"1", "1", "unix", "grpc", ""}) {
+		t.Errorf("handshake is %q, error %v", line, err)
+	}
+	if err := write.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, out)
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 1 || !strings.Contains(stderr.String(), "the host is gone") {
+		t.Errorf("it ended with %v and said %q", err, stderr.String())
+	}
+}
+
+// TestByHand: a plugin that a person starts says what it is.
+func TestByHand(t *testing.T) {
+	s := spec(t, plugin.Memory, "testdata/harness-optimizer-signum")
+	cmd := exec.CommandContext(t.Context(), s.Path, s.Args...)
+	cmd.Env = s.Env
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "harness plugin verify optimizer NAME") {
+		t.Errorf("it said %q and ended with %v", out, err)
+	}
+}
+
+// TestPython runs the tests that are written in Python.
+func TestPython(t *testing.T) {
+	s := spec(t, plugin.Memory, "-B", "testdata/sdk_test.py")
+	cmd := exec.CommandContext(t.Context(), s.Path, s.Args...)
+	cmd.Env = s.Env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v:\n%s", err, out)
+	}
+}
+
+func TestArchive(t *testing.T) {
+	files := fstest.MapFS{"__main__.py": {Data: []byte("import part.words")}, "part/words.py": {Data: []byte("print('said')")}, "part/__init__.py": {}}
+	archive, err := python.Archive(python.SDK(), files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := python.Archive(python.SDK(), files)
+	if err != nil || !bytes.Equal(again, archive) {
+		t.Errorf("a second archive differs from the first; error %v", err)
+	}
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Setenv("HOME", t.TempDir())
+	path, err := python.Install("test", archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What was changed in the cache is put right.
+	if err := os.WriteFile(path, []byte("import os"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if same, err := python.Install("test", archive); err != nil || same != path {
+		t.Errorf("installed again as %s, error %v, want %s", same, err, path)
+	}
+	if there, err := os.ReadFile(path); err != nil || !bytes.Equal(there, archive) {
+		t.Errorf("the file in the cache is not the archive; error %v", err)
+	}
+	if python3, err := exec.LookPath("python3"); err == nil {
+		if out, err := exec.CommandContext(t.Context(), python3, path).CombinedOutput(); err != nil || string(out) != "said\n" {
+			t.Errorf("the archive ran with %v and %q", err, out)
+		}
+	}
+}
+
+// TestSDK: no file of the package is left out of the binary.
+func TestSDK(t *testing.T) {
+	want, err := filepath.Glob("harness_plugin/*.*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := fs.Glob(python.SDK(), "harness_plugin/*")
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("the binary has %v, the folder %v; error %v", got, want, err)
+	}
+}
+
+func TestInterpreter(t *testing.T) {
+	needs := []python.Module{{Name: "no_such.module", Debian: "python3-no-such", PyPI: "no-such"}, {Name: "sys", Debian: "python3", PyPI: "python"}}
+	t.Setenv(python.InterpreterVariable, "")
+	_, err := python.Interpreter(t.Context(), needs)
+	if !errors.Is(err, python.ErrMissing) || !strings.Contains(err.Error(), python.InterpreterVariable) {
+		t.Errorf("error %v, want one that says what to do", err)
+	}
+	if _, lookErr := exec.LookPath("python3"); lookErr == nil {
+		for _, want := range []string{"has no no_such.module;", "apt-get install python3-no-such;", "pip install no-such;"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("error has no %q: %v", want, err)
+			}
+		}
+	}
+	t.Setenv(python.InterpreterVariable, filepath.Join(t.TempDir(), "python9"))
+	if _, err := python.Interpreter(t.Context(), needs); !errors.Is(err, python.ErrMissing) || !strings.Contains(err.Error(), "python9 is not there") {
+		t.Errorf("error %v, want one that names the interpreter", err)
+	}
+}
