@@ -48,7 +48,7 @@ folders of $HARNESS_PLUGIN_PATH, in the user's plugin folder, and in $PATH.`,
 }
 
 func listPlugins(ctx context.Context, out io.Writer) error {
-	list, err := catalog.List()
+	list, err := catalog.List(ctx)
 	if err != nil {
 		return err
 	}
@@ -60,6 +60,10 @@ func listPlugins(ctx context.Context, out io.Writer) error {
 		}
 		if e.Note != "" {
 			_ = t.Append(string(e.Kind), e.Name, "", e.Note, where)
+			continue
+		}
+		if e.Family != nil {
+			_ = t.Append(string(e.Kind), e.Name, "", "such as "+strings.Join(e.Family, ", "), where)
 			continue
 		}
 		version, takes, err := inspect(ctx, e)

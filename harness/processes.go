@@ -29,12 +29,12 @@ type processes struct {
 var _ train.Plugins = (*processes)(nil)
 
 func launch(ctx context.Context, k plugin.Kind, name string, transport plugin.Transport, a *arena.Arena) (*plugin.Process, error) {
-	e, err := catalog.Find(k, name)
+	e, err := catalog.Find(ctx, k, name)
 	if err != nil {
 		return nil, err
 	}
 	// Plugins compute on as many threads as this program may: GOMAXPROCS or the limit of a container holds for all of them.
-	return plugin.Launch(ctx, plugin.Spec{Kind: k, Name: name, Path: e.Path, Args: e.Args, Threads: runtime.GOMAXPROCS(0), Transport: transport, Arena: a})
+	return plugin.Launch(ctx, plugin.Spec{Kind: k, Name: name, Path: e.Path, Args: e.Args, Env: e.Env, Threads: runtime.GOMAXPROCS(0), Transport: transport, Arena: a})
 }
 
 // startProcesses starts a backend. Optimizers are started when a phase asks for them.
@@ -96,7 +96,7 @@ func (p *processes) Close() error {
 
 // probe starts a plugin for a moment, notes it for the record, and asks it something.
 func (e *experiment) probe(ctx context.Context, k plugin.Kind, name string, ask func(*plugin.Process) (version string, err error)) error {
-	entry, err := catalog.Find(k, name)
+	entry, err := catalog.Find(ctx, k, name)
 	if err != nil {
 		return err
 	}
@@ -108,11 +108,11 @@ func (e *experiment) probe(ctx context.Context, k plugin.Kind, name string, ask 
 	if err := errors.Join(err, p.Close()); err != nil {
 		return err
 	}
-	hash, err := plugin.Hash(entry.Path)
+	hash, err := plugin.Hash(entry.Source())
 	if err != nil {
 		return err
 	}
-	e.plugins = append(e.plugins, results.Plugin{Kind: string(k), Name: name, Version: version, Path: entry.Path, SHA256: hash})
+	e.plugins = append(e.plugins, results.Plugin{Kind: string(k), Name: name, Version: version, Path: entry.Source(), SHA256: hash})
 	return nil
 }
 

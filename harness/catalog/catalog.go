@@ -3,6 +3,7 @@
 package catalog
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -42,15 +43,42 @@ type Entry struct {
 	Name    string
 	Path    string   // of the executable
 	Args    []string // that make it serve
+	Env     []string // that it needs beside what all plugins get
+	Script  string   // what the executable runs, when that is an interpreter
 	BuiltIn bool
-	Note    string // why it can't be used, or what it hides; empty: nothing to say
+	Family  []string // the entry stands for plugins of these names, and others like them
+	Note    string   // why it can't be used, or what it hides; empty: nothing to say
+
+	interpreted bool // Path and Script are to be found yet
+}
+
+// Source is the file that the plugin is in: what a record names, with its hash.
+func (e Entry) Source() string {
+	if e.Script != "" {
+		return e.Script
+	}
+	return e.Path
 }
 
 // ServeCommand is the hidden command line that makes this program serve a built-in plugin: harness plugin serve KIND NAME.
 var ServeCommand = []string{"plugin", "serve"}
 
-// List returns all plugins, built-in ones first. Those of third parties that can't be used, or are hidden by another of their name, are listed with a note.
-func List() ([]Entry, error) {
+// List returns all plugins, built-in ones first. Those that can't be used, or are hidden by another of their name, are listed with a note.
+func List(ctx context.Context) ([]Entry, error) {
+	list, err := entries()
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		if err := list[i].prepare(ctx); err != nil {
+			list[i].Note = err.Error()
+		}
+	}
+	return list, nil
+}
+
+// entries are all plugins, as far as they are known without starting anything.
+func entries() ([]Entry, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find the program itself: %w", err)
@@ -62,9 +90,11 @@ func List() ([]Entry, error) {
 	for _, b := range backends {
 		builtIn(plugin.Backend, b.name)
 	}
+	list = append(list, torchBackend())
 	for _, o := range optimizers {
 		builtIn(plugin.Optimizer, o.name)
 	}
+	list = append(list, torchOptimizers())
 	// A folder that can't be read hides what is in it and nothing else: with $PATH among them there is always one.
 	found, _ := plugin.Discover(plugin.SearchPath())
 	for _, f := range found {
@@ -82,38 +112,52 @@ func List() ([]Entry, error) {
 	return list, nil
 }
 
-// Names lists the plugins of a kind that can be used.
+// names are those of the plugins that an entry stands for.
+func (e Entry) names() []string {
+	if e.Family != nil {
+		return e.Family
+	}
+	return []string{e.Name}
+}
+
+// Names lists the plugins of a kind that can be used, as far as that is known without starting anything.
 func Names(k plugin.Kind) []string {
-	list, err := List()
+	list, err := entries()
 	if err != nil {
 		return nil
 	}
 	var names []string
 	for _, e := range list {
 		if e.Kind == k && e.Note == "" {
-			names = append(names, e.Name)
+			names = append(names, e.names()...)
 		}
 	}
 	return names
 }
 
 // Find returns the plugin of a name.
-func Find(k plugin.Kind, name string) (Entry, error) {
-	list, err := List()
+func Find(ctx context.Context, k plugin.Kind, name string) (Entry, error) {
+	list, err := entries()
 	if err != nil {
 		return Entry{}, err
 	}
 	var names []string
 	problem := ""
 	for _, e := range list {
-		switch {
+		switch class, member := strings.CutPrefix(name, familyPrefix); {
 		case e.Kind != k:
-		case e.Name == name && e.Note == "":
+		case e.Name == name && e.Note == "", e.Family != nil && member:
+			if e.Family != nil {
+				e.Name, e.Args = name, []string{string(k), class}
+			}
+			if err := e.prepare(ctx); err != nil {
+				return Entry{}, fmt.Errorf("%s %s: %w", k, name, err)
+			}
 			return e, nil
 		case e.Name == name:
 			problem = fmt.Sprintf(": %s: %s", e.Path, e.Note)
 		case e.Note == "":
-			names = append(names, e.Name)
+			names = append(names, e.names()...)
 		}
 	}
 	return Entry{}, fmt.Errorf("no %s is named %q%s%s (known: %s)", k, name, problem, spelling.Hint(name, names), strings.Join(names, ", "))

@@ -1,0 +1,56 @@
+"""The environment in which PyTorch is fast.
+
+BLAS, OpenMP and malloc read variables as a process starts, so the process sets them and starts again in place: its number, descriptors and
+standard streams stay. What the user has set stays as well.
+
+Measured by BERT's training step on a Zen 5 CPU with AVX-512, against none of these: 2 to 5 times as fast. Debian's OpenBLAS 0.3.21 takes new AMD chips for
+ones with AVX2 only, and glibc gives large buffers back after every operator, to fault them in anew for the next.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from typing import Mapping
+
+OPENBLAS = "/usr/lib/x86_64-linux-gnu/openblas-openmp"  # Debian's libopenblas0-openmp: shares its threads with PyTorch
+
+
+def prepare() -> None:
+    """Starts this process again in the right environment, unless it has it."""
+    missing = {name: value for name, value in wanted().items() if name not in os.environ}
+    folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    if os.path.isdir(OPENBLAS) and OPENBLAS not in folders:
+        missing["LD_LIBRARY_PATH"] = ":".join([OPENBLAS, *filter(None, folders)])
+    if missing and sys.platform == "linux":
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **missing})
+
+
+def wanted() -> Mapping[str, str]:
+    n = os.environ.get("GOMAXPROCS") or str(os.cpu_count() or 1)  # harness_plugin.threads, without the time to import it twice
+    variables = {
+        "OMP_NUM_THREADS": n,
+        "OPENBLAS_NUM_THREADS": n,
+        "MKL_NUM_THREADS": n,
+        # Keep freed memory, in one arena for all threads, in huge pages.
+        "MALLOC_ARENA_MAX": "1",
+        "MALLOC_MMAP_MAX_": "0",
+        "MALLOC_TRIM_THRESHOLD_": "100000000000",
+        "MALLOC_TOP_PAD_": "268435456",
+        "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+        # Deterministic results of cuBLAS; it is read when CUDA starts.
+        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+    }
+    if platform.machine() == "x86_64" and amd_with_avx512():
+        variables["OPENBLAS_CORETYPE"] = "SKYLAKEX"
+    return variables
+
+
+def amd_with_avx512() -> bool:
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
+            text = f.read().split("\n\n")[0]
+    except OSError:
+        return False
+    return "AuthenticAMD" in text and all(f" {flag} " in text + " " for flag in ("avx512f", "avx512bw", "avx512dq", "avx512vl"))

@@ -1,0 +1,194 @@
+"""Classes of torch.optim as optimizers of harness."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any, Sequence
+
+import torch
+
+from harness_plugin import Memory, Option, Optimizer, Tensor, Unsupported, Update, Values, threads
+
+# Arguments of constructors that are the host's business or say how to compute, not what.
+HOST = {"params", "lr", "foreach", "fused", "capturable", "differentiable", "maximize"}
+REFUSED = {
+    "LBFGS": "it evaluates the loss again within a step",
+    "SparseAdam": "it takes sparse gradients, and harness has dense ones",
+}
+
+
+class TorchOptimizer(Optimizer):
+    version = f"1 (PyTorch {torch.__version__})"
+
+    def __init__(self, name: str):
+        known = {n.lower(): c for n, c in vars(torch.optim).items() if inspect.isclass(c) and issubclass(c, torch.optim.Optimizer)}
+        known.pop("optimizer", None)
+        if name.lower() not in known:
+            raise SystemExit(f"torch.optim of PyTorch {torch.__version__} has no class {name}; it has {', '.join(sorted(c.__name__ for c in known.values()))}")
+        self.rule = known[name.lower()]
+        if self.rule.__name__ in REFUSED:
+            raise SystemExit(f"torch.{self.rule.__name__} can't be used: {REFUSED[self.rule.__name__]}")
+        self.name = f"torch.{self.rule.__name__}"
+        self.doc = f"torch.optim.{self.rule.__name__}"
+        self.arguments = arguments(self.rule)
+        self.options = [
+            *(o for options in self.arguments.values() for o in options),
+            Option("max_grad_norm", "0", "clip the global gradient norm to this, 0: no clipping"),
+        ]
+
+    def slots(self, options: Values) -> Sequence[str]:
+        # What a class keeps is seen on parameters of one and of two axes.
+        rule = Rule(self, options, [torch.zeros(7), torch.zeros(3, 5)], [True, True])
+        rule.update(1, 1e-3)
+        return rule.slots()
+
+    def settings(self, options: Values) -> dict[str, Any]:
+        """The arguments of the constructor."""
+        read = {name: tuple(value(options, o) for o in given) for name, given in self.arguments.items()}
+        return {name: values if isinstance(self.default(name), (tuple, list)) else values[0] for name, values in read.items()}
+
+    def default(self, name: str) -> Any:
+        return inspect.signature(self.rule).parameters[name].default
+
+    def open(self, options: Values, memory: Memory) -> Session:
+        return Session(self, options, memory)
+
+
+def arguments(rule: type) -> dict[str, list[Option]]:
+    """The arguments of a constructor that are numbers, switches or tuples of numbers, each with the options that it is made of."""
+    found = {}
+    for name, p in inspect.signature(rule).parameters.items():
+        if name in HOST or p.default is inspect.Parameter.empty:
+            continue
+        doc = f"{name} of torch.optim.{rule.__name__}"
+        if isinstance(p.default, (bool, int, float)):
+            found[name] = [Option(name, str(p.default).lower(), doc)]
+        elif isinstance(p.default, (tuple, list)) and all(isinstance(v, (int, float)) for v in p.default):
+            single = name[:-1] if name.endswith("s") else name
+            found[name] = [Option(f"{single}{i}", str(v), f"{doc}, number {i}") for i, v in enumerate(p.default, 1)]
+    return found
+
+
+def value(options: Values, o: Option) -> Any:
+    if o.default in ("true", "false"):
+        return options.boolean(o.name)
+    number = options.number(o.name)
+    return int(number) if o.default.lstrip("-").isdigit() and number == int(number) else number
+
+
+class Rule:
+    """A class of torch.optim at work on some tensors."""
+
+    def __init__(self, o: TorchOptimizer, options: Values, parameters: Sequence[torch.Tensor], decays: Sequence[bool]):
+        self.parameters = [p.requires_grad_() for p in parameters]
+        for p in self.parameters:
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+        settings = o.settings(options)
+        groups = [{"params": [p for p, d in zip(self.parameters, decays) if d == decay]} for decay in (True, False)]
+        if settings.get("weight_decay"):
+            groups[1]["weight_decay"] = 0
+        try:
+            # The rate is set for each step; some classes want a positive one.
+            self.optimizer = o.rule([g for g in groups if g["params"]], lr=1e-3, **settings)
+        except (TypeError, ValueError) as e:
+            raise ValueError(f"{o.name}: {e}") from e
+
+    def update(self, number: int, lr: float) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        try:
+            self.optimizer.step()
+        except TypeError as e:
+            raise Unsupported(f"torch.{type(self.optimizer).__name__}: {e}") from e
+
+    def slots(self) -> list[str]:
+        """Names of the state, in the order in which the class makes it. The count of steps is the host's."""
+        names: dict[str, None] = {}
+        for p in self.parameters:
+            names.update(dict.fromkeys(name for name, v in self.optimizer.state[p].items() if name != "step" and v is not None))
+        return list(names)
+
+
+class Session:
+    """An update rule over the host's memory. Parameters, gradients and state are tensors over it.
+
+    A piece of state of a parameter lies at the beginning of the parameter's place in its slot. It may be as large as the parameter, smaller, or one number.
+    """
+
+    def __init__(self, o: TorchOptimizer, options: Values, memory: Memory):
+        torch.set_num_threads(threads())
+        self.optimizer, self.options, self.memory = o, options, memory
+        self.clip = options.number("max_grad_norm", 0)
+        self.names = list(o.slots(options))
+        self.rule, self.attached = self.begin(), False
+        self.forms: dict[tuple[int, ...], dict[str, Any]] = {}
+
+    def begin(self) -> Rule:
+        """The rule at the start of a run."""
+        parameters = []
+        for t in self.memory.layout.tensors:
+            p = torch.from_numpy(t.of(self.memory.params))
+            p.grad = torch.from_numpy(t.of(self.memory.grads))
+            parameters.append(p)
+        return Rule(self.optimizer, self.options, parameters, [t.kind.decays for t in self.memory.layout.tensors])
+
+    def step(self, update: Update) -> None:
+        if self.clip and update.gradient_norm > self.clip:
+            # Without an epsilon, as the built-in optimizers do it; torch.nn.utils.clip_grad_norm_ adds 1e-6 to the norm.
+            torch.from_numpy(self.memory.grads).mul_(self.clip / update.gradient_norm)
+        # At rate 0 nothing moves, but some rules (Rprop) go by sizes of their own.
+        before = self.memory.params.copy() if update.lr == 0 else None
+        if update.number == 1:
+            self.rule, self.attached = self.begin(), False
+        else:
+            self.read(update.number)
+        self.rule.update(update.number, update.lr)
+        self.write()
+        if before is not None:
+            self.memory.params[:] = before
+
+    def place(self, name: str, t: Tensor, n: int) -> torch.Tensor:
+        return torch.from_numpy(self.memory.slots[self.names.index(name)][t.offset : t.offset + n])
+
+    def read(self, number: int) -> None:
+        """Makes the state before an update from the slots."""
+        for t, p in zip(self.memory.layout.tensors, self.rule.parameters):
+            state = self.rule.optimizer.state[p]
+            for name, v in (state if self.attached else self.form(t.shape)).items():
+                if name == "step":
+                    state[name] = torch.full_like(v, number - 1) if isinstance(v, torch.Tensor) else number - 1
+                elif not isinstance(v, torch.Tensor):
+                    state[name] = v if v is None else type(v)(self.place(name, t, 1).item())
+                elif not self.attached:
+                    state[name] = self.place(name, t, v.numel()).view(v.shape)
+
+    def form(self, shape: tuple[int, ...]) -> dict[str, Any]:
+        """State of a parameter of a shape as the class makes it: which entries there are, and what they are."""
+        if shape not in self.forms:
+            rule = Rule(self.optimizer, self.options, [torch.zeros(shape)], [True])
+            rule.update(1, 1e-3)
+            self.forms[shape] = dict(rule.optimizer.state[rule.parameters[0]])
+        return self.forms[shape]
+
+    def write(self) -> None:
+        """Moves state that an update made anew into the slots, and lets the class go on with it there."""
+        for t, p in zip(self.memory.layout.tensors, self.rule.parameters):
+            state = self.rule.optimizer.state[p]
+            for name, v in state.items():
+                if name == "step" or v is None:
+                    continue
+                if not isinstance(v, torch.Tensor):
+                    self.place(name, t, 1).fill_(v)
+                    continue
+                if v.numel() > len(t):
+                    raise Unsupported(f"{name} of {t.name} has {v.numel()} elements, want at most the parameter's {len(t)}")
+                place = self.place(name, t, v.numel()).view(v.shape)
+                if v.data_ptr() != place.data_ptr():
+                    place.copy_(v)
+                    state[name] = place
+        self.attached = True
+
+    def close(self) -> None:
+        self.__dict__.clear()

@@ -1,0 +1,188 @@
+package torch_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"harness.invalid/core/backend"
+	"harness.invalid/core/backend/backendtest"
+	"harness.invalid/core/bert"
+	"harness.invalid/core/optimizer"
+	"harness.invalid/core/optimizer/optimizertest"
+	"harness.invalid/core/oracle"
+	"harness.invalid/core/plugin"
+	"harness.invalid/core/plugin/python"
+	"harness.invalid/plugins/optimizers/adamw"
+	"harness.invalid/plugins/torch"
+)
+
+// interpreter is one that has PyTorch, looked for once.
+var interpreter = sync.OnceValues(func() (string, error) {
+	return python.Interpreter(context.Background(), append([]python.Module{{Name: "torch", Debian: "python3-torch", PyPI: "torch"}}, python.Modules...))
+})
+
+// spec starts PyTorch. The test is skipped where there is none.
+func spec(t testing.TB, kind plugin.Kind, transport plugin.Transport, args ...string) plugin.Spec {
+	t.Helper()
+	interpreter, err := interpreter()
+	if errors.Is(err, python.ErrMissing) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive, err := python.Archive(python.SDK(), torch.Program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	path, err := python.Install("harness-torch", archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := time.Minute
+	return plugin.Spec{
+		Kind: kind, Name: "torch", Path: interpreter, Args: append([]string{path}, args...), Threads: 1, Transport: transport,
+		Timeouts: plugin.Timeouts{Start: limit, Call: limit, Open: limit, Step: limit},
+	}
+}
+
+func start(t testing.TB, s plugin.Spec) *plugin.Process {
+	t.Helper()
+	p, err := plugin.Launch(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return p
+}
+
+func TestBackend(t *testing.T) {
+	b := start(t, spec(t, plugin.Backend, plugin.Memory, "backend")).Backend()
+	for _, r := range backendtest.Conformance(t.Context(), b) {
+		if r.Err != nil {
+			t.Errorf("%s: %v", r.Name, r.Err)
+		}
+	}
+}
+
+// TestTransports: gradients have the same bits, with dropout and in two micro-batches, whether memory is shared or streamed.
+func TestTransports(t *testing.T) {
+	p := backend.Program{Model: model(), Head: bert.Head{Task: bert.QuestionAnswering}, Precision: "fp32", Seed: 3, Length: 16, MicroBatch: 2, Accumulation: 2, Replicas: 1}
+	l, err := bert.Parameters(p.Model, p.Head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bert.Batch{Size: 4, Length: p.Length, InputIDs: make([]int32, 64), TokenTypeIDs: make([]int32, 64), AttentionMask: make([]int32, 64),
+		StartPositions: []int32{1, 2, 3, 4}, EndPositions: []int32{5, 6, 7, 8}}
+	for i := range b.InputIDs {
+		b.InputIDs[i], b.AttentionMask[i] = int32(i), 1
+	}
+	micro := func(yield func(*bert.Batch, error) bool) { _ = yield(b.Slice(0, 2), nil) && yield(b.Slice(2, 4), nil) }
+	var grads [2][]float32
+	for i, transport := range []plugin.Transport{plugin.Memory, plugin.Stream} {
+		m := backend.Memory{Layout: l, Params: make([]float32, l.Len()), Grads: make([]float32, l.Len())}
+		bert.Initialize(p.Model, l, m.Params, 1)
+		s, err := start(t, spec(t, plugin.Backend, transport, "backend")).Backend().Open(t.Context(), p, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if err := s.Commit(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := s.Step(t.Context(), backend.Step{Step: 1, Sequences: 4}, micro); err != nil || !r.Finite {
+			t.Fatalf("step: %+v, %v", r, err)
+		}
+		grads[i] = m.Grads
+	}
+	for i, g := range grads[0] {
+		if math.Float32bits(g) != math.Float32bits(grads[1][i]) {
+			t.Fatalf("gradient %d is %g in shared memory and %g over the stream", i, g, grads[1][i])
+		}
+	}
+}
+
+// TestOptimizers runs two classes through the wire: one whose state is like its parameters, and one that keeps single numbers beside.
+func TestOptimizers(t *testing.T) {
+	for class, transport := range map[string]plugin.Transport{"AdamW": plugin.Memory, "nadam": plugin.Stream} {
+		t.Run(class, func(t *testing.T) {
+			o := start(t, spec(t, plugin.Optimizer, transport, "optimizer", class)).Optimizer()
+			for _, r := range optimizertest.Conformance(t.Context(), o) {
+				if r.Err != nil {
+					t.Errorf("%s: %v", r.Name, r.Err)
+				}
+			}
+			if class == "AdamW" {
+				likeBuiltIn(t, o)
+			}
+		})
+	}
+}
+
+// likeBuiltIn: AdamW of torch.optim and of this project are the same rule, up to the order of operations in float32.
+func likeBuiltIn(t *testing.T, torchs optimizer.Optimizer) {
+	options := map[string]string{"beta2": "0.98", "eps": "1e-6", "weight_decay": "0.1", "max_grad_norm": "1"}
+	l, err := bert.Parameters(model(), bert.Head{Task: bert.QuestionAnswering})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(o optimizer.Optimizer) []float32 {
+		slots, err := o.Slots(t.Context(), options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := optimizer.Memory{Layout: l, Params: make([]float32, l.Len()), Grads: make([]float32, l.Len())}
+		for range slots {
+			m.Slots = append(m.Slots, make([]float32, l.Len()))
+		}
+		bert.Initialize(model(), l, m.Params, 1)
+		s, err := o.Open(t.Context(), options, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		for step := 1; step <= 5; step++ {
+			bert.Initialize(model(), l, m.Grads, uint64(step))
+			if _, err := s.Step(t.Context(), optimizer.Step{Step: step, LR: 0.01}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return m.Params
+	}
+	got, want := run(torchs), run(adamw.New())
+	wide := make([]float64, len(want))
+	for i, w := range want {
+		wide[i] = float64(w)
+	}
+	// A root of a second moment that is near zero magnifies an error of 6e-8.
+	if e := oracle.RelError(got, wide); e > 1e-6 {
+		t.Errorf("parameters differ by %.2g of their norm from those of adamw after 5 steps, want at most 1e-6", e)
+	}
+}
+
+func model() bert.Config {
+	c := bert.Defaults()
+	c.VocabSize, c.HiddenSize, c.NumHiddenLayers, c.NumAttentionHeads, c.IntermediateSize, c.MaxPositionEmbeddings = 97, 32, 2, 2, 64, 32
+	return c
+}
+
+// TestPython runs the tests that are written in Python: every class of torch.optim against its plain use.
+func TestPython(t *testing.T) {
+	s := spec(t, plugin.Optimizer, plugin.Memory)
+	cmd := exec.CommandContext(t.Context(), s.Path, "-B", "testdata/optimizer_test.py")
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+s.Args[0], "OMP_NUM_THREADS=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v:\n%s", err, out)
+	}
+}
