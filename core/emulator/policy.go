@@ -60,8 +60,21 @@ type Policy struct {
 
 	Accumulate  Store // a replica's sum of the gradients of its micro-batches, after each addition
 	RunningMean bool  // the sum is kept as a mean: (k·sum + gradient)/(k + 1) after k micro-batches
-	Reduce      Store // the sum of the gradients of replicas, after each addition
-	Parameters  Store // parameters after an update
+	// Shares makes a micro-batch's loss its share of the replica's mean loss also where Accumulate is narrow, which else adds up means and divides at the end.
+	Shares bool
+
+	Reduce Store // the sum of the gradients of replicas, after each addition
+	// ReduceFirst reduces the replicas' sums after every micro-batch, else after the last one alone.
+	ReduceFirst bool
+	// Divide makes the replicas divide by their number before they reduce, else the mean is taken in FP32 at the end. ReduceFirst does so too.
+	Divide bool
+	// BucketBytes is the size from which on a bucket of gradients is full that is reduced on its own, from the last tensor to the first, and FirstBucketBytes
+	// that of the first bucket; 0: all gradients are reduced as one buffer.
+	BucketBytes, FirstBucketBytes int
+
+	Parameters Store // parameters after an update
+	// Working is the format of the copy of the parameters that the device computes with, where that is not the parameters themselves: they are its masters.
+	Working Store
 
 	// Overflow is what becomes of values too large for FP16; the Device counts them unless it is numerics.Inf.
 	Overflow numerics.Overflow
@@ -75,7 +88,7 @@ type Partials struct {
 
 // stores are all stores of the policy.
 func (p *Policy) stores() []*Store {
-	all := []*Store{&p.Partials.Store, &p.Statistics, &p.Masked, &p.Exponential, &p.Reciprocal, &p.LossGrad, &p.Accumulate, &p.Reduce, &p.Parameters}
+	all := []*Store{&p.Partials.Store, &p.Statistics, &p.Masked, &p.Exponential, &p.Reciprocal, &p.LossGrad, &p.Accumulate, &p.Reduce, &p.Parameters, &p.Working}
 	for _, r := range []*Row{&p.Embed, &p.Linear, &p.Pointwise, &p.Residual, &p.Norm, &p.Scores, &p.Probabilities} {
 		all = append(all, &r.Out, &r.Grad, &r.Weight)
 	}
@@ -91,6 +104,9 @@ func (p *Policy) Validate() error {
 	}
 	if p.Serialize < 0 || !(p.HistogramEdge >= 0) {
 		return fmt.Errorf("emulator: a product cut into %d slices and a histogram with an edge at %g, want at least 0", p.Serialize, p.HistogramEdge)
+	}
+	if p.BucketBytes < 0 || p.FirstBucketBytes < 0 {
+		return fmt.Errorf("emulator: buckets of %d bytes and a first one of %d, want at least 0", p.BucketBytes, p.FirstBucketBytes)
 	}
 	if p.Partials.Chunk < 0 || p.Partials.Chunk > 256 {
 		return fmt.Errorf("emulator: partial sums of %d products, want 0 (none) to 256", p.Partials.Chunk)

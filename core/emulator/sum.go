@@ -40,26 +40,6 @@ func (d *Device) accumulate(p *bert.Pass, sum, grad []float32, begin, k int) {
 	})
 }
 
-// reduce sets sum to the sum of the replicas' gradients in the order of a ring: the buffer is cut into as many parts as there are replicas (at
-// multiples of a stretch), and part c starts at replica c+1, takes up replicas c+2, c+3, ... (modulo their number), and is complete at replica c. So every element has
-// one order of summation, whoever computes it. Source: the reduce-scatter of Baidu's ring all-reduce (2017), which GCL and NCCL follow.
-func (d *Device) reduce(p *bert.Pass, sum []float32, replicas [][]float32) {
-	n := len(replicas)
-	part := ((len(sum)+n-1)/n + stretch - 1) / stretch * stretch
-	flat(len(sum), func(i0, i1 int) {
-		c, s := i0/part, sum[i0:i1]
-		copy(s, replicas[(c+1)%n][i0:i1])
-		for hop := 2; hop <= n; hop++ {
-			r := (c + hop) % n
-			kernels.Add(s, s, replicas[r][i0:i1])
-			at := *p
-			at.Sample = r
-			out := d.weights(&at, d.policy.Reduce, bert.Site{Layer: -1, Op: bert.OpReduce}, drawOut, len(sum))
-			d.put(&out, s, 0, i0)
-		}
-	})
-}
-
 // scale multiplies in FP32 and reports whether everything is finite.
 func scale(x []float32, factor float32) bool {
 	stretches := (len(x) + stretch - 1) / stretch
@@ -76,8 +56,20 @@ func scale(x []float32, factor float32) bool {
 	return true
 }
 
-// storeParameters rounds parameters as the policy keeps them. What is in the format already stays as it is.
+// storeParameters rounds parameters as the policy keeps them. What is in the format already stays as it is. All replicas draw the same random bits, so that
+// their parameters stay the same.
 func (d *Device) storeParameters(p *bert.Pass, params []float32) {
-	out := d.weights(p, d.policy.Parameters, bert.Site{Layer: -1, Op: bert.OpUpdate}, drawOut, len(params))
+	d.storeSection(p, d.policy.Parameters, drawOut, params)
+}
+
+// storeWorking rounds the copy of the parameters that the device computes with.
+func (d *Device) storeWorking(p *bert.Pass, params []float32) {
+	d.storeSection(p, d.policy.Working, drawWeight, params)
+}
+
+func (d *Device) storeSection(p *bert.Pass, s Store, draw uint32, params []float32) {
+	update := *p
+	update.Sample, update.Replica = 0, 0
+	out := d.weights(&update, s, bert.Site{Layer: -1, Op: bert.OpUpdate}, draw, len(params))
 	flat(len(params), func(i0, i1 int) { d.put(&out, params[i0:i1], 0, i0) })
 }

@@ -11,6 +11,7 @@ import (
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
+	"harness.invalid/core/numerics"
 	"harness.invalid/core/spelling"
 	"harness.invalid/core/tensor"
 )
@@ -19,8 +20,8 @@ import (
 // state.
 //
 // Replicas take their micro-batches one after the other, each through its pipeline: replica r has micro-batches r·accumulation to
-// (r+1)·accumulation - 1 of the global batch. Each sums its own gradients, micro-batch by micro-batch; then the sums are reduced in ring order (see
-// Device.reduce).
+// (r+1)·accumulation - 1 of the global batch. Each sums its own gradients, micro-batch by micro-batch; then the sums are reduced in the order of a
+// ring. Replicas have the same parameters, and are left with the same gradients: one copy stands for all.
 type Trainer struct {
 	program   backend.Program
 	memory    backend.Memory
@@ -30,7 +31,9 @@ type Trainer struct {
 	pipeline  *pipeline
 	micro     []float32   // gradient of a micro-batch; Memory.Grads itself where there is one micro-batch only
 	replicas  [][]float32 // sums of replicas; Memory.Grads itself where there is one replica only
-	recorded  bool        // a step told its schedule
+	ring      *ring
+	params    []float32 // what the device computes with: Memory.Params, or a narrow copy of these masters
+	recorded  bool      // a step told its schedule
 	committed bool
 	closed    bool
 }
@@ -70,8 +73,15 @@ func NewTrainer(p backend.Program, m backend.Memory, policy Policy, plan Plan) (
 			t.replicas[i] = make([]float32, m.Layout.Len())
 		}
 	}
+	t.ring, t.params = newRing(m.Layout, p.Replicas, &policy), m.Params
+	if policy.Working.Format != numerics.FP32 {
+		t.params = make([]float32, m.Layout.Len())
+	}
+	if policy.ReduceFirst && p.Replicas > 1 && len(plan.Stages) > 1 {
+		return nil, fmt.Errorf("emulator: %d replicas are reduced after every micro-batch, want one device without a pipeline for each", p.Replicas)
+	}
 	limit := bert.Shape{Size: p.MicroBatch, Length: p.Length, Predictions: p.MaxPredictions, Sequences: p.SequencesPerPack}
-	t.pipeline, err = newPipeline(model, plan, m.Params, t.micro, limit, p.Accumulation)
+	t.pipeline, err = newPipeline(model, plan, t.params, t.micro, limit, p.Accumulation)
 	return t, err
 }
 
@@ -99,10 +109,13 @@ func (t *Trainer) Step(ctx context.Context, s backend.Step, batches iter.Seq2[*b
 	clock.Start()
 	scaled := lossScale * float64(p.Replicas)
 	divisor := scaled
+	if t.divides() {
+		divisor = lossScale // the replicas have divided
+	}
 	if t.averages() {
 		scaled *= float64(p.Accumulation)
 		if !t.train.policy.RunningMean {
-			divisor = scaled
+			divisor *= float64(p.Accumulation)
 		}
 	}
 	t.train.TakeHistogram() // of a step that broke off
@@ -116,8 +129,10 @@ func (t *Trainer) Step(ctx context.Context, s backend.Step, batches iter.Seq2[*b
 		return backend.StepResult{}, fmt.Errorf("step %d: %w", s.Step, err)
 	}
 	if p.Replicas > 1 {
-		pass := t.pass(s.Step)
-		t.train.reduce(&pass, t.memory.Grads, t.replicas)
+		if !t.train.policy.ReduceFirst {
+			t.reduce(s.Step)
+		}
+		t.ring.collect(t.memory.Grads, t.replicas)
 		clock.Lap("reduction")
 	}
 	finite := scale(t.memory.Grads, float32(1/divisor))
@@ -130,7 +145,26 @@ func (t *Trainer) TakeHistogram() (large, all int64) { return t.train.TakeHistog
 
 // averages reports whether a replica's sum is over mean losses of micro-batches.
 func (t *Trainer) averages() bool {
-	return t.train.policy.RunningMean || t.train.policy.Accumulate != Store{}
+	p := &t.train.policy
+	return p.RunningMean || p.Accumulate != Store{} && !p.Shares
+}
+
+// divides reports whether replicas divide by their number before they reduce.
+func (t *Trainer) divides() bool {
+	return t.program.Replicas > 1 && (t.train.policy.Divide || t.train.policy.ReduceFirst)
+}
+
+// reduce adds up the replicas' sums, or takes their mean.
+func (t *Trainer) reduce(step int) {
+	if t.divides() {
+		for i, sum := range t.replicas {
+			pass := t.pass(step)
+			pass.Sample = i
+			t.train.divide(&pass, sum, len(t.replicas))
+		}
+	}
+	pass := t.pass(step)
+	t.train.reduceScatter(&pass, t.ring, t.replicas)
 }
 
 func (t *Trainer) pass(step int) bert.Pass {
@@ -141,6 +175,7 @@ func (t *Trainer) pass(step int) bert.Pass {
 func (t *Trainer) microBatches(ctx context.Context, s backend.Step, batches iter.Seq2[*bert.Batch, error], o *bert.Objective, clock *backend.Clock) (losses bert.Losses, schedule *backend.Schedule, err error) {
 	p := &t.program
 	var r *replica
+	var waiting []*bert.Batch // until all are there
 	count, want := 0, p.Accumulation*p.Replicas
 	for b, err := range batches {
 		if err != nil {
@@ -154,6 +189,11 @@ func (t *Trainer) microBatches(ctx context.Context, s backend.Step, batches iter
 			return losses, nil, fmt.Errorf("micro-batch %d has %d sequences, want micro_batch %d", count, size(b), p.MicroBatch)
 		case b.Sample != count*p.MicroBatch:
 			return losses, nil, fmt.Errorf("micro-batch %d begins at sample %d, want %d", count, b.Sample, count*p.MicroBatch)
+		}
+		if t.train.policy.ReduceFirst && p.Replicas > 1 {
+			waiting = append(waiting, b)
+			count++
+			continue
 		}
 		if count%p.Accumulation == 0 {
 			r = t.replica(s.Step, count/p.Accumulation, o, &losses, clock)
@@ -171,6 +211,11 @@ func (t *Trainer) microBatches(ctx context.Context, s backend.Step, batches iter
 	if count < want {
 		return losses, nil, fmt.Errorf("%d micro-batches, want accumulation %d x replicas %d = %d", count, p.Accumulation, p.Replicas, want)
 	}
+	if waiting != nil {
+		if err := t.reduceFirst(ctx, s.Step, waiting, o, &losses, clock); err != nil {
+			return losses, nil, err
+		}
+	}
 	// A wrong denominator would train at another learning rate without a sign.
 	if w := losses.MaskedLM.Weight; p.Head.Task == bert.Pretraining && math.Abs(w-s.MaskedWeight) > 1e-6*w {
 		return losses, nil, fmt.Errorf("masked weight %g was announced, the micro-batches have %g", s.MaskedWeight, w)
@@ -179,6 +224,25 @@ func (t *Trainer) microBatches(ctx context.Context, s backend.Step, batches iter
 		return losses, nil, fmt.Errorf("next sentence weight %g was announced, the micro-batches have %g", s.NextSentenceWeight, w)
 	}
 	return losses, schedule, nil
+}
+
+// reduceFirst lets every replica compute its k-th micro-batch and add the gradient to its sum, and then replaces all sums by their mean, for every k: as
+// DistributedDataParallel does when it is not told to wait (no_sync).
+func (t *Trainer) reduceFirst(ctx context.Context, step int, batches []*bert.Batch, o *bert.Objective, losses *bert.Losses, clock *backend.Clock) error {
+	for k := range t.program.Accumulation {
+		for i := range t.program.Replicas {
+			at := i*t.program.Accumulation + k
+			r := t.replica(step, i, o, losses, clock)
+			r.count, r.first = 1, k
+			if err := r.take(ctx, batches[at]); err != nil {
+				return fmt.Errorf("micro-batch %d: %w", at, err)
+			}
+		}
+		t.reduce(step)
+		t.ring.allGather(t.replicas)
+		clock.Lap("reduction")
+	}
+	return nil
 }
 
 // replica begins a replica's part of a step.
@@ -229,6 +293,10 @@ func (t *Trainer) Commit(ctx context.Context, step int) error {
 	}
 	pass := t.pass(step)
 	t.train.storeParameters(&pass, t.memory.Params)
+	if t.train.policy.Working.Format != numerics.FP32 {
+		copy(t.params, t.memory.Params)
+		t.train.storeWorking(&pass, t.params)
+	}
 	t.train.TakeOverflows()
 	t.train.TakeInvalid()
 	t.committed = true
