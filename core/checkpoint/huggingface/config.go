@@ -1,16 +1,20 @@
-// Package huggingface reads and writes model folders as Hugging Face's transformers library does: config.json and model.safetensors.
+// Package huggingface reads and writes model folders as Hugging Face's transformers library does: config.json, model.safetensors and the tokenizer's
+// files.
 //
 // Names and shapes of bert.Parameters are those of BertForPreTraining and its kin, so a folder that was written here loads there and the other
-// way round. Reading is generous where files in the wild differ: an encoder without the prefix bert., gamma and beta for the layer
-// normalisations, tied tensors that are stored or left out, NVIDIA's dense_act, padded vocabularies. What was missing and what was left over
-// is told, never guessed.
+// way round. Reading is generous where files in the wild differ: tensors in shards, in PyTorch's pytorch_model.bin or in TensorFlow's checkpoints; an
+// encoder without the prefix bert., gamma and beta for the layer normalisations, tied tensors that are stored or left out, NVIDIA's dense_act, packed
+// query, key and value, padded vocabularies, a model inside of a training checkpoint. What was missing and what was left over is told, never guessed.
 package huggingface
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"harness.invalid/core/bert"
@@ -49,7 +53,8 @@ var only = map[string][]any{
 	"is_encoder_decoder":      {false},
 }
 
-// ReadConfig reads a config.json. A model that is not the BERT of harness is an error with the key that says so.
+// ReadConfig reads a config.json or, by its name, google-research/bert's bert_config.json, where "gelu" is the tanh form (modeling.py, gelu). A model
+// that is not the BERT of harness is an error with the key that says so.
 func ReadConfig(path string) (Config, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -59,7 +64,23 @@ func ReadConfig(path string) (Config, error) {
 	if err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
+	if filepath.Base(path) == googleConfigFile && c.Model.HiddenAct == bert.GELU {
+		c.Model.HiddenAct = bert.GELUNew
+	}
 	return c, nil
+}
+
+// readConfigIn reads the configuration of a folder.
+func readConfigIn(dir string) (Config, error) {
+	c, err := ReadConfig(filepath.Join(dir, configFile))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return c, err
+	}
+	c, err = ReadConfig(filepath.Join(dir, googleConfigFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, fmt.Errorf("%s holds no %s or %s: %w", dir, configFile, googleConfigFile, fs.ErrNotExist)
+	}
+	return c, err
 }
 
 func parseConfig(text []byte) (Config, error) {
@@ -141,8 +162,8 @@ var architectures = map[bert.Task]string{
 	bert.Classification:    "BertForSequenceClassification",
 }
 
-// marshal writes a config.json as transformers does: sorted keys, two spaces.
-func (c Config) marshal(h bert.Head, dtype string) ([]byte, error) {
+// marshal writes a config.json as transformers does: sorted keys, two spaces. labels are those of a classifier, else 0.
+func (c Config) marshal(architecture string, labels int, dtype string) ([]byte, error) {
 	fields := maps.Clone(c.Other)
 	if fields == nil {
 		fields = make(map[string]json.RawMessage)
@@ -163,16 +184,16 @@ func (c Config) marshal(h bert.Head, dtype string) ([]byte, error) {
 		}
 	}
 	set("model_type", "bert")
-	set("architectures", []string{architectures[h.Task]})
+	set("architectures", []string{architecture})
 	set("torch_dtype", dtype)
-	if h.Task == bert.Classification {
+	if labels > 0 {
 		names, ids := make(map[string]string), make(map[string]int)
-		for i := range h.Labels {
+		for i := range labels {
 			name := fmt.Sprintf("LABEL_%d", i)
 			names[fmt.Sprint(i)], ids[name] = name, i
 		}
 		delete(fields, "num_labels") // transformers counts id2label
-		if c.Labels != h.Labels || fields["id2label"] == nil {
+		if c.Labels != labels || fields["id2label"] == nil {
 			set("id2label", names)
 			set("label2id", ids)
 		}
@@ -183,3 +204,32 @@ func (c Config) marshal(h bert.Head, dtype string) ([]byte, error) {
 	text, err = json.MarshalIndent(fields, "", "  ")
 	return append(text, '\n'), err
 }
+
+// marshalGoogle writes a bert_config.json. Its "gelu" is the tanh form, and it has no name for the other one.
+func (c Config) marshalGoogle() ([]byte, error) {
+	if c.Model.HiddenAct != bert.GELUNew {
+		return nil, fmt.Errorf("hidden_act is %q (erf), for which google-research/bert has no name: its \"gelu\" is the tanh form", c.Model.HiddenAct)
+	}
+	c.Model.HiddenAct = bert.GELU
+	text, err := json.Marshal(c.Model)
+	if err != nil {
+		return nil, err
+	}
+	fields := make(map[string]json.RawMessage)
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return nil, err
+	}
+	for _, key := range []string{"attention_mask_value", "layer_norm_eps"} { // constants of modeling.py
+		delete(fields, key)
+	}
+	for _, key := range googleKeys {
+		if v, ok := c.Other[key]; ok {
+			fields[key] = v
+		}
+	}
+	text, err = json.MarshalIndent(fields, "", "  ")
+	return append(text, '\n'), err
+}
+
+// googleKeys are what published bert_config.json files say beside the model's shape; nothing reads them.
+var googleKeys = []string{"directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"}

@@ -4,101 +4,162 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"harness.invalid/core/bert"
 	"harness.invalid/core/checkpoint/safetensors"
+	"harness.invalid/core/checkpoint/tensorflow"
 	"harness.invalid/core/checkpoint/weights"
-	"harness.invalid/core/durable"
 	"harness.invalid/core/tensor"
 )
 
-// The files of a folder.
-const (
-	configFile = "config.json"
-	modelFile  = "model.safetensors"
-)
-
-// Folder is an open model folder.
+// Folder is an open model: its configuration and its tensors, whatever names and format they are stored in.
 type Folder struct {
 	Config Config
 
-	file   *weights.File
-	stored map[string]string // name in the file by the name in bert.Parameters
+	dir        string
+	file       *weights.File
+	optimizer  *weights.File                        // optimizer.safetensors; nil: there is none
+	parameters map[string]weights.Tensor            // by the name in bert.Parameters, second names among them
+	slots      map[string]map[string]weights.Tensor // of an optimizer: by slot and parameter
+	step       *weights.Tensor                      // steps that the optimizer took; nil: not said
+	unexpected []string
 }
 
-// Open reads the configuration of a model folder and maps its tensors into memory.
-func Open(dir string) (*Folder, error) {
-	config, err := ReadConfig(filepath.Join(dir, configFile))
+// Open reads the configuration of a model and maps its tensors into memory. path is a folder, or the file in it that holds the tensors, in any format
+// that OpenTensors knows.
+func Open(path string) (*Folder, error) {
+	dir := path
+	if info, err := os.Stat(path); err != nil && !tensorflow.IsCheckpoint(path) {
+		return nil, fmt.Errorf("model %w", err)
+	} else if err != nil || !info.IsDir() {
+		dir = filepath.Dir(path)
+	}
+	config, err := readConfigIn(dir)
 	if err != nil {
 		return nil, fmt.Errorf("model %w", err)
 	}
-	file, err := safetensors.Open(filepath.Join(dir, modelFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("model %s holds no %s", dir, modelFile)
-	} else if err != nil {
+	return OpenWith(path, config)
+}
+
+// OpenWith is Open for a model whose configuration lies elsewhere.
+func OpenWith(path string, c Config) (*Folder, error) {
+	file, err := OpenTensors(path)
+	if err != nil {
 		return nil, fmt.Errorf("model %w", err)
 	}
-	f := &Folder{Config: config, file: file}
-	if err := f.match(); err != nil {
-		return nil, errors.Join(fmt.Errorf("model %s: %w", dir, err), file.Close())
+	f := &Folder{Config: c, dir: filepath.Dir(file.Name()), file: file}
+	err = f.match()
+	if err == nil {
+		err = f.matchOptimizer()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("model %s: %w", path, err), f.Close())
 	}
 	return f, nil
 }
 
 // Close unmaps the tensors.
-func (f *Folder) Close() error { return f.file.Close() }
+func (f *Folder) Close() error {
+	err := f.file.Close()
+	if f.optimizer != nil {
+		err = errors.Join(err, f.optimizer.Close())
+	}
+	return err
+}
+
+// Format is what kind of file holds the tensors, in words.
+func (f *Folder) Format() string { return f.file.Format() }
 
 // match finds out which parameter each tensor of the file is.
 func (f *Folder) match() error {
-	names := f.file.Names()
-	bare := !slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, "bert.") })
-	f.stored = make(map[string]string, len(names))
-	for _, name := range names {
-		parameter := canonical(name, bare)
-		if slices.Contains(buffers, parameter) {
-			continue
+	f.parameters, f.slots = make(map[string]weights.Tensor), make(map[string]map[string]weights.Tensor)
+	if f.file.Format() == tensorflow.Format {
+		return f.matchTensorFlow()
+	}
+	bare := !slices.ContainsFunc(f.file.Names(), func(name string) bool { return strings.HasPrefix(unwrapped(name), "bert.") })
+	for _, stored := range f.file.Tensors() {
+		for _, t := range split(stored.Named(canonical(unwrapped(stored.Name), bare))) {
+			if slices.Contains(buffers, t.Name) {
+				continue
+			}
+			if err := f.put("", t.Name, t.Named(stored.Name)); err != nil {
+				return err
+			}
 		}
-		if other, ok := f.stored[parameter]; ok {
-			return fmt.Errorf("tensors %s and %s both are %s", other, name, parameter)
-		}
-		f.stored[parameter] = name
 	}
 	return nil
 }
 
-// buffers are no parameters, but older versions of transformers store them.
-var buffers = []string{"bert.embeddings.position_ids", "bert.embeddings.token_type_ids"}
-
-// tied are the second names of parameters that BERT uses twice. A file has either or both.
-var tied = map[string]string{
-	"bert.embeddings.word_embeddings.weight": "cls.predictions.decoder.weight",
-	"cls.predictions.bias":                   "cls.predictions.decoder.bias",
-}
-
-// canonical is the name of today for a name in a file; bare files store the encoder alone, without a prefix.
-func canonical(name string, bare bool) string {
-	// TensorFlow's names, which the first conversions kept.
-	if rest, ok := strings.CutSuffix(name, "LayerNorm.gamma"); ok {
-		name = rest + "LayerNorm.weight"
-	} else if rest, ok := strings.CutSuffix(name, "LayerNorm.beta"); ok {
-		name = rest + "LayerNorm.bias"
-	}
-	// NVIDIA DeepLearningExamples' layers with a fused activation.
-	name = strings.Replace(name, ".dense_act.", ".dense.", 1)
-	if bare {
-		for _, part := range []string{"embeddings.", "encoder.", "pooler."} {
-			if strings.HasPrefix(name, part) {
-				return "bert." + name
-			}
+func (f *Folder) matchTensorFlow() error {
+	for _, t := range f.file.Tensors() {
+		if t.Name == step {
+			f.step = &t
+			continue
+		}
+		parameter, slot, transposed, ok := fromTensorFlow(t.Name)
+		if !ok || transposed && len(t.Shape) != 2 {
+			f.unexpected = append(f.unexpected, t.Name)
+			continue
+		}
+		if transposed {
+			t = t.Transposed()
+		}
+		if err := f.put(slot, parameter, t); err != nil {
+			return err
 		}
 	}
-	return name
+	return nil
+}
+
+// matchOptimizer opens what checkpoints of harness keep of an optimizer beside a model: SLOT/PARAMETER.
+func (f *Folder) matchOptimizer() (err error) {
+	path := filepath.Join(f.dir, optimizerFile)
+	if f.file.Format() == tensorflow.Format || f.file.Name() == path {
+		return nil
+	}
+	f.optimizer, err = safetensors.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		f.optimizer = nil
+		return nil
+	} else if err != nil {
+		return err
+	}
+	for _, t := range f.optimizer.Tensors() {
+		if t.Name == step {
+			f.step = &t
+			continue
+		}
+		slot, parameter, ok := strings.Cut(t.Name, "/")
+		if !ok || slot == "" {
+			f.unexpected = append(f.unexpected, t.Name)
+			continue
+		}
+		if err := f.put(slot, parameter, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put keeps a tensor as a parameter or as a slot of one.
+func (f *Folder) put(slot, parameter string, t weights.Tensor) error {
+	into := f.parameters
+	if slot != "" {
+		if f.slots[slot] == nil {
+			f.slots[slot] = make(map[string]weights.Tensor)
+		}
+		into = f.slots[slot]
+	}
+	if other, ok := into[parameter]; ok {
+		return fmt.Errorf("tensors %s and %s both are %s", weights.Quote(other.Name), weights.Quote(t.Name), parameter)
+	}
+	into[parameter] = t
+	return nil
 }
 
 // Report tells how a file and a model differed.
@@ -113,124 +174,109 @@ const maxPadding = 128
 
 // Load reads the parameters of a layout into a section. A tensor of a wrong shape or type is an error; what else does not fit is in the Report.
 func (f *Folder) Load(l *tensor.Layout, params []float32) (Report, error) {
-	if len(params) != l.Len() {
-		return Report{}, fmt.Errorf("model %s: section of %d elements, want %d", f.file.Name(), len(params), l.Len())
+	return f.load(f.parameters, l, params)
+}
+
+// Slots are the names of the optimizer's slots that are stored with the model, such as m and v.
+func (f *Folder) Slots() []string { return slices.Sorted(maps.Keys(f.slots)) }
+
+// LoadSlot is Load for a slot of the optimizer.
+func (f *Folder) LoadSlot(name string, l *tensor.Layout, values []float32) (Report, error) {
+	if f.slots[name] == nil {
+		return Report{}, fmt.Errorf("model %s holds no slot %s, but %v", f.file.Name(), name, f.Slots())
 	}
-	var rep Report
-	used := make(map[string]bool, len(f.stored))
-	for _, t := range l.Tensors() {
-		name, ok := f.stored[t.Name]
-		second := f.stored[tied[t.Name]]
-		if !ok {
-			name, ok = second, second != ""
-		}
-		if !ok {
-			rep.Missing = append(rep.Missing, t.Name)
-			continue
-		}
-		padded, err := f.load(name, t, params)
+	return f.load(f.slots[name], l, values)
+}
+
+func (f *Folder) load(stored map[string]weights.Tensor, l *tensor.Layout, section []float32) (Report, error) {
+	if len(section) != l.Len() {
+		return Report{}, fmt.Errorf("model %s: section of %d elements, want %d", f.file.Name(), len(section), l.Len())
+	}
+	rep := Report{Unexpected: slices.Clone(f.unexpected)}
+	used := make(map[string]bool, len(stored))
+	for _, p := range l.Tensors() {
+		name, ok, err := f.find(stored, p.Name, used)
 		if err != nil {
 			return rep, err
 		}
-		if padded {
-			rep.Padded = append(rep.Padded, t.Name)
+		if !ok {
+			rep.Missing = append(rep.Missing, p.Name)
+			continue
 		}
-		used[name] = true
-		if second != "" && second != name {
-			same, err := f.same(name, second)
-			if err != nil {
-				return rep, err
-			}
-			used[second] = same // a decoder of its own is not what harness trains
+		t, zeros, err := f.fit(stored[name], p.Name, p.Shape)
+		if err != nil {
+			return rep, err
+		}
+		dst := p.Of(section)
+		if err := t.ReadFloat32s(dst[:len(dst)-zeros]); err != nil {
+			return rep, fmt.Errorf("model %w", err)
+		}
+		clear(dst[len(dst)-zeros:])
+		if !slices.Equal(stored[name].Shape, p.Shape) {
+			rep.Padded = append(rep.Padded, p.Name)
 		}
 	}
-	for _, name := range f.stored {
-		if !used[name] {
-			rep.Unexpected = append(rep.Unexpected, name)
+	for name, t := range stored {
+		if !used[name] && !slices.Contains(rep.Unexpected, t.Name) {
+			rep.Unexpected = append(rep.Unexpected, t.Name)
 		}
 	}
 	slices.Sort(rep.Unexpected)
 	return rep, nil
 }
 
-// load reads one tensor and tells whether its vocabulary was longer or shorter.
-func (f *Folder) load(name string, t tensor.Tensor, params []float32) (padded bool, err error) {
-	info, _ := f.file.Tensor(name)
-	dst := t.Of(params)
-	if slices.Equal(info.Shape, t.Shape) {
-		if err := f.file.ReadFloat32s(name, dst); err != nil {
-			return false, fmt.Errorf("model %w", err)
+// find is the name under which a parameter is stored: its own, or the second one of a tied parameter. It marks as used what says the same.
+func (f *Folder) find(stored map[string]weights.Tensor, parameter string, used map[string]bool) (name string, ok bool, err error) {
+	t, ok := stored[parameter]
+	other, second := stored[tied[parameter]]
+	switch {
+	case !ok && !second:
+		return "", false, nil
+	case !ok:
+		used[tied[parameter]] = true
+		return tied[parameter], true, nil
+	}
+	used[parameter] = true
+	if second {
+		// A decoder of its own is not what harness trains.
+		same, err := same(t, other)
+		if err != nil {
+			return "", false, fmt.Errorf("model %w", err)
 		}
-		return false, nil
+		used[tied[parameter]] = same
 	}
-	if _, vocabulary := tied[t.Name]; !vocabulary || len(info.Shape) != len(t.Shape) || !slices.Equal(info.Shape[1:], t.Shape[1:]) || abs(info.Shape[0]-t.Shape[0]) >= maxPadding {
-		return false, fmt.Errorf("model %s: tensor %s has shape %v, want %v", f.file.Name(), name, info.Shape, t.Shape)
-	}
-	values, err := f.file.Float32s(name)
-	if err != nil {
-		return false, fmt.Errorf("model %w", err)
-	}
-	clear(dst[copy(dst, values):])
-	return true, nil
+	return parameter, true, nil
 }
 
-// same reports whether two tensors have the same bytes.
-func (f *Folder) same(a, b string) (bool, error) {
-	x, err := f.file.Bytes(a)
-	if err != nil {
-		return false, fmt.Errorf("model %w", err)
+// fit is the part of a stored tensor that a parameter of a shape takes, and how many zeros follow: a vocabulary may be longer or shorter.
+func (f *Folder) fit(t weights.Tensor, parameter string, want tensor.Shape) (weights.Tensor, int, error) {
+	if slices.Equal(t.Shape, want) {
+		return t, 0, nil
 	}
-	y, err := f.file.Bytes(b)
-	if err != nil {
-		return false, fmt.Errorf("model %w", err)
+	if _, vocabulary := tied[parameter]; !vocabulary || len(t.Shape) != len(want) || !slices.Equal(t.Shape[1:], want[1:]) || abs(t.Shape[0]-want[0]) >= maxPadding {
+		return t, 0, fmt.Errorf("model %s: tensor %s has shape %v, want %v", f.file.Name(), t.Name, t.Shape, want)
 	}
-	s, _ := f.file.Tensor(a)
-	t, _ := f.file.Tensor(b)
-	return s.DType == t.DType && bytes.Equal(x, y), nil
+	t = t.Rows(0, min(t.Shape[0], want[0]))
+	return t, want.Len() - t.Shape.Len(), nil
+}
+
+// same reports whether two tensors have the same type and bytes.
+func same(a, b weights.Tensor) (bool, error) {
+	if a.SameData(b) {
+		return true, nil
+	}
+	if a.DType != b.DType {
+		return false, nil
+	}
+	x, err := a.Bytes()
+	if err != nil {
+		return false, err
+	}
+	y, err := b.Bytes()
+	if err != nil {
+		return false, err
+	}
+	return bytes.Equal(x, y), nil
 }
 
 func abs(n int) int { return max(n, -n) }
-
-// dtypes are the types that Save can store parameters in, with transformers' names for them.
-var dtypes = map[tensor.DType]string{tensor.F32: "float32", tensor.F16: "float16", tensor.BF16: "bfloat16"}
-
-// Save writes a model folder, which is made if it is not there. Parameters are stored as dtype: F32, F16 or BF16, rounded to the nearest. The
-// tied decoder is not stored twice; transformers ties it again.
-func Save(dir string, c Config, h bert.Head, l *tensor.Layout, params []float32, dtype tensor.DType) error {
-	fail := func(err error) error { return fmt.Errorf("model %s: %w", dir, err) }
-	if dtypes[dtype] == "" {
-		return fail(fmt.Errorf("parameters can't be stored as %q, want F32, F16 or BF16", dtype))
-	}
-	if len(params) != l.Len() {
-		return fail(fmt.Errorf("section of %d elements, want %d", len(params), l.Len()))
-	}
-	want, err := bert.Parameters(c.Model, h)
-	if err != nil {
-		return fail(err)
-	}
-	if !l.Equal(want) {
-		return fail(errors.New("the layout is not that of the configuration and the head"))
-	}
-	config, err := c.marshal(h, dtypes[dtype])
-	if err != nil {
-		return fail(err)
-	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return fail(err)
-	}
-	var contents []weights.Content
-	for _, t := range l.Tensors() {
-		contents = append(contents, weights.Of(t.Name, t.Shape, t.Of(params)).As(dtype))
-	}
-	if err := safetensors.Write(filepath.Join(dir, modelFile), contents, map[string]string{"format": "pt"}); err != nil {
-		return fail(err)
-	}
-	err = durable.WriteFile(filepath.Join(dir, configFile), func(w io.Writer) error {
-		_, err := w.Write(config)
-		return err
-	})
-	if err != nil {
-		return fail(err)
-	}
-	return nil
-}

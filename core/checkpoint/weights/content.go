@@ -62,6 +62,17 @@ func (c Content) Padded(n int) Content {
 	return c
 }
 
+// Transposed returns the matrix c, which comes from a file, with its axes exchanged.
+func (c Content) Transposed() Content {
+	t, ok := c.values.(Tensor)
+	if !ok || c.zeros > 0 {
+		panic("weights: only a tensor of a file is transposed")
+	}
+	c.values = t.Transposed()
+	c.Shape = tensor.Shape{c.Shape[1], c.Shape[0]}
+	return c
+}
+
 // Check reports contents that no file could hold, and returns the bytes of the data.
 func (c Content) Check() (int64, error) {
 	if !utf8.ValidString(c.Name) {
@@ -84,6 +95,22 @@ func (c Content) Check() (int64, error) {
 	return n, nil
 }
 
+// overflow reports the first finite value that F16 would make infinite. Nothing else that is written is out of range.
+func (c Content) overflow(values []float32) error {
+	if c.DType != tensor.F16 {
+		return nil
+	}
+	for _, v := range values {
+		if (v >= halfLimit || v <= -halfLimit) && !math.IsInf(float64(v), 0) {
+			return fmt.Errorf("tensor %s holds %g, which FP16 can't: its largest value is 65504; BF16 goes further", c.Name, v)
+		}
+	}
+	return nil
+}
+
+// halfLimit is the least number that is rounded to infinity: half a unit above F16's largest.
+const halfLimit = 65520
+
 // WriteTo writes the data, row-major and little-endian.
 func (c Content) WriteTo(w io.Writer) (written int64, err error) {
 	put := func(b []byte) error {
@@ -104,6 +131,9 @@ func (c Content) WriteTo(w io.Writer) (written int64, err error) {
 			decode(values[:n], src)
 			buf = slices.Grow(buf[:0], n*size)[:n*size]
 			encode(buf, values[:n])
+			if err := c.overflow(values[:n]); err != nil {
+				return err
+			}
 			return put(buf)
 		})
 		if err != nil {
@@ -114,6 +144,11 @@ func (c Content) WriteTo(w io.Writer) (written int64, err error) {
 		for i := 0; i < c.len; i += chunk {
 			n := min(chunk, c.len-i)
 			encode(buf[:n*size], i, i+n)
+			if values, ok := c.values.([]float32); ok {
+				if err := c.overflow(values[i : i+n]); err != nil {
+					return written, err
+				}
+			}
 			if err := put(buf[:n*size]); err != nil {
 				return written, err
 			}

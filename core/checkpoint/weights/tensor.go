@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/x448/float16"
 
@@ -72,6 +73,11 @@ func (t Tensor) Rows(i0, i1 int) Tensor {
 	t.offset += int64(i0) * row * int64(bits[t.DType]) / 8
 	t.Shape = append(tensor.Shape{i1 - i0}, t.Shape[1:]...)
 	return t
+}
+
+// SameData reports whether two views show the same bytes of the same file.
+func (t Tensor) SameData(u Tensor) bool {
+	return t.part == u.part && t.offset == u.offset && t.DType == u.DType && slices.Equal(t.Shape, u.Shape) && slices.Equal(t.strides, u.strides)
 }
 
 // chunk is how many elements are converted, and bytes are summed, at a time: what stays in a cache.

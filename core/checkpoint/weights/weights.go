@@ -77,6 +77,15 @@ func New(name, format string, tensors []Tensor, metadata map[string]string, part
 	return f, nil
 }
 
+// Join is New for tensors of files that are open already, which it takes over.
+func Join(name, format string, tensors []Tensor, metadata map[string]string, files ...*File) (*File, error) {
+	var parts []*Part
+	for _, f := range files {
+		parts = append(parts, f.parts...)
+	}
+	return New(name, format, tensors, metadata, parts...)
+}
+
 // Name is the path that the file was opened with.
 func (f *File) Name() string { return f.name }
 

@@ -1,0 +1,350 @@
+package huggingface
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"harness.invalid/core/wordpiece"
+)
+
+// The files of a tokenizer.
+const (
+	vocabFile           = "vocab.txt"
+	tokenizerFile       = "tokenizer.json"
+	tokenizerConfigFile = "tokenizer_config.json"
+	specialTokensFile   = "special_tokens_map.json"
+)
+
+var tokenizerFiles = []string{vocabFile, tokenizerFile, tokenizerConfigFile, specialTokensFile}
+
+// Tokenizer is the vocabulary of a model and how its text becomes words.
+type Tokenizer struct {
+	Vocab     *wordpiece.Vocab
+	Options   wordpiece.Options
+	MaxLength int // longest sequence that the model takes; 0: not said
+}
+
+// New returns the tokenizer itself.
+func (t Tokenizer) New() (*wordpiece.Tokenizer, error) { return wordpiece.New(t.Vocab, t.Options) }
+
+// tokenizerConfig is a tokenizer_config.json. Source: transformers, BertTokenizer's arguments and their defaults.
+type tokenizerConfig struct {
+	Lower        *bool    `json:"do_lower_case"`
+	StripAccents *bool    `json:"strip_accents"`
+	SplitChinese *bool    `json:"tokenize_chinese_chars"`
+	MaxLength    *float64 `json:"model_max_length"` // 1e30 stands for no limit
+	Class        string   `json:"tokenizer_class"`
+}
+
+// tokenizerJSON is what a tokenizer.json of a BERT says. Source: the tokenizers library, BertNormalizer and WordPiece.
+type tokenizerJSON struct {
+	Normalizer *struct {
+		Type         string `json:"type"`
+		SplitChinese *bool  `json:"handle_chinese_chars"`
+		StripAccents *bool  `json:"strip_accents"`
+		Lower        *bool  `json:"lowercase"`
+	} `json:"normalizer"`
+	Model struct {
+		Type    string         `json:"type"`
+		Unknown string         `json:"unk_token"`
+		Prefix  string         `json:"continuing_subword_prefix"`
+		Max     *int           `json:"max_input_chars_per_word"`
+		Vocab   map[string]int `json:"vocab"`
+	} `json:"model"`
+}
+
+// ReadTokenizer reads the tokenizer of a model folder: vocab.txt or, without one, tokenizer.json. How text is treated is what tokenizer_config.json and
+// tokenizer.json say; where they don't, letters are made lower case unless the vocabulary has upper-case ones. A folder of google-research/bert, which
+// has neither, is tokenized as its own program does.
+func ReadTokenizer(dir string) (Tokenizer, error) {
+	fail := func(err error) (Tokenizer, error) { return Tokenizer{}, fmt.Errorf("tokenizer %s: %w", dir, err) }
+	var full tokenizerJSON
+	fullErr := readJSON(filepath.Join(dir, tokenizerFile), &full)
+	if fullErr != nil && !errors.Is(fullErr, fs.ErrNotExist) {
+		return fail(fullErr)
+	}
+	var config tokenizerConfig
+	configErr := readJSON(filepath.Join(dir, tokenizerConfigFile), &config)
+	if configErr != nil && !errors.Is(configErr, fs.ErrNotExist) {
+		return fail(configErr)
+	}
+	var t Tokenizer
+	var err error
+	if t.Vocab, err = wordpiece.Load(filepath.Join(dir, vocabFile)); errors.Is(err, fs.ErrNotExist) {
+		if fullErr != nil {
+			return fail(fmt.Errorf("there is no %s and no %s: %w", vocabFile, tokenizerFile, fs.ErrNotExist))
+		}
+		t.Vocab, err = full.vocab(filepath.Join(dir, tokenizerFile))
+	}
+	if err != nil {
+		return fail(err)
+	}
+	lower := !hasUpper(t.Vocab)
+	if n := full.Normalizer; n != nil && n.Lower != nil {
+		lower = *n.Lower
+	} else if config.Lower != nil {
+		lower = *config.Lower
+	}
+	if fullErr != nil && configErr != nil {
+		t.Options = wordpiece.Google(lower)
+		return t, nil
+	}
+	t.Options = wordpiece.HuggingFace(lower)
+	if n := full.Normalizer; n != nil {
+		set(&t.Options.StripAccents, n.StripAccents)
+		set(&t.Options.SplitChinese, n.SplitChinese)
+	} else {
+		set(&t.Options.StripAccents, config.StripAccents)
+		set(&t.Options.SplitChinese, config.SplitChinese)
+	}
+	if full.Model.Max != nil {
+		t.Options.MaxCharsPerWord = *full.Model.Max
+	}
+	if n := config.MaxLength; n != nil && *n >= 1 && *n < 1<<30 {
+		t.MaxLength = int(*n)
+	}
+	return t, nil
+}
+
+func set(dst *bool, v *bool) {
+	if v != nil {
+		*dst = *v
+	}
+}
+
+func readJSON(path string, v any) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, v); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// vocab is the vocabulary of a tokenizer.json, whose ids must be 0 to n-1.
+func (t *tokenizerJSON) vocab(path string) (*wordpiece.Vocab, error) {
+	m := t.Model
+	if m.Type != "" && m.Type != "WordPiece" || m.Prefix != "" && m.Prefix != wordpiece.Continuing || m.Unknown != "" && m.Unknown != wordpiece.Unk {
+		return nil, fmt.Errorf("%s: model is %q with the prefix %q and %q for unknown words, want WordPiece with %q and %q", path, m.Type, m.Prefix, m.Unknown, wordpiece.Continuing, wordpiece.Unk)
+	}
+	tokens := make([]string, len(m.Vocab))
+	for token, id := range m.Vocab {
+		if id < 0 || id >= len(tokens) || tokens[id] != "" {
+			return nil, fmt.Errorf("%s: token %q has the id %d, want each of 0 to %d once", path, token, id, len(tokens)-1)
+		}
+		tokens[id] = token
+	}
+	return wordpiece.NewVocab(path, tokens)
+}
+
+// hasUpper reports whether a vocabulary has upper-case letters, which lower-cased text never needs.
+func hasUpper(v *wordpiece.Vocab) bool {
+	for id := range v.Len() {
+		if token := v.Token(int32(id)); !strings.HasPrefix(token, "[") && strings.ToLower(token) != token {
+			return true
+		}
+	}
+	return false
+}
+
+// Save writes a tokenizer's files into a folder, as transformers' BertTokenizerFast does.
+func (t Tokenizer) Save(dir string) error {
+	fail := func(err error) error { return fmt.Errorf("tokenizer %s: %w", dir, err) }
+	files, err := t.files()
+	if err != nil {
+		return fail(err)
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return fail(err)
+	}
+	for _, name := range tokenizerFiles {
+		if err := saveFile(filepath.Join(dir, name), files[name]); err != nil {
+			return fail(err)
+		}
+	}
+	return nil
+}
+
+// special are the tokens that a model needs, by what transformers calls them.
+var special = []struct{ key, token string }{
+	{"cls_token", wordpiece.Cls}, {"mask_token", wordpiece.Mask}, {"pad_token", wordpiece.Pad}, {"sep_token", wordpiece.Sep}, {"unk_token", wordpiece.Unk},
+}
+
+// files are the contents of a tokenizer's files by name.
+func (t Tokenizer) files() (map[string][]byte, error) {
+	ids := make(map[string]int32)
+	names := make(map[string]any)
+	for _, s := range special {
+		id, err := t.Vocab.Special(s.token)
+		if err != nil {
+			return nil, err
+		}
+		ids[s.token], names[s.key] = id, s.token
+	}
+	specials, err := marshalIndent(names)
+	if err != nil {
+		return nil, err
+	}
+	config := map[string]any{
+		"clean_up_tokenization_spaces": true, "do_lower_case": t.Options.Lower, "tokenize_chinese_chars": t.Options.SplitChinese, "strip_accents": nil,
+		"tokenizer_class": "BertTokenizer",
+	}
+	if t.Options.StripAccents != t.Options.Lower {
+		config["strip_accents"] = t.Options.StripAccents
+	}
+	for key, token := range names {
+		config[key] = token
+	}
+	if t.MaxLength > 0 {
+		config["model_max_length"] = t.MaxLength
+	}
+	configText, err := marshalIndent(config)
+	if err != nil {
+		return nil, err
+	}
+	full, err := t.marshal(ids)
+	if err != nil {
+		return nil, err
+	}
+	var vocab bytes.Buffer
+	if _, err := t.Vocab.WriteTo(&vocab); err != nil {
+		return nil, err
+	}
+	return map[string][]byte{vocabFile: vocab.Bytes(), tokenizerFile: full, tokenizerConfigFile: configText, specialTokensFile: specials}, nil
+}
+
+// marshal writes a tokenizer.json in the order of the tokenizers library.
+func (t Tokenizer) marshal(ids map[string]int32) ([]byte, error) {
+	type object = map[string]any
+	type added struct {
+		ID         int32  `json:"id"`
+		Content    string `json:"content"`
+		SingleWord bool   `json:"single_word"`
+		LStrip     bool   `json:"lstrip"`
+		RStrip     bool   `json:"rstrip"`
+		Normalized bool   `json:"normalized"`
+		Special    bool   `json:"special"`
+	}
+	var tokens []added
+	for token, id := range ids {
+		tokens = append(tokens, added{ID: id, Content: token, Special: true})
+	}
+	slices.SortFunc(tokens, func(a, b added) int { return int(a.ID - b.ID) })
+	piece := func(kind, id string, segment int) object { return object{kind: object{"id": id, "type_id": segment}} }
+	first := []object{piece("SpecialToken", wordpiece.Cls, 0), piece("Sequence", "A", 0), piece("SpecialToken", wordpiece.Sep, 0)}
+	named := func(token string) object {
+		return object{"id": token, "ids": []int32{ids[token]}, "tokens": []string{token}}
+	}
+	var accents any
+	if t.Options.StripAccents != t.Options.Lower {
+		accents = t.Options.StripAccents
+	}
+	var vocab bytes.Buffer
+	vocab.WriteByte('{')
+	for id := range t.Vocab.Len() {
+		if id > 0 {
+			vocab.WriteByte(',')
+		}
+		token, err := marshal(t.Vocab.Token(int32(id)))
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&vocab, "%s:%d", token, id)
+	}
+	vocab.WriteByte('}')
+	return marshalIndent(struct {
+		Version       string  `json:"version"`
+		Truncation    any     `json:"truncation"`
+		Padding       any     `json:"padding"`
+		AddedTokens   []added `json:"added_tokens"`
+		Normalizer    any     `json:"normalizer"`
+		PreTokenizer  any     `json:"pre_tokenizer"`
+		PostProcessor any     `json:"post_processor"`
+		Decoder       any     `json:"decoder"`
+		Model         any     `json:"model"`
+	}{
+		Version: "1.0", AddedTokens: tokens,
+		Normalizer: struct {
+			Type         string `json:"type"`
+			CleanText    bool   `json:"clean_text"`
+			SplitChinese bool   `json:"handle_chinese_chars"`
+			StripAccents any    `json:"strip_accents"`
+			Lower        bool   `json:"lowercase"`
+		}{"BertNormalizer", true, t.Options.SplitChinese, accents, t.Options.Lower},
+		PreTokenizer: object{"type": "BertPreTokenizer"},
+		PostProcessor: struct {
+			Type    string   `json:"type"`
+			Single  []object `json:"single"`
+			Pair    []object `json:"pair"`
+			Special object   `json:"special_tokens"`
+		}{
+			"TemplateProcessing", first, append(slices.Clone(first), piece("Sequence", "B", 1), piece("SpecialToken", wordpiece.Sep, 1)),
+			object{wordpiece.Cls: named(wordpiece.Cls), wordpiece.Sep: named(wordpiece.Sep)},
+		},
+		Decoder: struct {
+			Type    string `json:"type"`
+			Prefix  string `json:"prefix"`
+			Cleanup bool   `json:"cleanup"`
+		}{"WordPiece", wordpiece.Continuing, true},
+		Model: struct {
+			Type    string          `json:"type"`
+			Unknown string          `json:"unk_token"`
+			Prefix  string          `json:"continuing_subword_prefix"`
+			Max     int             `json:"max_input_chars_per_word"`
+			Vocab   json.RawMessage `json:"vocab"`
+		}{"WordPiece", wordpiece.Unk, wordpiece.Continuing, 100, vocab.Bytes()},
+	})
+}
+
+// marshal and marshalIndent write JSON without the escapes for HTML that encoding/json adds.
+func marshal(v any) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
+}
+
+func marshalIndent(v any) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	err := enc.Encode(v)
+	return out.Bytes(), err
+}
+
+// copyTokenizer copies the tokenizer's files that a folder has as they are, and makes those that it lacks. Without a folder it makes all.
+func copyTokenizer(from, to string, t Tokenizer) error {
+	for _, name := range tokenizerFiles {
+		if err := copyFile(from, to, name, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyFile(from, to, name string, t Tokenizer) error {
+	if from != "" {
+		text, err := os.ReadFile(filepath.Join(from, name))
+		if err == nil {
+			return saveFile(filepath.Join(to, name), text)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	made, err := t.files()
+	if err != nil {
+		return err
+	}
+	return saveFile(filepath.Join(to, name), made[name])
+}
