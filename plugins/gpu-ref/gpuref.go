@@ -1,6 +1,6 @@
 // Package gpuref is a GPU as a backend: the mixed precision that PyTorch's autocast has on NVIDIA's tensor cores, emulated on the CPU.
 //
-// Parameters and the optimizer's state are FP32 throughout (master weights): Commit changes nothing. What is rounded where follows autocast's
+// Parameters and the optimizer's state are FP32 throughout (master weights): Commit leaves them alone. What is rounded where follows autocast's
 // operator lists (pytorch docs/source/amp.rst): matrix products take FP16 or BF16 inputs, accumulate in FP32 and store in the narrow format; softmax,
 // layer norm and losses run in FP32; the rest runs in the format of its input. All rounding is to nearest, ties to even; what is too large for FP16
 // becomes infinite. N is the narrow format of fp16 and bf16; nothing is rounded in fp32; in tf32 only the inputs of matrix products are,
@@ -22,7 +22,15 @@
 //
 // The tied word embeddings get FP32 gradients from the lookup and N gradients from the decoder, added in FP32.
 //
-// The loss scale is dynamic in fp16, as torch.amp.GradScaler's: a step with an infinite or NaN gradient is skipped by the host and halves it, 2000
+// In fp16-o2 the whole model is FP16, as NVIDIA's apex casts it at its level O2: N is everywhere but inside softmax, layer norm and losses, which compute
+// in FP32, and gradients are added up and reduced in FP16, divided by the number of replicas before. The optimizer updates FP32 masters, of which Commit
+// makes an FP16 copy, rounded to nearest, to compute with. (NVIDIA's LAMB keeps its updates in FP16 too: optimizer option update_format=fp16.)
+//
+// Replicas are reduced as DistributedDataParallel does it: in buckets of bucket_cap_mb (the first of 1 MiB), from the last tensor to the first, each in the
+// order of a ring. With allreduce_post_accumulation=false they are reduced after every micro-batch: then each replica adds its gradient to the mean of what
+// was before. checkpoint_activations keeps the inputs of layers alone and computes the rest again, with the same bits.
+//
+// The loss scale is dynamic in fp16 and fp16-o2, as torch.amp.GradScaler's: a step with an infinite or NaN gradient is skipped by the host and halves it, 2000
 // good steps double it. It is the session's only state. As with DistributedDataParallel, it scales the mean loss of a replica, and replicas are averaged.
 package gpuref
 
@@ -61,11 +69,16 @@ var info = backend.Info{
 			Reason: "BF16 has unit roundoff u = 2^-8 = 3.9e-3: outputs after a few layers within 8u, gradients within 40u"},
 		{Name: "fp16", Doc: "autocast to FP16 with FP32 master weights and a dynamic loss scale", OutputTolerance: 4e-3, GradientTolerance: 2e-2,
 			Reason: "FP16 has unit roundoff u = 2^-11 = 4.9e-4: outputs after a few layers within 8u, gradients within 40u"},
+		{Name: "fp16-o2", Doc: "FP16 throughout with FP32 master weights and a dynamic loss scale, as apex at level O2", OutputTolerance: 4e-3, GradientTolerance: 2e-2,
+			Reason: "FP16 has unit roundoff u = 2^-11 = 4.9e-4; weights and every result are rounded to nearest: outputs within 8u, gradients within 40u"},
 	},
 	Options: []option.Option{
-		{Name: "loss_scale", Default: "auto", Doc: "dynamic, a number, or auto: dynamic in fp16, 1 in other formats"},
+		{Name: "loss_scale", Default: "auto", Doc: "dynamic, a number, or auto: dynamic in fp16 and fp16-o2, 1 in other formats"},
 		{Name: "init_scale", Default: "65536", Doc: "first scale of a dynamic loss scale"},
 		{Name: "growth_interval", Default: "2000", Doc: "good steps in a row after which a dynamic loss scale doubles"},
+		{Name: "bucket_cap_mb", Default: "25", Doc: "MiB of gradients that replicas reduce at a time"},
+		{Name: "allreduce_post_accumulation", Default: "true", Doc: "reduce after the last micro-batch; false: after each"},
+		{Name: "checkpoint_activations", Default: "false", Doc: "keep the inputs of layers alone and compute the rest again"},
 	},
 }
 
@@ -78,9 +91,26 @@ func policy(precision string) emulator.Policy {
 		return autocast(numerics.BF16)
 	case "fp16":
 		return autocast(numerics.FP16)
+	case "fp16-o2":
+		return pure(numerics.FP16)
 	}
 	return emulator.Policy{}
 }
+
+// pure is the table of a model that was cast to a narrow format as a whole.
+func pure(f numerics.Format) emulator.Policy {
+	n := emulator.Store{Format: f}
+	row := emulator.Row{Out: n, Grad: n, Weight: n}
+	return emulator.Policy{
+		Inputs: f,
+		Embed:  row, Linear: row, Pointwise: row, Residual: row, Norm: row, Scores: row, Probabilities: row,
+		LossGrad: n, Accumulate: n, Shares: true, Reduce: n, Divide: true, Working: n,
+	}
+}
+
+// firstBucketBytes is the size of DistributedDataParallel's first bucket, so that the reduction begins early. Source: pytorch,
+// torch/csrc/distributed/c10d/reducer.hpp (kDefaultFirstBucketBytes).
+const firstBucketBytes = 1 << 20
 
 // autocast is PyTorch's table for a narrow format.
 func autocast(f numerics.Format) emulator.Policy {
@@ -103,30 +133,47 @@ func (*Backend) Open(_ context.Context, p backend.Program, m backend.Memory) (ba
 	if err != nil {
 		return nil, fmt.Errorf("gpu-ref: %w", err)
 	}
-	scaler, err := readScaler(precision.Name, p.Options)
+	s, err := open(precision.Name, p, m)
 	if err != nil {
 		return nil, fmt.Errorf("gpu-ref: %w", err)
 	}
-	t, err := emulator.NewTrainer(p, m, policy(precision.Name), emulator.Plan{})
+	return s, nil
+}
+
+func open(precision string, p backend.Program, m backend.Memory) (*session, error) {
+	v, err := option.Read(info.Options, p.Options)
 	if err != nil {
-		return nil, fmt.Errorf("gpu-ref: %w", err)
+		return nil, err
+	}
+	scaler, err := readScaler(precision, v)
+	if err != nil {
+		return nil, err
+	}
+	table, plan := policy(precision), emulator.Plan{}
+	table.BucketBytes, table.FirstBucketBytes = v.Int("bucket_cap_mb", 1, 1<<20)<<20, firstBucketBytes
+	table.ReduceFirst = !v.Bool("allreduce_post_accumulation")
+	if v.Bool("checkpoint_activations") {
+		plan.Recompute = bert.RecomputeLayer
+	}
+	if err := v.Err(); err != nil {
+		return nil, err
+	}
+	t, err := emulator.NewTrainer(p, m, table, plan)
+	if err != nil {
+		return nil, err
 	}
 	return &session{Trainer: t, scaler: scaler}, nil
 }
 
 // readScaler makes the loss scaler that the options ask for.
-func readScaler(precision string, given map[string]string) (*numerics.LossScaler, error) {
-	v, err := option.Read(info.Options, given)
-	if err != nil {
-		return nil, err
-	}
+func readScaler(precision string, v *option.Values) (*numerics.LossScaler, error) {
 	dynamic := numerics.NewDynamicLossScaler()
 	dynamic.Scale = float32(v.Float("init_scale", math.SmallestNonzeroFloat32, math.MaxFloat32))
 	dynamic.GrowthInterval = v.Int("growth_interval", 1, math.MaxInt32)
 	scale := v.Text("loss_scale")
 	if scale == "auto" {
 		scale = "1"
-		if precision == "fp16" {
+		if precision == "fp16" || precision == "fp16-o2" {
 			scale = "dynamic"
 		}
 	}

@@ -2,6 +2,8 @@ package gpuref
 
 import (
 	"iter"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +19,12 @@ var model = bert.Config{
 
 func start(t *testing.T, precision string, options map[string]string) (backend.Session, backend.Memory, error) {
 	t.Helper()
+	return startCut(t, precision, options, 2, 1, 1)
+}
+
+// startCut opens a program that cuts its batch.
+func startCut(t *testing.T, precision string, options map[string]string, micro, accumulation, replicas int) (backend.Session, backend.Memory, error) {
+	t.Helper()
 	head := bert.Head{Task: bert.Classification, Labels: 2}
 	l, err := bert.Parameters(model, head)
 	if err != nil {
@@ -24,7 +32,7 @@ func start(t *testing.T, precision string, options map[string]string) (backend.S
 	}
 	m := backend.Memory{Layout: l, Params: make([]float32, l.Len()), Grads: make([]float32, l.Len())}
 	bert.Initialize(model, l, m.Params, 1)
-	s, err := New().Open(t.Context(), backend.Program{Model: model, Head: head, Precision: precision, Options: options, Length: 8, MicroBatch: 2, Accumulation: 1, Replicas: 1}, m)
+	s, err := New().Open(t.Context(), backend.Program{Model: model, Head: head, Precision: precision, Options: options, Length: 8, MicroBatch: micro, Accumulation: accumulation, Replicas: replicas}, m)
 	if err == nil {
 		err = s.Commit(t.Context(), 0)
 	}
@@ -116,6 +124,92 @@ func TestMasters(t *testing.T) {
 	}
 }
 
+// gradients are those of 8 sequences, cut in micro-batches.
+func gradients(t *testing.T, precision string, options map[string]string, micro, accumulation, replicas int) []float32 {
+	t.Helper()
+	s, m, err := startCut(t, precision, options, micro, accumulation, replicas)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bert.Batch{Size: 8, Length: 8, InputIDs: make([]int32, 64), TokenTypeIDs: make([]int32, 64), AttentionMask: make([]int32, 64), Labels: []int32{0, 1, 1, 0, 0, 1, 0, 0}}
+	for i := range b.InputIDs {
+		b.InputIDs[i], b.AttentionMask[i] = int32(i*7%40), 1
+	}
+	r, err := s.Step(t.Context(), backend.Step{Step: 1, Sequences: 8}, func(yield func(*bert.Batch, error) bool) {
+		for i := 0; i < 8; i += micro {
+			if !yield(b.Slice(i, i+micro), nil) {
+				return
+			}
+		}
+	})
+	if err != nil || !r.Finite {
+		t.Fatalf("%v, finite %v", err, r.Finite)
+	}
+	return m.Grads
+}
+
+// distance is the norm of x - y over that of y.
+func distance(x, y []float32) float64 {
+	var d, n float64
+	for i := range x {
+		d += float64(x[i]-y[i]) * float64(x[i]-y[i])
+		n += float64(y[i]) * float64(y[i])
+	}
+	return math.Sqrt(d / n)
+}
+
+// TestReduction: when replicas are reduced, and in which buckets, changes the order of sums and nothing else; keeping fewer activations changes no bit.
+func TestReduction(t *testing.T) {
+	exact := gradients(t, "fp32", nil, 8, 1, 1)
+	for _, c := range []struct {
+		precision, name, value string
+		limit                  float64 // of the difference
+	}{
+		{"fp32", "allreduce_post_accumulation", "false", 1e-6},
+		{"fp16-o2", "allreduce_post_accumulation", "false", 1e-2},
+		{"fp32", "checkpoint_activations", "true", 0},
+		{"fp16", "checkpoint_activations", "true", 0},
+	} {
+		options := map[string]string{"loss_scale": "64"}
+		before := gradients(t, c.precision, options, 1, 2, 4)
+		options[c.name] = c.value
+		after := gradients(t, c.precision, options, 1, 2, 4)
+		e := distance(after, before)
+		if e > c.limit || (e == 0) != (c.limit == 0) {
+			t.Errorf("%s=%s in %s changes the gradient by %.2g, want at most %g and only then something", c.name, c.value, c.precision, e, c.limit)
+		}
+		if e := distance(after, exact); e > 2e-2 {
+			t.Errorf("%s=%s in %s: gradient is off by %.2g", c.name, c.value, c.precision, e)
+		}
+	}
+}
+
+// TestPure: at O2 the optimizer's parameters are masters, of which the device uses an FP16 copy: a change below its resolution leaves the step alone.
+func TestPure(t *testing.T) {
+	s, m, err := start(t, "fp16-o2", map[string]string{"loss_scale": "64"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	step(t, s, 1)
+	first := slices.Clone(m.Grads)
+	for i, v := range m.Params {
+		m.Params[i] = numerics.FP16.Round(v)
+	}
+	if err := s.Commit(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	step(t, s, 2)
+	if !slices.Equal(m.Grads, first) {
+		t.Error("the device computes with more digits than FP16 has")
+	}
+	// FP16 gradients at a scale of 64, unscaled: all are multiples of FP16's smallest number over the scale, and have 11 digits.
+	for i, g := range first {
+		if g*64 != numerics.FP16.Round(g*64) {
+			t.Fatalf("gradient %d is %g, which FP16 lacks at a scale of 64", i, g)
+		}
+	}
+}
+
 func TestOptions(t *testing.T) {
 	for _, test := range []struct {
 		precision string
@@ -123,7 +217,7 @@ func TestOptions(t *testing.T) {
 		scale     float64
 	}{
 		{"fp32", nil, 1}, {"tf32", nil, 1}, {"bf16", nil, 1}, {"fp16", nil, 65536}, {"fp16", map[string]string{"loss_scale": "128"}, 128},
-		{"bf16", map[string]string{"loss_scale": "dynamic", "init_scale": "8"}, 8}, {"", nil, 1},
+		{"bf16", map[string]string{"loss_scale": "dynamic", "init_scale": "8"}, 8}, {"fp16-o2", nil, 65536}, {"", nil, 1},
 	} {
 		s, _, err := start(t, test.precision, test.options)
 		if err != nil {
@@ -136,6 +230,7 @@ func TestOptions(t *testing.T) {
 	}
 	for _, options := range []map[string]string{
 		{"loss_scale": "0"}, {"loss_scale": "-1"}, {"loss_scale": "much"}, {"loss_scale": "NaN"}, {"init_scale": "0"}, {"growth_interval": "0"}, {"growth_interval": "1.5"}, {"los_scale": "1"},
+		{"bucket_cap_mb": "0"}, {"allreduce_post_accumulation": "later"}, {"checkpoint_activations": "2"},
 	} {
 		if _, _, err := start(t, "fp16", options); err == nil || !strings.HasPrefix(err.Error(), "gpu-ref: ") {
 			t.Errorf("%v: %v, want an error of gpu-ref", options, err)
