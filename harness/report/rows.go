@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"harness.invalid/results"
 )
@@ -48,7 +49,16 @@ func nameOf(metric string) metricName {
 	if n, ok := metricNames[metric]; ok {
 		return n
 	}
-	return metricName{metric, "", 4}
+	return metricName{strings.ReplaceAll(metric, "_", " "), "", 4}
+}
+
+// Label is how people read the name of a metric, with its unit.
+func Label(metric string) string {
+	n := nameOf(metric)
+	if n.unit != "" {
+		return n.name + ", " + n.unit
+	}
+	return n.name
 }
 
 // table collects the rows of a comparison.
@@ -112,10 +122,7 @@ func (t *table) words(quantity string, text func(arm int) string) {
 // metric adds a row with a metric of a phase and what the comparison says of it.
 func (t *table) metric(phase, metric string) {
 	n := nameOf(metric)
-	r := row{phase: phase, quantity: metric, label: n.name, cells: make([]cell, len(t.Arms))}
-	if n.unit != "" {
-		r.label += ", " + n.unit
-	}
+	r := row{phase: phase, quantity: metric, label: Label(metric), cells: make([]cell, len(t.Arms))}
 	for i, a := range t.Arms {
 		c := &r.cells[i]
 		if s, ok := a.Metrics[phase+"."+metric]; ok {

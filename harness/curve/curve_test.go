@@ -1,0 +1,114 @@
+package curve_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"harness.invalid/harness/curve"
+	"harness.invalid/harness/curve/curvetest"
+)
+
+// TestRead: places on all axes add up, evaluations stand behind their steps, and what was skipped has no gradient norm.
+func TestRead(t *testing.T) {
+	r := curvetest.Write(t, t.TempDir(), 1, curvetest.Arm{Backend: "ipu", Precision: "fp16.16", F1: 80, StepSeconds: 0.1, Skip: 35, NaN: 60})[0]
+	if len(r.Steps) != 70 || len(r.Evaluations) != 5 {
+		t.Fatalf("%d steps and %d evaluations, want 70 and 5", len(r.Steps), len(r.Evaluations))
+	}
+	last := r.Steps[69]
+	if last.Phase != "squad" || last.Step != 40 || last.Total != 70 || last.Samples != 560 || math.Abs(last.Measured-7) > 1e-9 || math.Abs(last.Wall-8) > 1e-9 {
+		t.Errorf("the last step is %+v, want 560 samples, 7 seconds of training and, with 4 evaluations before it, 8 in all", last)
+	}
+	var at []int
+	for _, e := range r.Evaluations {
+		at = append(at, e.Total)
+		if e.Samples != int64(8*e.Total) || math.Abs(e.Measured-0.1*float64(e.Total)) > 1e-9 {
+			t.Errorf("evaluation after step %d: %d samples, %g s", e.Total, e.Samples, e.Measured)
+		}
+	}
+	if !slices.Equal(at, []int{30, 40, 50, 60, 70}) {
+		t.Errorf("evaluations after %v", at)
+	}
+	if s := r.Steps[34]; !s.Skipped || !math.IsNaN(s.Values[curve.GradientNorm]) || r.Steps[33].Skipped {
+		t.Errorf("step 35 is %+v, want it skipped and without a gradient norm", s)
+	}
+	q := curve.Quantity{Name: "loss"}
+	if c := r.Curve(q, "squad", curve.Samples); len(c.X) != 40 || c.X[0] != 248 || !math.IsNaN(c.Y[29]) || math.IsNaN(c.Y[28]) {
+		t.Errorf("loss of squad against samples: %d points, the first at %v", len(c.X), c.X[0])
+	}
+	if c := r.Curve(curve.Quantity{Name: "f1", Evaluated: true}, "", curve.MeasuredSeconds); len(c.X) != 4 || math.Abs(c.X[3]-7) > 1e-9 {
+		t.Errorf("F1 against time: %+v", c)
+	}
+	if !r.Began().Equal(curvetest.Begin) {
+		t.Errorf("began %v", r.Began())
+	}
+}
+
+func TestQuantities(t *testing.T) {
+	records := curvetest.Write(t, t.TempDir(), 1, curvetest.Arm{Backend: "ipu", F1: 80, StepSeconds: 0.1})
+	var names []string
+	for _, q := range curve.Quantities(records) {
+		if q.Label == "" {
+			t.Errorf("%s has no label", q.Name)
+		}
+		name := q.Name
+		if q.Evaluated {
+			name = "evaluated " + name
+		}
+		names = append(names, name)
+	}
+	want := []string{
+		"loss", "masked_lm_loss", "gradient_norm", "loss_scale", "learning_rate", "measured_step_seconds", "evaluated loss", "evaluated masked_lm_loss",
+		"evaluated masked_lm_accuracy", "evaluated next_sentence_loss", "evaluated next_sentence_accuracy", "evaluated exact_match", "evaluated f1",
+	}
+	if !slices.Equal(names, want) {
+		t.Errorf("quantities %v, want %v", names, want)
+	}
+}
+
+// TestOver: two runs of 3 and 2 points. The mean of 1 and 3 is 2, their standard deviation √2.
+func TestOver(t *testing.T) {
+	b := curve.Over([]curve.Curve{{X: []float64{1, 2, 3}, Y: []float64{1, 5, 9}}, {X: []float64{3, 4}, Y: []float64{3, math.NaN()}}})
+	if b.Runs != 2 || !slices.Equal(b.X, []float64{2, 3}) || b.Mean[0] != 2 || math.Abs(b.SD[0]-math.Sqrt2) > 1e-15 || !math.IsNaN(b.Mean[1]) {
+		t.Errorf("band %+v", b)
+	}
+	if b := curve.Over([]curve.Curve{{X: []float64{1}, Y: []float64{7}}}); b.SD != nil || b.Mean[0] != 7 {
+		t.Errorf("band of one run %+v", b)
+	}
+	if b := curve.Over(nil); b.Runs != 0 || b.X != nil {
+		t.Errorf("band of nothing %+v", b)
+	}
+}
+
+// TestSmooth: the mean of the last n, against adding up anew.
+func TestSmooth(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		y := rapid.SliceOf(rapid.Float64Range(-1e6, 1e6)).Draw(t, "y")
+		n := rapid.IntRange(0, 9).Draw(t, "n")
+		got := curve.Curve{Y: y}.Smooth(n)
+		for i := range y {
+			sum, count := 0.0, 0
+			for j := i; j >= 0 && j > i-max(n, 1); j-- {
+				sum += y[j]
+				count++
+			}
+			if want := sum / float64(count); math.Abs(got.Y[i]-want) > 1e-9*(1+math.Abs(want))*1e3 {
+				t.Fatalf("place %d: %g, want %g", i, got.Y[i], want)
+			}
+		}
+	})
+	if got := (curve.Curve{Y: []float64{1, math.NaN(), 3}}).Smooth(2).Y; got[0] != 1 || got[1] != 1 || got[2] != 3 {
+		t.Errorf("with a hole: %v", got)
+	}
+}
+
+func TestParseAxis(t *testing.T) {
+	if a, err := curve.ParseAxis("samples"); err != nil || a != curve.Samples {
+		t.Errorf("%v, %v", a, err)
+	}
+	if _, err := curve.ParseAxis("sampels"); err == nil || err.Error() != `axis is "sampels", want one of steps, samples, measured-seconds, did you mean samples?` {
+		t.Errorf("error is %v", err)
+	}
+}

@@ -1,0 +1,184 @@
+package page
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"harness.invalid/core/recipe"
+	"harness.invalid/harness/curve"
+	"harness.invalid/results"
+)
+
+// charts are the numbers that page.js draws from.
+type charts struct {
+	Arms       []string   `json:"arms"`
+	Phases     []string   `json:"phases"`
+	Quantities []quantity `json:"quantities"`
+	Runs       []run      `json:"runs"`
+	Targets    []target   `json:"targets"`
+	Every      int        `json:"every"` // a point is the mean of so many steps
+}
+
+// quantity is a chart.
+type quantity struct {
+	Name      string `json:"name"`
+	Label     string `json:"label"`
+	Evaluated bool   `json:"evaluated"`
+	Log       bool   `json:"log,omitempty"` // the values span so much that a logarithm suits them
+}
+
+// target is a line that a recipe draws.
+type target struct {
+	Quantity string  `json:"quantity"`
+	Phase    string  `json:"phase"`
+	Value    numbers `json:"value"`
+}
+
+// run is one run's numbers.
+type run struct {
+	Name  string `json:"name"`
+	Arm   int    `json:"arm"`
+	Seed  uint64 `json:"seed"`
+	Steps points `json:"steps"`
+	Tests points `json:"tests"` // evaluations
+}
+
+// points are the columns of a table: places on the axes, the phase, and quantities.
+type points struct {
+	Phase    []int              `json:"phase"`
+	Step     numbers            `json:"steps"`
+	Samples  numbers            `json:"samples"`
+	Measured numbers            `json:"measured-seconds"`
+	Skipped  []int              `json:"skipped,omitempty"` // places in the columns
+	Values   map[string]numbers `json:"values"`
+}
+
+// numbers are written with as many digits as can be seen; what is not finite is null.
+type numbers []float64
+
+// MarshalJSON writes six significant digits.
+func (n numbers) MarshalJSON() ([]byte, error) {
+	out := []byte{'['}
+	for i, v := range n {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			out = append(out, "null"...)
+			continue
+		}
+		out = strconv.AppendFloat(out, v, 'g', 6, 64)
+	}
+	return append(out, ']'), nil
+}
+
+// mostPoints is how many points of a quantity a page may hold, over all runs: some megabytes with ten quantities.
+const mostPoints = 60000
+
+func newCharts(c *results.Comparison, records []*curve.Record) *charts {
+	out := &charts{Arms: []string{}, Phases: []string{}, Targets: []target{}}
+	for _, a := range c.Arms {
+		out.Arms = append(out.Arms, a.Arm.String())
+	}
+	first := records[0].Recipe
+	for i := range first.Phases {
+		p := &first.Phases[i]
+		out.Phases = append(out.Phases, p.Name)
+		if p.Target != nil {
+			out.Targets = append(out.Targets, target{p.Target.Metric, p.Name, numbers{p.Target.Value}})
+		}
+	}
+	all := 0
+	for _, r := range records {
+		all += len(r.Steps)
+	}
+	out.Every = 1 + all/mostPoints
+	for _, q := range curve.Quantities(records) {
+		if q.Evaluated && !series(records, q) {
+			continue // the table has it
+		}
+		out.Quantities = append(out.Quantities, quantity{Name: q.Name, Label: q.Label, Evaluated: q.Evaluated, Log: spans(records, q)})
+	}
+	for _, r := range records {
+		arm := slices.IndexFunc(c.Arms, func(a results.ArmSummary) bool { return a.Arm == r.Arm() })
+		out.Runs = append(out.Runs, run{
+			Name: r.Name(), Arm: arm, Seed: r.Seed, Steps: columns(r.Steps, first, out.Every), Tests: columns(r.Evaluations, first, 1),
+		})
+	}
+	return out
+}
+
+// series reports whether any run evaluated a quantity more than once in a phase, so that there is a curve to see.
+func series(records []*curve.Record, q curve.Quantity) bool {
+	for _, r := range records {
+		count := map[string]int{}
+		for _, p := range r.Evaluations {
+			if _, ok := p.Values[q.Name]; ok {
+				count[p.Phase]++
+				if count[p.Phase] > 1 {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// columns turns points into columns, the mean of every so many of a phase into one. The means of all runs are over the same steps.
+func columns(list []curve.Point, r *recipe.Recipe, every int) points {
+	out := points{Phase: []int{}, Step: numbers{}, Samples: numbers{}, Measured: numbers{}, Values: map[string]numbers{}}
+	phase := map[string]int{}
+	for i := range r.Phases {
+		phase[r.Phases[i].Name] = i
+	}
+	for from := 0; from < len(list); {
+		to := from + 1
+		for to < len(list) && list[to].Phase == list[from].Phase && (list[to].Step-1)/every == (list[from].Step-1)/every {
+			to++
+		}
+		last := list[to-1]
+		place := len(out.Step)
+		out.Phase = append(out.Phase, phase[last.Phase])
+		out.Step = append(out.Step, float64(last.Total))
+		out.Samples = append(out.Samples, float64(last.Samples))
+		out.Measured = append(out.Measured, last.Measured)
+		sums := map[string]float64{}
+		skipped := false
+		for _, p := range list[from:to] {
+			for name, v := range p.Values {
+				sums[name] += v / float64(to-from)
+			}
+			skipped = skipped || p.Skipped
+		}
+		if skipped {
+			out.Skipped = append(out.Skipped, place)
+		}
+		for name, v := range sums {
+			column := out.Values[name]
+			for len(column) < place {
+				column = append(column, math.NaN()) // phases before did not have it
+			}
+			out.Values[name] = append(column, v)
+		}
+		from = to
+	}
+	return out
+}
+
+// spans reports whether the positive values of a quantity that has no others span more than a factor of 50.
+func spans(records []*curve.Record, q curve.Quantity) bool {
+	low, high := math.Inf(1), 0.0
+	for _, r := range records {
+		for _, v := range r.Curve(q, "", curve.Steps).Y {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				continue
+			}
+			if v <= 0 {
+				return false
+			}
+			low, high = min(low, v), max(high, v)
+		}
+	}
+	return high > 50*low
+}

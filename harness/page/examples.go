@@ -1,0 +1,276 @@
+package page
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"harness.invalid/core/bert"
+	"harness.invalid/core/dataset/squad"
+	"harness.invalid/core/score"
+	"harness.invalid/harness/curve"
+	"harness.invalid/results"
+)
+
+// answers are the questions of a phase on which arms differ.
+type answers struct {
+	Phase    string
+	Summary  []string // a sentence for each pair of arms
+	Examples []example
+	Disagree int // questions in all
+}
+
+// example is a question.
+type example struct {
+	ID, Question string
+	// The passage around the answer: before it, the answer, behind it.
+	Before, Gold, After string
+	Others              []string // other gold answers
+	Arms                []armAnswer
+}
+
+// armAnswer is what the runs of an arm answered.
+type armAnswer struct {
+	Arm   string
+	F1    string // mean over the seeds, %
+	Class string
+	Texts []string // distinct answers, with the seeds that gave them where they differ
+}
+
+// mostExamples is how many questions a page shows.
+const mostExamples = 20
+
+// armScores is how an arm did on one question.
+type armScores struct {
+	f1    float64 // mean over seeds
+	exact []bool  // by seed
+	texts []string
+}
+
+// disagreements looks for the questions that one arm answers better than another. Phases whose questions or predictions are no longer there are left
+// out.
+func disagreements(c *results.Comparison, records []*curve.Record) ([]answers, error) {
+	if len(c.Arms) < 2 {
+		return nil, nil
+	}
+	var all []answers
+	for i := range records[0].Recipe.Phases {
+		p := &records[0].Recipe.Phases[i]
+		if p.Task != bert.QuestionAnswering {
+			continue
+		}
+		data, err := questions(records)
+		if err != nil || data == nil {
+			return nil, err
+		}
+		a, err := compareAnswers(c, records, p.Name, data)
+		if err != nil {
+			return nil, err
+		}
+		if a != nil {
+			all = append(all, *a)
+		}
+	}
+	return all, nil
+}
+
+// questions are those that runs were evaluated on: the files of the recipe, or the made-up one beside the runs; nil when they are not there any more.
+func questions(records []*curve.Record) (*squad.Data, error) {
+	for _, r := range records {
+		paths := r.Recipe.Data.Files.SQuAD.Dev
+		if len(paths) == 0 {
+			paths = []string{filepath.Join(filepath.Dir(r.Dir), "data", "dev.json")}
+		}
+		all := &squad.Data{}
+		for _, path := range paths {
+			data, err := squad.Read(path)
+			if errors.Is(err, fs.ErrNotExist) {
+				all = nil
+				break
+			}
+			if err != nil {
+				return nil, err
+			}
+			all.Articles = append(all.Articles, data.Articles...)
+		}
+		if all != nil {
+			return all, nil
+		}
+	}
+	return nil, nil
+}
+
+func compareAnswers(c *results.Comparison, records []*curve.Record, phase string, data *squad.Data) (*answers, error) {
+	predictions := make([][]map[string]string, len(c.Arms)) // by arm, then by run
+	seeds := make([][]uint64, len(c.Arms))
+	for i, a := range c.Arms {
+		for _, r := range records {
+			if r.Arm() != a.Arm {
+				continue
+			}
+			text, err := os.ReadFile(filepath.Join(r.Dir, phase+".predictions.json"))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			var given map[string]string
+			if err := json.Unmarshal(text, &given); err != nil {
+				return nil, fmt.Errorf("run %s: %s.predictions.json: %w", r.Dir, phase, err)
+			}
+			predictions[i] = append(predictions[i], given)
+			seeds[i] = append(seeds[i], r.Seed)
+		}
+		if len(predictions[i]) == 0 {
+			return nil, nil
+		}
+	}
+	out := &answers{Phase: phase}
+	type candidate struct {
+		example
+		spread float64
+	}
+	var found []candidate
+	total := 0
+	agree := make([][4]float64, len(c.Arms)) // against the first arm: both right, only the first, only the arm, neither; over common seeds
+	for _, article := range data.Articles {
+		for _, g := range article.Paragraphs {
+			for _, q := range g.Questions {
+				if _, ok := predictions[0][0][q.ID]; !ok || len(q.Answers) == 0 {
+					continue
+				}
+				total++
+				scores := make([]armScores, len(c.Arms))
+				low, high := 1.0, 0.0
+				for i := range c.Arms {
+					scores[i] = scoreArm(q, predictions[i], seeds[i])
+					low, high = min(low, scores[i].f1), max(high, scores[i].f1)
+				}
+				for i := 1; i < len(c.Arms); i++ {
+					countAgreement(&agree[i], scores[0].exact, scores[i].exact, seeds[0], seeds[i])
+				}
+				if high > low {
+					found = append(found, candidate{newExample(c, &g, &q, scores), high - low})
+				}
+			}
+		}
+	}
+	if total == 0 {
+		return nil, nil // the predictions are of other questions
+	}
+	out.Disagree = len(found)
+	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Compare(b.spread, a.spread) })
+	for _, f := range found[:min(len(found), mostExamples)] {
+		out.Examples = append(out.Examples, f.example)
+	}
+	for i := 1; i < len(c.Arms); i++ {
+		n := agree[i][0] + agree[i][1] + agree[i][2] + agree[i][3]
+		if n == 0 {
+			continue
+		}
+		share := func(k int) string { return strconv.FormatFloat(100*agree[i][k]/n, 'f', 1, 64) + "%" }
+		out.Summary = append(out.Summary, fmt.Sprintf("%d questions, %s and %s under the same seeds: both exactly right %s, only %s %s, only %s %s, neither %s.",
+			total, c.Arms[0].Arm, c.Arms[i].Arm, share(0), c.Arms[0].Arm, share(1), c.Arms[i].Arm, share(2), share(3)))
+	}
+	return out, nil
+}
+
+// scoreArm scores the answers of an arm's runs to a question.
+func scoreArm(q squad.Question, predictions []map[string]string, seeds []uint64) armScores {
+	var s armScores
+	by := map[string][]string{}
+	var order []string
+	for i, given := range predictions {
+		text := given[q.ID]
+		f1, exact := 0.0, false
+		for _, gold := range q.Answers {
+			f1 = max(f1, score.TokenF1(text, gold.Text))
+			exact = exact || score.ExactMatch(text, gold.Text)
+		}
+		s.f1 += f1 / float64(len(predictions))
+		s.exact = append(s.exact, exact)
+		if by[text] == nil {
+			order = append(order, text)
+		}
+		by[text] = append(by[text], strconv.FormatUint(seeds[i], 10))
+	}
+	for _, text := range order {
+		shown := text
+		if shown == "" {
+			shown = "(no answer)"
+		}
+		if len(order) > 1 {
+			word := "seed "
+			if len(by[text]) > 1 {
+				word = "seeds "
+			}
+			shown += " (" + word + strings.Join(by[text], ", ") + ")"
+		}
+		s.texts = append(s.texts, shown)
+	}
+	return s
+}
+
+func countAgreement(n *[4]float64, a, b []bool, seedsA, seedsB []uint64) {
+	for i, seed := range seedsA {
+		j := slices.Index(seedsB, seed)
+		if j < 0 {
+			continue
+		}
+		switch {
+		case a[i] && b[j]:
+			n[0]++
+		case a[i]:
+			n[1]++
+		case b[j]:
+			n[2]++
+		default:
+			n[3]++
+		}
+	}
+}
+
+// around is how much of a passage is shown on each side of the answer, in characters.
+const around = 160
+
+func newExample(c *results.Comparison, g *squad.Paragraph, q *squad.Question, scores []armScores) example {
+	e := example{ID: q.ID, Question: q.Text, Gold: q.Answers[0].Text}
+	passage := []rune(g.Context)
+	start := q.Answers[0].Start
+	end := start + len([]rune(e.Gold))
+	if start >= 0 && end <= len(passage) {
+		from, to := max(0, start-around), min(len(passage), end+around)
+		e.Before, e.After = string(passage[from:start]), string(passage[end:to])
+		if from > 0 {
+			e.Before = "… " + e.Before
+		}
+		if to < len(passage) {
+			e.After += " …"
+		}
+	}
+	for _, other := range q.Answers[1:] {
+		if other.Text != e.Gold && !slices.Contains(e.Others, other.Text) {
+			e.Others = append(e.Others, other.Text)
+		}
+	}
+	for i, a := range c.Arms {
+		s := scores[i]
+		class := "doubt"
+		switch s.f1 {
+		case 1:
+			class = "good"
+		case 0:
+			class = "bad"
+		}
+		e.Arms = append(e.Arms, armAnswer{Arm: a.Arm.String(), F1: strconv.FormatFloat(100*s.f1, 'f', 0, 64), Class: class, Texts: s.texts})
+	}
+	return e
+}

@@ -1,0 +1,261 @@
+package page
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"harness.invalid/core/recipe"
+	"harness.invalid/harness/curve"
+	"harness.invalid/harness/report"
+	"harness.invalid/results"
+)
+
+// facts are what a page is of, in a line.
+func facts(c *results.Comparison, records []*curve.Record) []string {
+	var seeds []uint64
+	for _, r := range c.Runs {
+		seeds = append(seeds, r.Seed)
+	}
+	slices.Sort(seeds)
+	seeds = slices.Compact(seeds)
+	word := "seeds"
+	if len(seeds) == 1 {
+		word = "seed"
+	}
+	first, last := records[0].Began(), records[0].Began()
+	for _, r := range records {
+		if t := r.Began(); t.Before(first) {
+			first = t
+		} else if t.After(last) {
+			last = t
+		}
+	}
+	when := first.Format("2 January 2006, 15:04 MST")
+	if end := last.Format("2 January 2006"); end != first.Format("2 January 2006") {
+		when += " to " + end
+	}
+	return []string{
+		fmt.Sprintf("fingerprint %.12s", c.Fingerprint), fmt.Sprintf("data %.12s", c.DataDigest),
+		fmt.Sprintf("%d runs, %d %s", len(c.Runs), len(seeds), word), when,
+	}
+}
+
+// progress is how far a run is that has not ended.
+type progress struct {
+	Name, Text string
+	Share      float64 // 0 to 1; NaN: not known
+}
+
+// Percent is the share for the page.
+func (p progress) Percent() string { return strconv.FormatFloat(100*p.Share, 'f', 1, 64) }
+
+// Known reports whether the share is known.
+func (p progress) Known() bool { return !math.IsNaN(p.Share) }
+
+func running(records []*curve.Record) []progress {
+	var all []progress
+	for _, r := range records {
+		if r.Result != nil {
+			continue
+		}
+		p := progress{Name: fmt.Sprintf("%s, seed %d", r.Arm(), r.Seed), Text: "no step yet", Share: math.NaN()}
+		if n := len(r.Steps); n > 0 {
+			at := r.Steps[n-1]
+			p.Text = fmt.Sprintf("%s, step %d", at.Phase, at.Step)
+			total := 0
+			for _, phase := range r.Recipe.Phases {
+				if phase.Steps == 0 {
+					total = 0
+					break
+				}
+				total += phase.Steps
+				if phase.Name == at.Phase {
+					p.Text += fmt.Sprintf(" of %d", phase.Steps)
+				}
+			}
+			if total > 0 {
+				p.Share = float64(at.Total) / float64(total)
+			}
+			if loss, ok := at.Values["loss"]; ok {
+				p.Text += fmt.Sprintf(", loss %.3f", loss)
+			}
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// runsSheet lists the runs.
+func runsSheet(c *results.Comparison, records []*curve.Record) *report.Sheet {
+	s := &report.Sheet{Columns: []report.Column{
+		{Name: "arm"}, {Name: "format"}, {Name: "seed", Right: true}, {Name: "state"}, {Name: "steps", Right: true}, {Name: "skipped", Right: true},
+		{Name: "measured seconds", Right: true},
+	}}
+	metric, phase := c.Primary, ""
+	if i := strings.LastIndex(metric, "."); i >= 0 {
+		phase, metric = metric[:i], metric[i+1:]
+	}
+	if metric != "" {
+		s.Columns = append(s.Columns, report.Column{Name: strings.TrimSpace(phase + " " + report.Label(metric)), Right: true})
+	}
+	s.Columns = append(s.Columns, report.Column{Name: "batches"}, report.Column{Name: "folder"})
+	for i, r := range c.Runs {
+		steps, skipped, seconds := r.Steps, r.Skipped, r.MeasuredSeconds[results.TotalSeconds]
+		if r.Status == results.Unfinished {
+			steps, skipped, seconds = len(records[i].Steps), 0, 0
+			for _, p := range records[i].Steps {
+				seconds = p.Wall
+				if p.Skipped {
+					skipped++
+				}
+			}
+		}
+		state := report.Cell{Text: string(r.Status), Mark: report.Doubt}
+		switch r.Status {
+		case results.Complete:
+			state.Mark = report.Good
+		case results.Failed:
+			state.Mark = report.Bad
+		}
+		row := append(report.Texts(r.Arm.String(), r.Precision, strconv.FormatUint(r.Seed, 10)), state)
+		row = append(row, report.Texts(strconv.Itoa(steps), strconv.Itoa(skipped), strconv.FormatFloat(seconds, 'f', 1, 64))...)
+		if metric != "" {
+			text := ""
+			if v, ok := r.Metrics[c.Primary]; ok {
+				text = strconv.FormatFloat(v, 'f', 2, 64)
+			}
+			row = append(row, report.Cell{Text: text})
+		}
+		s.Rows = append(s.Rows, append(row, report.Texts(fmt.Sprintf("%.12s", r.BatchDigest), r.Dir)...))
+	}
+	return s
+}
+
+// machines tells where the runs took place: a row for each fact, or for each value of it where runs differ.
+func machines(records []*curve.Record) *report.Sheet {
+	s := &report.Sheet{Columns: []report.Column{{Name: "fact"}, {Name: "value"}, {Name: "runs"}}}
+	add := func(fact string, of func(e results.Environment) string) {
+		var values []string
+		runs := map[string][]string{}
+		for _, r := range records {
+			v := of(r.Environment)
+			if v == "" {
+				continue
+			}
+			if !slices.Contains(values, v) {
+				values = append(values, v)
+			}
+			runs[v] = append(runs[v], r.Name())
+		}
+		for i, v := range values {
+			row := report.Texts(fact, v, "all")
+			if i > 0 {
+				row[0].Text = ""
+			}
+			if len(values) > 1 {
+				row[2].Text = strings.Join(runs[v], ", ")
+			}
+			s.Rows = append(s.Rows, row)
+		}
+	}
+	number := func(n int64) string {
+		if n == 0 {
+			return ""
+		}
+		return strconv.FormatInt(n, 10)
+	}
+	add("CPU", func(e results.Environment) string { return e.CPU })
+	add("CPU features", func(e results.Environment) string { return strings.Join(e.CPUFeatures, " ") })
+	add("CPUs", func(e results.Environment) string { return number(int64(e.CPUs)) })
+	add("threads", func(e results.Environment) string { return number(int64(e.Threads)) })
+	add("memory", func(e results.Environment) string { return bytesText(e.Memory) })
+	add("system", func(e results.Environment) string { return e.OS + "/" + e.Arch })
+	add("Go", func(e results.Environment) string { return e.Go })
+	add("harness", func(e results.Environment) string {
+		v := strings.TrimSpace(e.Version + " " + e.Revision)
+		if e.Modified {
+			v += ", changed after the commit"
+		}
+		return v
+	})
+	add("build tags", func(e results.Environment) string { return e.Tags })
+	add("transport", func(e results.Environment) string { return e.Transport })
+	var plugins []string // KIND NAME
+	for _, r := range records {
+		for _, p := range r.Environment.Plugins {
+			if name := p.Kind + " " + p.Name; !slices.Contains(plugins, name) {
+				plugins = append(plugins, name)
+			}
+		}
+	}
+	for _, name := range plugins {
+		add(name, func(e results.Environment) string {
+			for _, p := range e.Plugins {
+				if p.Kind+" "+p.Name == name {
+					return fmt.Sprintf("version %s, SHA-256 %.16s", p.Version, p.SHA256)
+				}
+			}
+			return ""
+		})
+	}
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, r := range records {
+		if l := r.Environment.LoadAverage; len(l) > 0 {
+			low, high = min(low, l[0]), max(high, l[0])
+		}
+		if r.Result != nil && len(r.Result.LoadAverage) > 0 {
+			low, high = min(low, r.Result.LoadAverage[0]), max(high, r.Result.LoadAverage[0])
+		}
+	}
+	if low <= high {
+		s.Rows = append(s.Rows, report.Texts("load average, 1 minute", fmt.Sprintf("%.2f to %.2f at the starts and ends of the runs", low, high), "all"))
+	}
+	return s
+}
+
+// bytesText is a size in the unit that suits it; "" for none.
+func bytesText(n int64) string {
+	switch {
+	case n <= 0:
+		return ""
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	case n < 1<<30:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+}
+
+// sources are the recipes as they were run. Runs share all that is in the fingerprint; where settings of backends differ there are several.
+func sources(records []*curve.Record) ([]source, error) {
+	var all []source
+	for _, r := range records {
+		var text bytes.Buffer
+		if err := r.Recipe.Write(&text); err != nil {
+			return nil, fmt.Errorf("run %s: recipe: %w", r.Dir, err)
+		}
+		i := slices.IndexFunc(all, func(s source) bool { return s.Text == text.String() })
+		if i < 0 {
+			all = append(all, source{Text: text.String()})
+			i = len(all) - 1
+		}
+		if all[i].Name != "" {
+			all[i].Name += ", "
+		}
+		all[i].Name += r.Name()
+	}
+	if len(all) == 1 {
+		all[0].Name = "all runs"
+	}
+	return all, nil
+}
+
+// higher reports whether more of a metric is better.
+func higher(metric string) bool {
+	m, _ := recipe.MetricNamed(metric)
+	return m.Higher
+}

@@ -1,0 +1,145 @@
+// Package page shows runs in a browser: one page that holds everything it needs and loads nothing, and a server of such pages that follows runs
+// as they go on.
+//
+// A page begins with the verdict; the table, curves, times, answers, recipe and environment that it rests on follow. Tables and pictures that do
+// not change are made here; curves are drawn in the browser by page.js from numbers that lie in the page.
+package page
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+
+	"harness.invalid/harness/curve"
+	"harness.invalid/harness/report"
+	"harness.invalid/results"
+)
+
+var (
+	//go:embed page.css
+	style string
+	//go:embed page.js
+	script string
+	//go:embed page.html
+	body string
+)
+
+// policy is what a page may do: run this script, and ask its own server; nothing else is loaded from anywhere.
+var policy = fmt.Sprintf("default-src 'none'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'self'; script-src 'sha256-%s'", digest(script))
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"style":  func() template.CSS { return template.CSS(style) },
+	"script": func() template.JS { return template.JS(script) },
+	"policy": func() string { return policy },
+	"sheet": func(s *report.Sheet) (template.HTML, error) {
+		var out bytes.Buffer
+		err := report.WriteSheet(&out, s, report.Options{Format: report.HTML})
+		return template.HTML(out.String()), err
+	},
+}).Parse(body))
+
+// page is what the template shows.
+type page struct {
+	Title, Recipe string
+	Doc           string
+	Facts         []string // a line of small facts below the title
+	Events        string   // address of the events that tell that runs went on; "": the page is a file
+	Home          string   // address of the list of runs; "": there is none
+
+	Running  []progress
+	Cards    []card
+	Table    template.HTML
+	Data     *charts
+	Times    []phaseTimes
+	Memory   *report.Sheet
+	Answers  []answers
+	Runs     *report.Sheet
+	Recipes  []source
+	Machines *report.Sheet
+}
+
+// source is a recipe as text.
+type source struct{ Name, Text string }
+
+// Write writes the page of runs of one recipe on the same data. The first run's arm is what the others are held against. results.ErrIncomparable,
+// with what differs, when the runs are of several experiments.
+func Write(w io.Writer, records []*curve.Record) error {
+	p, err := newPage(records)
+	if err != nil {
+		return err
+	}
+	return p.write(w)
+}
+
+func (p *page) write(w io.Writer) error {
+	var out bytes.Buffer
+	if err := templates.ExecuteTemplate(&out, "report", p); err != nil {
+		return fmt.Errorf("page: %w", err)
+	}
+	_, err := w.Write(out.Bytes())
+	return err
+}
+
+func newPage(records []*curve.Record) (*page, error) {
+	runs := make([]*results.Run, len(records))
+	for i, r := range records {
+		runs[i] = r.Run
+	}
+	c, err := results.Compare(runs)
+	if err != nil {
+		return nil, err
+	}
+	// In the order of the comparison: by arm, then by seed.
+	place := func(r *curve.Record) int {
+		return slices.IndexFunc(c.Runs, func(s results.RunSummary) bool { return s.Arm == r.Arm() && s.Seed == r.Seed })
+	}
+	records = slices.Clone(records)
+	slices.SortFunc(records, func(a, b *curve.Record) int { return cmp.Compare(place(a), place(b)) })
+
+	first := records[0]
+	p := &page{Title: title(c), Recipe: c.Recipe, Doc: first.Recipe.Doc, Facts: facts(c, records)}
+	var table bytes.Buffer
+	if err := report.Write(&table, c, report.Options{Format: report.HTML}); err != nil {
+		return nil, err
+	}
+	p.Table = template.HTML(table.String())
+	p.Running = running(records)
+	p.Cards = cards(c)
+	p.Data = newCharts(c, records)
+	p.Times = times(c)
+	if p.Answers, err = disagreements(c, records); err != nil {
+		return nil, err
+	}
+	p.Runs = runsSheet(c, records)
+	p.Machines = machines(records)
+	if p.Recipes, err = sources(records); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// title names the experiment.
+func title(c *results.Comparison) string {
+	t := c.Recipe + ": "
+	for i, a := range c.Arms {
+		switch {
+		case i == 1 && len(c.Arms) == 2:
+			t += " and "
+		case i > 0:
+			t += ", "
+		}
+		t += a.Arm.String()
+	}
+	return t
+}

@@ -1,0 +1,291 @@
+package page
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"harness.invalid/harness/curve"
+	"harness.invalid/harness/report"
+	"harness.invalid/results"
+)
+
+// Server shows the runs in and below a folder: a list of experiments, and a page for each, which follows runs that go on. It reads and never writes.
+type Server struct {
+	root string
+	// Every is how often a folder is looked at for a reader who waits for news.
+	Every time.Duration
+	mux   *http.ServeMux
+
+	mu    sync.Mutex
+	known map[string]read // by folder of the run
+}
+
+// read is a run as it was when its files were of these sizes.
+type read struct {
+	mark   string
+	record *curve.Record
+	err    error
+}
+
+// NewServer serves the runs of a folder.
+func NewServer(root string) *Server {
+	s := &Server{root: root, Every: time.Second, mux: http.NewServeMux(), known: map[string]read{}}
+	s.mux.HandleFunc("GET /{$}", s.list)
+	s.mux.HandleFunc("GET /report", s.report)
+	s.mux.HandleFunc("GET /events", s.events)
+	return s
+}
+
+// ServeHTTP answers. A server of this machine alone answers only to the names of this machine, so that no page from elsewhere can read it under a
+// name of its own (DNS rebinding).
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok && local.IP.IsLoopback() && !loopback(r.Host) {
+		http.Error(w, "this server is for this machine: use its address, such as http://localhost", http.StatusForbidden)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy+"; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+	s.mux.ServeHTTP(w, r)
+}
+
+// loopback reports whether a Host header names this machine.
+func loopback(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// experiment are runs that can be compared: of one folder, recipe and data.
+type experiment struct {
+	folder, fingerprint, data string // folder is relative to the root
+	records                   []*curve.Record
+}
+
+// query finds the experiment again.
+func (e *experiment) query() string {
+	return url.Values{"in": {filepath.ToSlash(e.folder)}, "recipe": {e.fingerprint}, "data": {e.data}}.Encode()
+}
+
+// experiments reads all runs in and below the root, the last experiment first. What can't be read is told.
+func (s *Server) experiments() (all []*experiment, broken []string, err error) {
+	dirs, err := results.Find(s.root)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for dir := range s.known {
+		if !slices.Contains(dirs, dir) {
+			delete(s.known, dir)
+		}
+	}
+	for _, dir := range dirs {
+		if m := mark(dir); s.known[dir].mark != m {
+			k := read{mark: m}
+			var run *results.Run
+			if run, k.err = results.Open(dir); k.err == nil {
+				k.record, k.err = curve.Read(run)
+			}
+			s.known[dir] = k
+		}
+		k := s.known[dir]
+		if k.err != nil {
+			broken = append(broken, k.err.Error())
+			continue
+		}
+		folder, err := filepath.Rel(s.root, filepath.Dir(dir))
+		if err != nil {
+			return nil, nil, err
+		}
+		i := slices.IndexFunc(all, func(e *experiment) bool {
+			return e.folder == folder && e.fingerprint == k.record.Fingerprint && e.data == k.record.DataDigest
+		})
+		if i < 0 {
+			i = len(all)
+			all = append(all, &experiment{folder: folder, fingerprint: k.record.Fingerprint, data: k.record.DataDigest})
+		}
+		all[i].records = append(all[i].records, k.record)
+	}
+	for _, e := range all {
+		curve.SortByStart(e.records)
+	}
+	slices.SortStableFunc(all, func(a, b *experiment) int { return b.records[0].Began().Compare(a.records[0].Began()) })
+	return all, broken, nil
+}
+
+// mark changes when the files of a run do.
+func mark(dir string) string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err.Error()
+	}
+	var b strings.Builder
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && !e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			fmt.Fprintf(&b, "%s %d %d\n", e.Name(), info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	return b.String()
+}
+
+// entry is an experiment in the list.
+type entry struct {
+	Name, Link string
+	Facts      []string
+	Running    []progress
+	Runs       *report.Sheet
+}
+
+func (s *Server) list(w http.ResponseWriter, r *http.Request) {
+	all, broken, err := s.experiments()
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	view := struct {
+		Title, Events string
+		Experiments   []entry
+		Broken        []string
+	}{Title: "Runs in " + s.root, Events: "/events", Broken: broken}
+	for _, e := range all {
+		p, err := newPage(e.records)
+		if err != nil {
+			view.Broken = append(view.Broken, err.Error())
+			continue
+		}
+		name := p.Title
+		if e.folder != "." {
+			name = filepath.ToSlash(e.folder) + ": " + name
+		}
+		view.Experiments = append(view.Experiments, entry{Name: name, Link: "/report?" + e.query(), Facts: p.Facts, Running: p.Running, Runs: p.Runs})
+	}
+	show(w, "list", view)
+}
+
+func (s *Server) report(w http.ResponseWriter, r *http.Request) {
+	all, _, err := s.experiments()
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	want := r.URL.Query()
+	i := slices.IndexFunc(all, func(e *experiment) bool {
+		return filepath.ToSlash(e.folder) == want.Get("in") && e.fingerprint == want.Get("recipe") && e.data == want.Get("data")
+	})
+	if i < 0 {
+		http.Error(w, "there are no such runs (any more): see the list at /", http.StatusNotFound)
+		return
+	}
+	p, err := newPage(all[i].records)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	p.Home = "/"
+	p.Events = "/events?" + url.Values{"in": {want.Get("in")}}.Encode()
+	show(w, "report", p)
+}
+
+// show answers with a page.
+func show(w http.ResponseWriter, name string, view any) {
+	var out strings.Builder
+	if err := templates.ExecuteTemplate(&out, name, view); err != nil {
+		fail(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write([]byte(out.String())) // a reader who is gone has no use for the error
+}
+
+func fail(w http.ResponseWriter, err error) {
+	status := http.StatusInternalServerError
+	if errors.Is(err, results.ErrIncomparable) {
+		status = http.StatusConflict
+	}
+	http.Error(w, err.Error(), status)
+}
+
+// keepAlive is how often something is sent to a reader when there is no news, so that nothing between takes the connection for dead.
+const keepAlive = 15 * time.Second
+
+// events tells a reader, as server-sent events, that runs in a folder went on.
+func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	folder := s.root
+	if in := r.URL.Query().Get("in"); in != "" {
+		if !filepath.IsLocal(filepath.FromSlash(in)) {
+			http.Error(w, "in names no folder of this server", http.StatusBadRequest)
+			return
+		}
+		folder = filepath.Join(s.root, filepath.FromSlash(in))
+	}
+	control := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "text/event-stream")
+	last, err := state(folder)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	send := func(text string) bool {
+		_, err := w.Write([]byte(text))
+		return err == nil && control.Flush() == nil
+	}
+	// A reader who comes back after a break has missed what was told before: the first event makes it ask.
+	if !send("retry: 2000\nevent: change\ndata: {}\n\n") {
+		return
+	}
+	look := time.NewTicker(s.Every)
+	defer look.Stop()
+	quiet := time.Now()
+	for {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-look.C:
+		}
+		now, err := state(folder)
+		switch {
+		case err != nil:
+			return
+		case now != last:
+			last, quiet = now, time.Now()
+			if !send("event: change\ndata: {}\n\n") {
+				return
+			}
+		case time.Since(quiet) > keepAlive:
+			quiet = time.Now()
+			if !send(":\n\n") {
+				return
+			}
+		}
+	}
+}
+
+// state changes when any run in and below a folder does.
+func state(folder string) (string, error) {
+	dirs, err := results.Find(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	slices.SortFunc(dirs, cmp.Compare)
+	var b strings.Builder
+	for _, dir := range dirs {
+		b.WriteString(dir + "\n" + mark(dir))
+	}
+	return b.String(), err
+}

@@ -1,0 +1,118 @@
+package page
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"harness.invalid/harness/report"
+	"harness.invalid/results"
+)
+
+// card is what is said of one arm against the first.
+type card struct {
+	Arm, Baseline string
+	Verdict       string // of the primary metric; "": none
+	Class         string // of its colour
+	Metric        string // the primary one, in words
+	Reason        string
+	Seeds         int
+	Strips        []strip
+}
+
+// strip is a metric with a margin: where the difference lies, drawn on a line on which the margins are at -1 and 1.
+type strip struct {
+	Metric, Verdict, Class, Reason string
+	Difference                     string
+	Primary                        bool // its reason is told above
+	// In percent of the picture's width; Low and High are the ends of the interval, cut off where Open.
+	At, Low, Width    string
+	HasPoint, HasBand bool
+	OpenLow, OpenHigh bool
+	Left, Right       string // what the margins are
+	LeftSays          string // which side is better
+	RightSays         string
+}
+
+// stripRange is how many margins a strip shows to each side of 0.
+const stripRange = 2.5
+
+// cards puts the comparisons into words and pictures.
+func cards(c *results.Comparison) []card {
+	var all []card
+	for _, p := range c.Comparisons {
+		k := card{Arm: p.Arm.String(), Baseline: p.Baseline.String(), Verdict: string(p.Verdict), Reason: p.Reason, Seeds: len(p.Seeds)}
+		for _, d := range p.Metrics {
+			if d.Primary {
+				k.Metric = d.Phase + " " + report.Label(d.Metric)
+				k.Verdict, k.Class = verdict(d)
+			}
+			switch {
+			case d.Verdict == "":
+			case d.Primary:
+				k.Strips = slices.Insert(k.Strips, 0, newStrip(d))
+			default:
+				k.Strips = append(k.Strips, newStrip(d))
+			}
+		}
+		if k.Verdict == "" {
+			k.Verdict, k.Class, k.Reason = "NO VERDICT", "doubt", "the recipe names no primary metric with a margin"
+		}
+		all = append(all, k)
+	}
+	return all
+}
+
+// verdict is a decision in words, and the class of its colour.
+func verdict(d results.Difference) (text, class string) {
+	switch d.Verdict {
+	case results.Equivalent:
+		return string(d.Verdict), "good"
+	case results.Different:
+		if d.Direction == results.Better {
+			return string(d.Verdict) + ", " + d.Direction, "good"
+		}
+		return string(d.Verdict) + ", " + d.Direction, "bad"
+	}
+	return string(d.Verdict), "doubt"
+}
+
+func newStrip(d results.Difference) strip {
+	s := strip{Metric: d.Phase + " " + report.Label(d.Metric), Reason: d.Reason, Primary: d.Primary, Left: signed(-d.Margin), Right: signed(d.Margin), LeftSays: "better", RightSays: "worse"}
+	s.Verdict, s.Class = verdict(d)
+	if higher(d.Metric) {
+		s.LeftSays, s.RightSays = s.RightSays, s.LeftSays
+	}
+	place := func(v float64) (percent float64, off bool) {
+		x := v / d.Margin
+		off = x < -stripRange || x > stripRange
+		return 50 + 50*max(-stripRange, min(stripRange, x))/stripRange, off
+	}
+	diff := float64(d.Difference)
+	if d.Margin <= 0 || math.IsNaN(diff) || math.IsInf(diff, 0) {
+		s.Difference = fmt.Sprint(diff)
+		return s
+	}
+	at, _ := place(diff)
+	s.At, s.HasPoint, s.Difference = percent(at), true, signed(diff)
+	if inf := d.Inference; inf != nil {
+		i := inf.EquivalenceInterval
+		low, offLow := place(float64(i.Low))
+		high, offHigh := place(float64(i.High))
+		s.Low, s.Width, s.HasBand, s.OpenLow, s.OpenHigh = percent(low), percent(high-low), true, offLow, offHigh
+		s.Difference += fmt.Sprintf(", %.0f%% interval %s to %s", 100*i.Level, signed(float64(i.Low)), signed(float64(i.High)))
+	}
+	return s
+}
+
+func percent(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
+
+// signed is a difference with three significant digits and its sign.
+func signed(v float64) string {
+	text := strconv.FormatFloat(v, 'g', 3, 64)
+	if v > 0 {
+		return "+" + text
+	}
+	return text
+}
