@@ -9,7 +9,7 @@
 //
 // With bias_correction=false, eps=1e-6 and max_grad_norm=1 it is the AdamWeightDecayOptimizer with which google-research/bert was trained; with
 // clip_by=tensor, too, it is NVIDIA's BertAdam (DeepLearningExamples PyTorch BERT, optimization.py).
-// The moments are float32, and so is the arithmetic; norms are summed in float64.
+// The moments are float32, and so is the arithmetic; norms are summed in float64. With first_moment=fp16 m is stored in FP16 before it is used.
 package adamw
 
 import (
@@ -22,7 +22,7 @@ import (
 	"harness.invalid/core/option"
 )
 
-var options = []option.Option{
+var options = append([]option.Option{
 	{Name: "beta1", Default: "0.9", Doc: "decay of the first moment"},
 	{Name: "beta2", Default: "0.999", Doc: "decay of the second moment"},
 	{Name: "eps", Default: "1e-8", Doc: "added to the root of the second moment; BERT uses 1e-6"},
@@ -30,7 +30,7 @@ var options = []option.Option{
 	{Name: "bias_correction", Default: "true", Doc: "divide the moments by 1-beta^t; BERT's Adam does not"},
 	{Name: "max_grad_norm", Default: "0", Doc: "clip the gradient's norm to this, 0: no clipping; BERT uses 1"},
 	{Name: "clip_by", Default: "global", Doc: "global: the norm over all parameters is clipped; tensor: that of each tensor, as NVIDIA's BertAdam does"},
-}
+}, optimizer.MomentOptions...)
 
 // Optimizer is the rule.
 type Optimizer struct{}
@@ -53,6 +53,7 @@ func (Optimizer) Describe(context.Context) (optimizer.Info, error) {
 type settings struct {
 	beta1, beta2, eps, weightDecay, maxGradNorm float64
 	biasCorrection, clipTensors                 bool
+	moment                                      optimizer.Moment
 }
 
 func read(given map[string]string) (settings, error) {
@@ -70,7 +71,7 @@ func read(given map[string]string) (settings, error) {
 		biasCorrection: v.Bool("bias_correction"),
 		clipTensors:    v.OneOf("clip_by", "global", "tensor") == "tensor",
 	}
-	if err := v.Err(); err != nil {
+	if s.moment, err = optimizer.ReadMoment(v); err != nil {
 		return settings{}, fmt.Errorf("adamw: %w", err)
 	}
 	return s, nil
@@ -139,6 +140,11 @@ func (s *session) Step(_ context.Context, step optimizer.Step) (optimizer.StepRe
 				clipped := *rule
 				clipped.GradScale = scales[b.Tensor]
 				rule = &clipped
+			}
+			if s.moment.Narrow() {
+				s.moment.Update(rule, step.Step, b, m[b.Begin:b.End], g[b.Begin:b.End])
+				kept := s.moment.Kept(*rule)
+				rule = &kept
 			}
 			rule.AdamW(p[b.Begin:b.End], m[b.Begin:b.End], v[b.Begin:b.End], g[b.Begin:b.End])
 		}

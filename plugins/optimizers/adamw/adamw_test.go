@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"harness.invalid/core/numerics"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/optimizer/optimizertest"
 	"harness.invalid/core/tensor"
@@ -145,6 +146,34 @@ func twin(t *testing.T, l *tensor.Layout, options map[string]string) []float64 {
 		}
 	}
 	return p
+}
+
+// TestFirstMoment: in FP16 the first moment has only values of FP16 times the scale, the parameters move almost as with FP32, and random bits matter.
+func TestFirstMoment(t *testing.T) {
+	exact := run(t, nil)
+	var runs []optimizer.Memory
+	for _, rounding := range []string{"nearest", "stochastic"} {
+		m := run(t, map[string]string{"first_moment": "fp16", "first_moment_rounding": rounding})
+		for i, v := range m.Slots[0] {
+			if v*4096 != numerics.FP16.Round(v*4096) {
+				t.Fatalf("%s: moment %d is %g, which FP16 lacks at a scale of 4096", rounding, i, v)
+			}
+		}
+		var moved, off float64
+		start := initial(m.Layout)
+		for i, v := range m.Params {
+			moved += math.Pow(float64(exact.Params[i]-start[i]), 2)
+			off += math.Pow(float64(v-exact.Params[i]), 2)
+		}
+		// FP16 has unit roundoff 4.9e-4, twice that when rounded stochastically, and a moment is the sum of a few roundings.
+		if e := math.Sqrt(off / moved); e == 0 || e > 4e-3 {
+			t.Errorf("%s: the way of the parameters is off by %.2g, want more than 0 and at most 4e-3", rounding, e)
+		}
+		runs = append(runs, m)
+	}
+	if slices.Equal(runs[0].Params, runs[1].Params) {
+		t.Error("stochastic rounding does what nearest rounding does")
+	}
 }
 
 func TestAnyNumberOfCPUs(t *testing.T) {

@@ -11,7 +11,9 @@
 // The trust ratio is taken of each tensor: min(‖p‖, max_weight_norm) / ‖u‖ when both norms are positive, else 1. A tensor without
 // decay has ratio 1 too, unless use_nvlamb is set (NVLAMB). The paper's φ is the identity; max_weight_norm clips it, as Graphcore's BERT does.
 //
-// The moments are float32, and so is the arithmetic; norms are summed in float64. Step writes u over the gradients.
+// The moments are float32, and so is the arithmetic; norms are summed in float64. Step writes u over the gradients. With first_moment=fp16 m is stored in
+// FP16 before it is used. With update_format=fp16 u is rounded to FP16, to nearest, before its norm is taken: FusedLAMB writes it over the gradients, which
+// are FP16 where the model is.
 package lamb
 
 import (
@@ -20,11 +22,12 @@ import (
 	"math"
 
 	"harness.invalid/core/kernels"
+	"harness.invalid/core/numerics"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/option"
 )
 
-var options = []option.Option{
+var options = append([]option.Option{
 	{Name: "beta1", Default: "0.9", Doc: "decay of the first moment"},
 	{Name: "beta2", Default: "0.999", Doc: "decay of the second moment"},
 	{Name: "eps", Default: "1e-6", Doc: "added to the root of the second moment"},
@@ -34,7 +37,8 @@ var options = []option.Option{
 	{Name: "use_nvlamb", Default: "false", Doc: "take the trust ratio of tensors without weight decay too"},
 	{Name: "max_grad_norm", Default: "1", Doc: "clip the global gradient norm to this, 0: no clipping"},
 	{Name: "max_weight_norm", Default: "0", Doc: "greatest norm of a tensor in its trust ratio, 0: no limit"},
-}
+	{Name: "update_format", Default: "fp32", Doc: "format of the update between the two passes: fp32, or fp16 as in FusedLAMB over FP16 gradients"},
+}, optimizer.MomentOptions...)
 
 // Optimizer is the rule.
 type Optimizer struct{}
@@ -58,6 +62,8 @@ type settings struct {
 	beta1, beta2, eps, weightDecay        float64
 	maxGradNorm, maxWeightNorm            float64
 	biasCorrection, gradAveraging, nvlamb bool
+	roundUpdate                           bool // to FP16
+	moment                                optimizer.Moment
 }
 
 func read(given map[string]string) (settings, error) {
@@ -76,8 +82,9 @@ func read(given map[string]string) (settings, error) {
 		biasCorrection: v.Bool("bias_correction"),
 		gradAveraging:  v.Bool("grad_averaging"),
 		nvlamb:         v.Bool("use_nvlamb"),
+		roundUpdate:    v.OneOf("update_format", "fp32", "fp16") == "fp16",
 	}
-	if err := v.Err(); err != nil {
+	if s.moment, err = optimizer.ReadMoment(v); err != nil {
 		return settings{}, fmt.Errorf("lamb: %w", err)
 	}
 	return s, nil
@@ -157,7 +164,16 @@ func (s *session) Step(_ context.Context, step optimizer.Step) (optimizer.StepRe
 				rule = &decayed
 			}
 			u := g[b.Begin:b.End]
+			if s.moment.Narrow() {
+				s.moment.Update(rule, step.Step, b, m[b.Begin:b.End], u)
+				kept := s.moment.Kept(*rule)
+				rule = &kept
+			}
 			s.squares[i].p, s.squares[i].u = rule.LAMBUpdate(u, p[b.Begin:b.End], m[b.Begin:b.End], v[b.Begin:b.End], u)
+			if s.roundUpdate {
+				kernels.Round(u, u, numerics.Rounding{Format: numerics.FP16}, 0)
+				s.squares[i].u = kernels.SumSquares(u)
+			}
 		}
 	})
 	s.trust(step.LR)

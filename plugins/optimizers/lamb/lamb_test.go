@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"harness.invalid/core/numerics"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/optimizer/optimizertest"
 	"harness.invalid/core/tensor"
@@ -160,6 +161,52 @@ func twin(t *testing.T, l *tensor.Layout, options map[string]string) []float64 {
 	return p
 }
 
+// TestFirstMoment: in FP16 the first moment has only values of FP16 times the scale, the parameters move almost as with FP32, and random bits matter.
+func TestFirstMoment(t *testing.T) {
+	exact := run(t, nil)
+	var runs []optimizer.Memory
+	for _, rounding := range []string{"nearest", "stochastic"} {
+		m := run(t, map[string]string{"first_moment": "fp16", "first_moment_rounding": rounding})
+		for i, v := range m.Slots[0] {
+			if v*4096 != numerics.FP16.Round(v*4096) {
+				t.Fatalf("%s: moment %d is %g, which FP16 lacks at a scale of 4096", rounding, i, v)
+			}
+		}
+		var moved, off float64
+		start := initial(m.Layout)
+		for i, v := range m.Params {
+			moved += math.Pow(float64(exact.Params[i]-start[i]), 2)
+			off += math.Pow(float64(v-exact.Params[i]), 2)
+		}
+		// FP16 has unit roundoff 4.9e-4, twice that when rounded stochastically, and a moment is the sum of a few roundings.
+		if e := math.Sqrt(off / moved); e == 0 || e > 4e-3 {
+			t.Errorf("%s: the way of the parameters is off by %.2g, want more than 0 and at most 4e-3", rounding, e)
+		}
+		runs = append(runs, m)
+	}
+	if slices.Equal(runs[0].Params, runs[1].Params) {
+		t.Error("stochastic rounding does what nearest rounding does")
+	}
+}
+
+// TestUpdateFormat: the update that Step leaves over the gradients is FP16, and so parameters move a little otherwise.
+func TestUpdateFormat(t *testing.T) {
+	exact, half := run(t, nil), run(t, map[string]string{"update_format": "fp16"})
+	for i, u := range half.Grads {
+		if u != numerics.FP16.Round(u) {
+			t.Fatalf("update %d is %g, which FP16 lacks", i, u)
+		}
+	}
+	var off, size float64
+	for i, v := range half.Params {
+		off += math.Pow(float64(v-exact.Params[i]), 2)
+		size += math.Pow(float64(exact.Params[i]), 2)
+	}
+	if e := math.Sqrt(off / size); e == 0 || e > 1e-4 {
+		t.Errorf("parameters differ by %.2g, want more than 0 and at most 1e-4", e)
+	}
+}
+
 func TestAnyNumberOfCPUs(t *testing.T) {
 	options := map[string]string{"max_grad_norm": "0.5"}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -179,7 +226,9 @@ func TestBadOptions(t *testing.T) {
 		{"eps", "0", "eps"},
 		{"weight_decay", "NaN", "weight_decay"},
 		{"use_nvlamb", "maybe", "use_nvlamb"},
+		{"update_format", "bf16", "update_format"},
 		{"max_weight_norm", "-1", "max_weight_norm"},
+		{"first_moment", "fp8", "first_moment"}, {"first_moment_scale", "3", "power of two"}, {"first_moment_rounding", "up", "first_moment_rounding"},
 		{"max_grad_nrm", "1", "did you mean max_grad_norm"},
 	} {
 		_, err := New().Slots(t.Context(), map[string]string{test.name: test.value})

@@ -1,0 +1,61 @@
+package optimizer
+
+import (
+	"fmt"
+	"math"
+
+	"harness.invalid/core/kernels"
+	"harness.invalid/core/numerics"
+	"harness.invalid/core/option"
+	"harness.invalid/core/random"
+)
+
+// MomentOptions are the options of a rule that can keep its first moment in FP16, as Graphcore's optimizers do to save memory. There it is kept times the
+// loss scale, lest small values vanish, and rounded stochastically. Source: graphcore/popart, adam.hpp (accl1 type, scaledOptimizerState).
+var MomentOptions = []option.Option{
+	{Name: "first_moment", Default: "fp32", Doc: "format of the first moment: fp32 or fp16"},
+	{Name: "first_moment_scale", Default: "4096", Doc: "power of two with which an FP16 first moment is kept"},
+	{Name: "first_moment_rounding", Default: "stochastic", Doc: "of an FP16 first moment: stochastic or nearest"},
+}
+
+// Moment is how a rule keeps its first moment. The zero value keeps it in FP32.
+type Moment struct {
+	scale      float32 // 0: FP32
+	stochastic bool
+}
+
+// ReadMoment reads MomentOptions.
+func ReadMoment(v *option.Values) (Moment, error) {
+	half := v.OneOf("first_moment", "fp32", "fp16") == "fp16"
+	scale := v.Float("first_moment_scale", 0x1p-24, 0x1p24)
+	m := Moment{stochastic: v.OneOf("first_moment_rounding", "stochastic", "nearest") == "stochastic"}
+	if frac, _ := math.Frexp(scale); v.Err() == nil && frac != 0.5 {
+		return m, fmt.Errorf("option first_moment_scale is %g, want a power of two", scale)
+	}
+	if half {
+		m.scale = float32(scale)
+	}
+	return m, v.Err()
+}
+
+// Narrow reports whether the first moment is not FP32.
+func (m Moment) Narrow() bool { return m.scale != 0 }
+
+// Update computes the first moment of a block, m = beta1·m + beta3·gradScale·g, and stores it. The rest of the rule then takes it as it is, with
+// Kept's coefficients.
+func (m Moment) Update(c *kernels.Adam, step int, b Block, moment, grad []float32) {
+	kernels.Scale(moment, c.Beta1, moment)
+	kernels.Axpy(moment, float32(c.Beta3*c.GradScale), grad)
+	r := numerics.Rounding{Format: numerics.FP16, Stochastic: m.stochastic, Overflow: numerics.Clip, Stream: random.New(0, random.Rounding)}
+	// The backend's streams have the run's seed and sites above 0; these have tensors in place of samples.
+	r.Stream.Step, r.Stream.Sample = uint32(step), uint32(b.Tensor)
+	kernels.Scale(moment, m.scale, moment)
+	kernels.Round(moment, moment, r, b.Begin)
+	kernels.Scale(moment, 1/m.scale, moment)
+}
+
+// Kept returns coefficients that leave the first moment as Update stored it.
+func (m Moment) Kept(c kernels.Adam) kernels.Adam {
+	c.Beta1, c.Beta3 = 1, 0
+	return c
+}
