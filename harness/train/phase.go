@@ -113,6 +113,9 @@ func (p *phase) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if p.update.Options, err = withMoment(ctx, rule, p.update.Name, p.update.Options, p.settings.OptionsAt(0)); err != nil {
+		return err
+	}
 	if p.slotNames, err = rule.Slots(ctx, p.update.Options); err != nil {
 		return err
 	}

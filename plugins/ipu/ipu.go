@@ -53,7 +53,7 @@
 // Replicas are reduced as GCL does it, by a ring: reduce-scatter, then all-gather. Random bits of a replica's own work are its own (they are keyed by its
 // samples), those of the update are the same in all replicas, so that their weights stay the same. With replicated_tensor_sharding each replica updates a
 // share of the weights after the reduce-scatter and gathers the rest: the same numbers. It, optimizer_state=offchip and available_memory_proportion
-// change time and memory of the modelled machine alone.
+// change time and memory of the modelled machine alone. first_moment goes to the optimizer, which keeps the first moment of the updates.
 //
 // Sources: graphcore/popart, poplibs and examples, 2021 to 2024; stochastic rounding: arXiv:2203.04058.
 package ipu
@@ -117,6 +117,7 @@ var info = backend.Info{
 		{Name: "execution", Default: "pipelined", Doc: "pipelined, or phased: phases of layers follow each other, weights come from Streaming Memory"},
 		{Name: "layers_per_phase", Default: "2", Doc: "layers of a phase with execution=phased"},
 		{Name: "embedding_serialization", Default: "1", Doc: "slices of the vocabulary in which embeddings and decoder are computed"},
+		{Name: "first_moment", Default: "fp32", Doc: "format in which the optimizer keeps its first moment: fp32 or fp16"},
 		{Name: "replicated_tensor_sharding", Default: "false", Doc: "each replica keeps and updates a share of the optimizer's state (modelled time and memory)"},
 		{Name: "optimizer_state", Default: "onchip", Doc: "where the optimizer's state is: onchip or offchip, in Streaming Memory (modelled time and memory)"},
 		{Name: "available_memory_proportion", Default: "0.6", Doc: "part of a tile's memory for matrix products, of all IPUs or of each (modelled time and memory)"},
@@ -217,8 +218,9 @@ func newPolicy(precision string, v *option.Values) emulator.Policy {
 	return p
 }
 
-// checkModelled reports bad values of the options that only the model of the machine reads.
+// checkModelled reports bad values of the options that only the model of the machine reads, or the host for the optimizer (first_moment).
 func checkModelled(v *option.Values) error {
+	v.OneOf("first_moment", "fp32", "fp16")
 	v.Bool("replicated_tensor_sharding")
 	v.OneOf("optimizer_state", "onchip", "offchip")
 	for text := range strings.SplitSeq(v.Text("available_memory_proportion"), ",") {
