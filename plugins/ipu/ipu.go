@@ -118,9 +118,10 @@ var info = backend.Info{
 		{Name: "layers_per_phase", Default: "2", Doc: "layers of a phase with execution=phased"},
 		{Name: "embedding_serialization", Default: "1", Doc: "slices of the vocabulary in which embeddings and decoder are computed"},
 		{Name: "first_moment", Default: "fp32", Doc: "format in which the optimizer keeps its first moment: fp32 or fp16"},
-		{Name: "replicated_tensor_sharding", Default: "false", Doc: "each replica keeps and updates a share of the optimizer's state (modelled time and memory)"},
-		{Name: "optimizer_state", Default: "onchip", Doc: "where the optimizer's state is: onchip or offchip, in Streaming Memory (modelled time and memory)"},
-		{Name: "available_memory_proportion", Default: "0.6", Doc: "part of a tile's memory for matrix products, of all IPUs or of each (modelled time and memory)"},
+		{Name: "replicated_tensor_sharding", Default: "true", Doc: "each replica keeps and updates a share of the optimizer's state (modelled time and memory)"},
+		{Name: "optimizer_state", Default: "auto", Doc: "where the optimizer's state is: onchip, offchip (in Streaming Memory), or where it fits (modelled time and memory)"},
+		{Name: "available_memory_proportion", Default: "auto", Doc: "part of a tile's memory for matrix products, of all IPUs or of each, or what fits (modelled time and memory)"},
+		{Name: "system", Default: "bow-pod16", Doc: "whose time and memory are modelled, see harness estimate"},
 	},
 }
 
@@ -222,7 +223,10 @@ func newPolicy(precision string, v *option.Values) emulator.Policy {
 func checkModelled(v *option.Values) error {
 	v.OneOf("first_moment", "fp32", "fp16")
 	v.Bool("replicated_tensor_sharding")
-	v.OneOf("optimizer_state", "onchip", "offchip")
+	v.OneOf("optimizer_state", "auto", "onchip", "offchip")
+	if v.Text("available_memory_proportion") == "auto" {
+		return v.Err()
+	}
 	for text := range strings.SplitSeq(v.Text("available_memory_proportion"), ",") {
 		if f, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err != nil || !(f > 0 && f <= 1) {
 			return fmt.Errorf("option available_memory_proportion is %q, want a number above 0 and up to 1, or one for each IPU with commas between", v.Text("available_memory_proportion"))

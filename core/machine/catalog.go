@@ -1,0 +1,117 @@
+// Package machine reads descriptions of systems: which chips, links and hosts there are, with the sources of every figure, as small YAML files. A
+// backend has its own kind of description and its own catalog; what it computes from one is its own as well.
+//
+// It also has what models of different machines share: the time of a ring, and the fit of a model's constants to published throughput.
+package machine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"harness.invalid/core/backend"
+	"harness.invalid/core/spelling"
+)
+
+// System is a description that can be checked.
+type System interface {
+	// Validate reports the first field that no system could have.
+	Validate() error
+}
+
+// maxExtends is the longest chain of descriptions that extend each other.
+const maxExtends = 8
+
+// Catalog is a folder of descriptions, NAME.yaml.
+type Catalog[T any, P interface {
+	*T
+	System
+}] struct {
+	Files fs.FS
+}
+
+// Names lists the systems that are built in, sorted. Files that only others extend begin with an underscore and have no name.
+func (c Catalog[T, P]) Names() []string {
+	entries, _ := fs.ReadDir(c.Files, ".")
+	var names []string
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), ".yaml"); ok && !strings.HasPrefix(name, "_") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Load returns the system of a name.
+func (c Catalog[T, P]) Load(name string) (*T, error) {
+	if names := c.Names(); !slices.Contains(names, name) {
+		return nil, fmt.Errorf("no system is named %q%s (known: %s; a file of your own is given as a path, such as ./%s.yaml)", name, spelling.Hint(name, names), strings.Join(names, ", "), name)
+	}
+	text, err := fs.ReadFile(c.Files, name+".yaml")
+	if err != nil {
+		return nil, err
+	}
+	return c.Parse(string(text))
+}
+
+// Find returns the system that a host asks for: its description, its name, or the one of the backend's option.
+func (c Catalog[T, P]) Find(on backend.Machine, option string) (*T, error) {
+	switch {
+	case on.Description != "":
+		return c.Parse(on.Description)
+	case on.System != "":
+		return c.Load(on.System)
+	}
+	return c.Load(option)
+}
+
+// Parse reads a description. One that extends another changes single fields of it.
+func (c Catalog[T, P]) Parse(text string) (*T, error) {
+	s := new(T)
+	if err := c.lay(s, text, 0); err != nil {
+		return nil, fmt.Errorf("system: %w", err)
+	}
+	if err := P(s).Validate(); err != nil {
+		return nil, fmt.Errorf("system: %w", err)
+	}
+	return s, nil
+}
+
+// lay puts a description over s, after what it extends.
+func (c Catalog[T, P]) lay(s *T, text string, depth int) error {
+	if depth > maxExtends {
+		return fmt.Errorf("more than %d descriptions extend each other", maxExtends)
+	}
+	var head struct {
+		Extends string `yaml:"extends"`
+	}
+	if err := yaml.Unmarshal([]byte(text), &head); err != nil {
+		return place(err)
+	}
+	if head.Extends != "" {
+		parent, err := fs.ReadFile(c.Files, head.Extends+".yaml")
+		if err != nil || !fs.ValidPath(head.Extends) {
+			return fmt.Errorf("extends %q: no system has that name%s (known: %s)", head.Extends, spelling.Hint(head.Extends, c.Names()), strings.Join(c.Names(), ", "))
+		}
+		if err := c.lay(s, string(parent), depth+1); err != nil {
+			return err
+		}
+	}
+	d := yaml.NewDecoder(bytes.NewReader([]byte(text)), yaml.Strict())
+	if err := d.Decode(s); err != nil && !errors.Is(err, io.EOF) {
+		return place(err)
+	}
+	return nil
+}
+
+// place shows an error of the YAML library in one piece: place, what is wrong, the line.
+func place(err error) error {
+	return errors.New(strings.TrimSpace(yaml.FormatError(err, false, true)))
+}

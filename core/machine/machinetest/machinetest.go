@@ -1,0 +1,229 @@
+// Package machinetest holds the machine model of a backend against published throughput: that its constants are those of the fit, that its errors are
+// within the goal, and that docs/machines.md shows them.
+package machinetest
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"harness.invalid/core/machine"
+)
+
+var update = flag.Bool("update", false, "fit the constants, and write them and the table of the documentation")
+
+// Model is the machine model of a backend.
+type Model struct {
+	Name      string // of the table in the document
+	Rows      string // file of published rows
+	Constants string // file of the fitted constants
+	Document  string // that has the table
+	Start     []float64
+	// Write gives the constants as the file has them.
+	Write func(constants []float64) string
+	// Fitted are the constants that the model has.
+	Fitted []float64
+	// SequencesPerSecond is what the model says with given constants.
+	SequencesPerSecond func(r *machine.Row, constants []float64) (float64, error)
+}
+
+// The goal: median and greatest error over all rows.
+const (
+	medianGoal   = 0.05
+	greatestGoal = 0.12
+)
+
+// Check runs all tests. With -update it fits first.
+func Check(t *testing.T, m Model) {
+	text, err := os.ReadFile(m.Rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := machine.ReadRows(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		m.fit(t, rows)
+	}
+	m.checkFit(t, rows)
+	table := m.table(t, rows, *update)
+	m.checkDocument(t, table)
+}
+
+func fittedRows(rows []machine.Row) []machine.Row {
+	return slices.DeleteFunc(slices.Clone(rows), func(r machine.Row) bool { return r.HeldOut })
+}
+
+// fit writes the constants that fit best.
+func (m *Model) fit(t *testing.T, rows []machine.Row) {
+	c, err := machine.Fit(fittedRows(rows), m.Start, m.SequencesPerSecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Three digits say all that so few rows can.
+	for i := range c {
+		c[i] = round(c[i])
+	}
+	m.Fitted = c
+	if err := os.WriteFile(m.Constants, []byte(m.Write(c)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func round(v float64) float64 {
+	scale := math.Pow(10, 2-math.Floor(math.Log10(v)))
+	return math.Round(v*scale) / scale
+}
+
+// checkFit: no constant can be moved by 5% without a worse fit, so that the file is that of the rows and the model.
+func (m *Model) checkFit(t *testing.T, rows []machine.Row) {
+	fitted := fittedRows(rows)
+	loss := func(c []float64) float64 {
+		sum := 0.
+		for i := range fitted {
+			v, err := m.SequencesPerSecond(&fitted[i], c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := math.Log(v / fitted[i].SequencesPerSecond)
+			sum += d * d
+		}
+		return sum
+	}
+	least := loss(m.Fitted)
+	for i := range m.Fitted {
+		for _, by := range []float64{0.95, 1.05} {
+			moved := slices.Clone(m.Fitted)
+			moved[i] *= by
+			if l := loss(moved); l < least {
+				t.Errorf("constant %d times %g fits better (%.5f) than the one in %s (%.5f): run go generate", i, by, l, m.Constants, least)
+			}
+		}
+	}
+}
+
+// table is what the document shows: every row, those that were fitted first. The last column, what the model says when the row's program is not
+// among those that are fitted, is refreshed with -update only.
+func (m *Model) table(t *testing.T, rows []machine.Row, refresh bool) string {
+	before := m.shown(t)
+	var b strings.Builder
+	fmt.Fprintln(&b, "| Row | System | Replicas | Software, format | Published seq/s | Modelled | Error | Error when not fitted |")
+	fmt.Fprintln(&b, "|---|---|---|---|---|---|---|---|")
+	var errors, unseen []float64
+	for _, held := range []bool{false, true} {
+		for i := range rows {
+			r := &rows[i]
+			if r.HeldOut != held {
+				continue
+			}
+			v := m.modelled(t, r, m.Fitted)
+			e := v/r.SequencesPerSecond - 1
+			errors = append(errors, math.Abs(e))
+			line := fmt.Sprintf("| %s | %s | %d | %s, %s | %s | %s | %+.1f%% |", r.Name, r.System, r.Replicas, r.Framework, r.Precision, rate(r.SequencesPerSecond), rate(v), 100*e)
+			switch {
+			case held:
+				line += " held out |"
+				unseen = append(unseen, math.Abs(e))
+			case refresh:
+				u := m.leftOut(t, rows, r)
+				unseen = append(unseen, math.Abs(u))
+				line += fmt.Sprintf(" %+.1f%% |", 100*u)
+			default:
+				at := strings.Index(before, line)
+				if at < 0 {
+					t.Errorf("%s does not have the row\n%s", m.Document, line)
+					continue
+				}
+				rest, _, _ := strings.Cut(before[at+len(line):], "\n")
+				line += rest
+			}
+			fmt.Fprintln(&b, line)
+		}
+	}
+	slices.Sort(errors)
+	median, greatest := middle(errors), errors[len(errors)-1]
+	if median > medianGoal || greatest > greatestGoal {
+		t.Errorf("median error %.1f%%, greatest %.1f%%: want at most %.0f%% and %.0f%%", 100*median, 100*greatest, 100*medianGoal, 100*greatestGoal)
+	}
+	fmt.Fprintf(&b, "\nMedian error %.1f%%, greatest %.1f%%.", 100*median, 100*greatest)
+	if refresh {
+		slices.Sort(unseen)
+		fmt.Fprintf(&b, " Of rows that were not fitted: median %.1f%%, greatest %.1f%%.", 100*middle(unseen), 100*unseen[len(unseen)-1])
+	} else if _, rest, ok := strings.Cut(before, " Of rows that were not fitted:"); ok {
+		b.WriteString(" Of rows that were not fitted:" + strings.TrimRight(rest, "\n"))
+	}
+	fmt.Fprintln(&b)
+	return b.String()
+}
+
+// rate shows four digits.
+func rate(v float64) string { return strconv.FormatFloat(v, 'f', max(0, 3-int(math.Log10(v))), 64) }
+
+func middle(sorted []float64) float64 {
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+func (m *Model) modelled(t *testing.T, r *machine.Row, c []float64) float64 {
+	v, err := m.SequencesPerSecond(r, c)
+	if err != nil {
+		t.Fatalf("%s on %s: %v", r.Name, r.System, err)
+	}
+	return v
+}
+
+// leftOut is the error of a row when no row of its name, system and format is fitted: the same program in another framework would give it away.
+func (m *Model) leftOut(t *testing.T, rows []machine.Row, r *machine.Row) float64 {
+	others := slices.DeleteFunc(fittedRows(rows), func(o machine.Row) bool {
+		return o.Name == r.Name && o.System == r.System && o.Precision == r.Precision
+	})
+	c, err := machine.Fit(others, m.Fitted, m.SequencesPerSecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.modelled(t, r, c)/r.SequencesPerSecond - 1
+}
+
+func (m *Model) marks() (begin, end string) {
+	return "<!-- table of " + m.Name + ": go generate -->\n", "<!-- end -->\n"
+}
+
+// shown is the table that the document has.
+func (m *Model) shown(t *testing.T) string {
+	text, err := os.ReadFile(m.Document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, end := m.marks()
+	_, rest, ok := strings.Cut(string(text), begin)
+	table, _, closed := strings.Cut(rest, end)
+	if !ok || !closed {
+		t.Fatalf("%s has no table between %q and %q", m.Document, begin, end)
+	}
+	return table
+}
+
+func (m *Model) checkDocument(t *testing.T, table string) {
+	before := m.shown(t)
+	if before == table || t.Failed() {
+		return
+	}
+	if !*update {
+		t.Errorf("the table in %s is not what the model says: run go generate. Want\n%s", m.Document, table)
+		return
+	}
+	text, err := os.ReadFile(m.Document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, _ := m.marks()
+	if err := os.WriteFile(m.Document, []byte(strings.Replace(string(text), begin+before, begin+table, 1)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}

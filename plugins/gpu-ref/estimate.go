@@ -1,0 +1,44 @@
+package gpuref
+
+import (
+	"context"
+	"fmt"
+
+	"harness.invalid/core/backend"
+	"harness.invalid/core/option"
+	"harness.invalid/plugins/gpu-ref/machine"
+)
+
+var _ backend.Estimator = (*Backend)(nil)
+
+// Estimate implements backend.Estimator.
+func (*Backend) Estimate(_ context.Context, p backend.Program, on backend.Machine) (backend.Estimate, error) {
+	e, err := estimate(p, on)
+	if err != nil {
+		return e, fmt.Errorf("gpu-ref: %w", err)
+	}
+	return e, nil
+}
+
+func estimate(p backend.Program, on backend.Machine) (backend.Estimate, error) {
+	precision, err := info.Precision(p.Precision)
+	if err != nil {
+		return backend.Estimate{}, err
+	}
+	p.Precision = precision.Name
+	v, err := option.Read(info.Options, p.Options)
+	if err != nil {
+		return backend.Estimate{}, err
+	}
+	settings := machine.Settings{
+		LengthBins: v.Int("length_bins", 0, 1<<10), Checkpointing: v.Bool("checkpoint_activations"), ReduceEach: !v.Bool("allreduce_post_accumulation"),
+	}
+	if err := v.Err(); err != nil {
+		return backend.Estimate{}, err
+	}
+	system, err := machine.Systems.Find(on, v.Text("system"))
+	if err != nil {
+		return backend.Estimate{}, err
+	}
+	return machine.Estimate(p, settings, system, on)
+}

@@ -1,0 +1,152 @@
+package machine
+
+import "math"
+
+// product is groups matrix products C[m, n] = A[m, k]·B[k, n] that are computed at once.
+type product struct {
+	groups, m, k, n int
+}
+
+// macs is the number of multiply-adds.
+func (p product) macs() float64 {
+	return float64(p.groups) * float64(p.m) * float64(p.k) * float64(p.n)
+}
+
+// plan is how a product is laid over the tiles: groups, rows, inner products and columns each cut into so many parts, one combination a tile. The
+// tiles then hold blocks of rows x inner x columns, and serial groups one after the other.
+type plan struct {
+	groups, rows, inner, columns int // parts
+	rounds                       int // one after the other
+	cost                         cost
+	tileBytes                    float64 // operands and partial sums on a tile
+}
+
+// The matrix unit (AMP) has 16 units that multiply 4 wide: a block of 16 inputs x 16 outputs is loaded, and each row of inputs then takes 4 cycles in
+// FP16.16. Each of the 6 workers takes a share of the rows and begins with 26 cycles of its own, 23 more than its first 3 outputs would take; a
+// worker has every sixth cycle. Source: poplibs, conv_partial_1x1_half_float_8_and_half_half_h16.S: 26+(n-3)·4.
+const (
+	ampBlock        = 16
+	ampWorkerStart  = 26
+	ampWorkerAhead  = 3
+	ampLoadBytes    = 16 // 128-bit loads of the block, a load a cycle
+	ampCyclesPerRow = 4  // FP16.16
+)
+
+// ampCycles is what a tile takes for rows x inner x columns multiply-adds. slow is by how much a row takes longer than in FP16.16: 2 for FP32
+// partial sums, 4 for FP32 throughout.
+func (c *Chip) ampCycles(rows, inner, columns int, slow float64) float64 {
+	blocks := float64(ceil(inner, ampBlock) * ceil(columns, ampBlock))
+	share := float64(ceil(rows, c.Workers))
+	perRow := ampCyclesPerRow * slow
+	worker := ampWorkerStart + max(0, share-ampWorkerAhead)*perRow
+	load := float64(ampBlock*ampBlock*2) / ampLoadBytes
+	return blocks * (load + float64(c.Workers)*worker)
+}
+
+// planner remembers plans: programs of one size have the same products, whatever their accumulation.
+type planner struct {
+	constants
+	plans map[planKey]plan
+}
+
+type planKey struct {
+	product
+	chip       Chip
+	format     format
+	proportion float64
+}
+
+// proportion of memory of the device that is being worked on.
+func (m *model) proportion() float64 {
+	if p := m.settings.Proportions; len(p) > 1 {
+		return p[m.device]
+	}
+	return m.settings.Proportions[0]
+}
+
+func newPlanner(c constants) *planner { return &planner{c, map[planKey]plan{}} }
+
+// planProduct finds the cheapest plan for a product whose blocks fit into the tile memory that the program leaves to it, as poplin's planner does.
+func (m *model) planProduct(p product) plan {
+	key := planKey{p, m.system.Chip, m.format, m.proportion()}
+	if known, ok := m.planner.plans[key]; ok {
+		return known
+	}
+	best := plan{cost: cost{compute: math.Inf(1)}}
+	c := &m.system.Chip
+	width := m.format.bytes
+	limit := key.proportion * float64(c.SRAMPerTileBytes)
+	for _, groups := range parts(p.groups, c.Tiles) {
+		serial := ceil(p.groups, groups)
+		for _, columns := range blockParts(p.n, ampBlock) {
+			for _, inner := range blockParts(p.k, ampBlock) {
+				used := groups * columns * inner
+				if used > c.Tiles {
+					break
+				}
+				rows := min(c.Tiles/used, p.m)
+				r, k, n := ceil(p.m, rows), ceil(p.k, inner), ceil(p.n, columns)
+				operands := float64(r*k+k*n) * width
+				partials := float64(r*n) * m.format.partialBytes
+				if operands+partials > limit {
+					continue
+				}
+				var x cost
+				x.compute = float64(serial) * c.ampCycles(r, k, n, m.format.slow)
+				x.exchange = float64(serial) * operands / m.exchangeBytesPerCycle
+				x.supersteps = 2
+				if inner > 1 {
+					// Reduce-scatter: each tile gets the partial sums of a share of the outputs from all others, and adds them up.
+					share := float64(serial) * float64(r*n) * float64(inner-1) / float64(inner)
+					x.exchange += share * m.format.partialBytes / m.exchangeBytesPerCycle
+					x.compute += share * m.vectorCycles
+					x.supersteps = 4
+				}
+				if m.cycles(x) < m.cycles(best.cost) {
+					best = plan{groups, rows, inner, columns, 1, x, operands + partials}
+				}
+			}
+		}
+	}
+	if math.IsInf(best.cost.compute, 1) {
+		best = m.serialise(p)
+	}
+	m.planner.plans[key] = best
+	return best
+}
+
+// serialise computes a product whose blocks do not fit in two halves, one after the other: half of the columns, of the rows, or of the inner products.
+func (m *model) serialise(p product) plan {
+	best := plan{cost: cost{compute: math.Inf(1)}}
+	for _, half := range []product{{p.groups, p.m, p.k, ceil(p.n, 2)}, {p.groups, ceil(p.m, 2), p.k, p.n}, {p.groups, p.m, ceil(p.k, 2), p.n}, {ceil(p.groups, 2), p.m, p.k, p.n}} {
+		if half == p {
+			continue
+		}
+		h := m.planProduct(half)
+		h.cost = h.cost.times(2)
+		h.rounds *= 2
+		if m.cycles(h.cost) < m.cycles(best.cost) {
+			best = h
+		}
+	}
+	return best
+}
+
+// parts are the numbers of parts that differ in the size of the largest one.
+func parts(n, most int) []int {
+	var list []int
+	for k := 1; k <= min(n, most); {
+		list = append(list, k)
+		size := ceil(n, k)
+		if size == 1 {
+			break
+		}
+		k = ceil(n, size-1)
+	}
+	return list
+}
+
+// blockParts are the numbers of parts of whole blocks that differ in the size of the largest one.
+func blockParts(n, block int) []int { return parts(ceil(n, block), 1<<30) }
+
+func ceil(a, b int) int { return (a + b - 1) / b }

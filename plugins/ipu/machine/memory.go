@@ -1,0 +1,172 @@
+package machine
+
+import (
+	"fmt"
+
+	"harness.invalid/core/backend"
+	"harness.invalid/core/bert"
+)
+
+// Code of a tile: the library of codelets and the control program, and what each superstep of a layer adds for vertices and exchange. Layers share
+// their code. No figure is published; these make an eighth of the memory for BERT-Large, in line with what published configurations leave over.
+const (
+	codeBytesPerTile      = 32 << 10
+	codeBytesPerSuperstep = 256
+)
+
+// memory is the plan of each IPU's memory: what is always there, and the most that is there at one time.
+func (m *model) memory(stages []stage) []backend.DeviceMemory {
+	var list []backend.DeviceMemory
+	tiles := float64(m.system.Chip.Tiles)
+	for d := range m.settings.LayersPerIPU {
+		var stash, live, supersteps float64
+		m.device, m.temporaries = d, 0
+		for i := range stages {
+			s := &stages[i]
+			if s.device != d {
+				continue
+			}
+			kept, alive := m.activationBytes(s)
+			stash += float64(s.stash) * kept
+			live = max(live, alive)
+			supersteps += m.stageSupersteps(s)
+		}
+		params := m.parameters(stages, d)
+		state := 0.
+		if m.settings.State == OnChip {
+			state = params * m.state.bytes
+			if !m.settings.Unsharded {
+				state /= float64(m.program.Replicas)
+			}
+		}
+		list = append(list, backend.DeviceMemory{Device: fmt.Sprintf("IPU %d", d), Bytes: m.system.Chip.SRAMBytes(), Parts: []backend.MemoryPart{
+			{Name: "weights", Bytes: int64(params * m.format.bytes)},
+			{Name: "gradients", Bytes: int64(params * m.format.bytes)},
+			{Name: "stash", Bytes: int64(stash)},
+			{Name: "activations", Bytes: int64(live)},
+			{Name: "temporaries", Bytes: int64(m.temporaries * tiles)},
+			{Name: "optimizer", Bytes: int64(state)},
+			{Name: "code", Bytes: int64((codeBytesPerTile + codeBytesPerSuperstep*supersteps) * tiles)},
+		}})
+	}
+	return list
+}
+
+// activationBytes are what a stage keeps of each micro-batch that waits for its backward pass, and the most that it has of the one that it works on: a
+// layer with its scores when layers are recomputed, all layers otherwise. Both ends of the stage lie in buffers besides.
+func (m *model) activationBytes(s *stage) (kept, alive float64) {
+	c := &m.program.Model
+	B, S := float64(m.program.MicroBatch), float64(m.program.Length)
+	hidden := B * S * float64(c.HiddenSize) * m.format.bytes
+	scores := B * float64(c.NumAttentionHeads) * S * S * m.format.bytes
+	layers := float64(s.attention+s.feedForward) / 2
+	all := layers * m.layerActivationBytes()
+	switch {
+	case layers == 0:
+		kept, alive = hidden, hidden
+	case !s.recompute:
+		kept, alive = all, all
+	case m.settings.Recompute == LayerRecompute:
+		kept, alive = layers*hidden, m.layerActivationBytes()+scores
+		if s.embeddings {
+			kept += hidden
+		}
+	default:
+		kept, alive = hidden, all
+	}
+	alive += 2 * hidden
+	if s.head && m.program.Head.Task == bert.Pretraining {
+		// Logits, probabilities and their gradients.
+		alive = max(alive, 3*B*float64(m.program.MaxPredictions)*float64(c.VocabSize)*m.format.bytes/float64(max(1, m.settings.EmbeddingParts)))
+	}
+	return kept, alive
+}
+
+// stageSupersteps are those of a stage's different operators: layers share theirs.
+func (m *model) stageSupersteps(s *stage) float64 {
+	var b both
+	attention, feedForward := m.layerHalves()
+	if s.attention > 0 {
+		b = b.plus(attention)
+	}
+	if s.feedForward > 0 {
+		b = b.plus(feedForward)
+	}
+	if s.embeddings {
+		b = b.plus(m.embeddings())
+	}
+	if s.head {
+		b = b.plus(m.heads())
+	}
+	return b.forward.supersteps + b.backward.supersteps
+}
+
+// layerActivationBytes is what a layer keeps for its backward pass: input, query, key, value, context and two norms' inputs and outputs, the
+// feed-forward layer before and after GELU, and the probabilities of attention. Dropout masks are drawn again from
+// their seeds.
+func (m *model) layerActivationBytes() float64 {
+	c := &m.program.Model
+	B, S := float64(m.program.MicroBatch), float64(m.program.Length)
+	return B * S * (8*float64(c.HiddenSize) + 2*float64(c.IntermediateSize) + float64(c.NumAttentionHeads)*S) * m.format.bytes
+}
+
+func fits(list []backend.DeviceMemory) bool {
+	e := backend.Estimate{Memory: list}
+	return e.Fits()
+}
+
+// advice looks for the smallest change that makes a program fit.
+func advice(p backend.Program, s Settings, sys *System, on backend.Machine, c *planner) string {
+	try := func(p backend.Program, s Settings) bool {
+		m, err := newModel(p, s, sys, on, c)
+		if err != nil {
+			return false
+		}
+		for _, closed := range m.settings.closed() {
+			m.settings = closed
+			if fits(m.memory(m.stages())) {
+				return true
+			}
+		}
+		return false
+	}
+	if s.State == OnChip {
+		if s.State = OffChip; try(p, s) {
+			return "the optimizer's state in Streaming Memory (optimizer_state=offchip)"
+		}
+	}
+	if s.Recompute != "" && s.Recompute != LayerRecompute {
+		if s.Recompute = LayerRecompute; try(p, s) {
+			return "activations computed again (recomputation=layer)"
+		}
+	}
+	if s.Proportions != nil {
+		if s.Proportions = nil; try(p, s) {
+			return "less memory for products (available_memory_proportion)"
+		}
+	}
+	for q := p; q.MicroBatch > 1; {
+		q.MicroBatch, q.Accumulation = q.MicroBatch/2, q.Accumulation*2
+		if try(q, s) {
+			return fmt.Sprintf("a micro-batch of %d instead of %d", q.MicroBatch, p.MicroBatch)
+		}
+	}
+	for n := 2; n <= 16 && n <= min(sys.IPUs, p.Model.NumHiddenLayers); n *= 2 {
+		q := p
+		s.LayersPerIPU = spread(p.Model.NumHiddenLayers, n)
+		q.Replicas, q.Accumulation = min(p.Replicas, sys.IPUs/n), max(p.Accumulation, 2*n+1)
+		if q.MicroBatch = 1; try(q, s) {
+			return fmt.Sprintf("more IPUs for a replica (pipeline=%s) and a micro-batch of 1", joined(s.LayersPerIPU))
+		}
+	}
+	return "a smaller model or shorter sequences: no cut that this model knows fits"
+}
+
+// spread lays layers over n IPUs, fewer on the first, which has the embeddings.
+func spread(layers, n int) []float64 {
+	list := make([]float64, n)
+	for i := range list {
+		list[n-1-i] = float64(layers*(i+1)/n - layers*i/n)
+	}
+	return list
+}
