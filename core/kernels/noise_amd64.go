@@ -50,18 +50,25 @@ func portion(length, pos int) (n, groups, at int, block uint32) {
 
 func dropoutVector(y, x []float32, threshold uint32, scale float32, stream random.Stream, pos int) {
 	schedule := newPhiloxSchedule(&stream)
-	var whole [random.Group]float32 // for groups that are cut
 	for len(y) > 0 {
 		n, groups, at, block := portion(len(y), pos)
 		if groups > 0 {
 			dropoutGroupsAVX512(&y[0], &x[0], groups, block, &schedule[0], threshold<<16, scale)
 		} else {
-			copy(whole[at:], x[:n])
-			dropoutGroupsAVX512(&whole[0], &whole[0], 1, block, &schedule[0], threshold<<16, scale)
-			copy(y, whole[at:at+n])
+			dropoutCut(y[:n], x[:n], at, block, &schedule, threshold<<16, scale)
 		}
 		y, x, pos = y[n:], x[n:], pos+n
 	}
+}
+
+// dropoutCut is dropout of part of a group, which begins at its element at.
+//
+//go:noinline
+func dropoutCut(y, x []float32, at int, block uint32, schedule *philoxSchedule, threshold uint32, scale float32) {
+	var whole [random.Group]float32
+	copy(whole[at:], x)
+	dropoutGroupsAVX512(&whole[0], &whole[0], 1, block, &schedule[0], threshold, scale)
+	copy(y, whole[at:])
 }
 
 func roundVector(y, x []float32, r numerics.Rounding, pos int) (large bool) {
@@ -80,19 +87,26 @@ func roundVector(y, x []float32, r numerics.Rounding, pos int) (large bool) {
 
 func roundStochastic(y, x []float32, r *numerics.Rounding, pos int) (large uint32) {
 	schedule := newPhiloxSchedule(&r.Stream)
-	var whole [random.Group]float32 // for groups that are cut
 	for len(y) > 0 {
 		n, groups, at, block := portion(len(y), pos)
 		if groups > 0 {
 			large |= roundGroups(&y[0], &x[0], groups, block, &schedule, r)
 		} else {
-			clear(whole[:at])
-			clear(whole[copy(whole[at:], x[:n])+at:])
-			large |= roundGroups(&whole[0], &whole[0], 1, block, &schedule, r)
-			copy(y, whole[at:at+n])
+			large |= roundCut(y[:n], x[:n], at, block, &schedule, r)
 		}
 		y, x, pos = y[n:], x[n:], pos+n
 	}
+	return large
+}
+
+// roundCut rounds part of a group, which begins at its element at. (It is a function of its own because clearing the group costs as much as rounding it.)
+//
+//go:noinline
+func roundCut(y, x []float32, at int, block uint32, schedule *philoxSchedule, r *numerics.Rounding) (large uint32) {
+	var whole [random.Group]float32
+	copy(whole[at:], x)
+	large = roundGroups(&whole[0], &whole[0], 1, block, schedule, r)
+	copy(y, whole[at:])
 	return large
 }
 
