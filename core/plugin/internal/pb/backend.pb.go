@@ -21,13 +21,14 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// DescribeBackendResponse is what a backend is and takes.
 type DescribeBackendResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`             // that people call it; the host goes by the name of the executable
+	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`       // of the plugin, for the record of a run; not empty
 	Doc           string                 `protobuf:"bytes,3,opt,name=doc,proto3" json:"doc,omitempty"`               // one line
 	Precisions    []*Precision           `protobuf:"bytes,4,rep,name=precisions,proto3" json:"precisions,omitempty"` // at least one; the first is the default
-	Options       []*Option              `protobuf:"bytes,5,rep,name=options,proto3" json:"options,omitempty"`
+	Options       []*Option              `protobuf:"bytes,5,rep,name=options,proto3" json:"options,omitempty"`       // that a program may set, in the order in which they are shown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -101,12 +102,12 @@ func (x *DescribeBackendResponse) GetOptions() []*Option {
 type Precision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // such as fp32 or fp16.16
-	Doc   string                 `protobuf:"bytes,2,opt,name=doc,proto3" json:"doc,omitempty"`
+	Doc   string                 `protobuf:"bytes,2,opt,name=doc,proto3" json:"doc,omitempty"`   // one line
 	// Greatest relative errors (norm of the difference over norm of the reference) that outputs and gradients may have against float64
 	// results on a small model without dropout, and where they come from.
-	OutputTolerance   float64 `protobuf:"fixed64,3,opt,name=output_tolerance,json=outputTolerance,proto3" json:"output_tolerance,omitempty"`
-	GradientTolerance float64 `protobuf:"fixed64,4,opt,name=gradient_tolerance,json=gradientTolerance,proto3" json:"gradient_tolerance,omitempty"`
-	Reason            string  `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	OutputTolerance   float64 `protobuf:"fixed64,3,opt,name=output_tolerance,json=outputTolerance,proto3" json:"output_tolerance,omitempty"`       // of every output and loss, above 0
+	GradientTolerance float64 `protobuf:"fixed64,4,opt,name=gradient_tolerance,json=gradientTolerance,proto3" json:"gradient_tolerance,omitempty"` // of the gradient of every parameter, above 0
+	Reason            string  `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`                                                  // one line: where these numbers come from
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -179,8 +180,8 @@ func (x *Precision) GetReason() string {
 // Program is what a backend is asked to run.
 type Program struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
-	Model          *Model                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	Head           *Head                  `protobuf:"bytes,2,opt,name=head,proto3" json:"head,omitempty"`
+	Model          *Model                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`                                                                               // its shape
+	Head           *Head                  `protobuf:"bytes,2,opt,name=head,proto3" json:"head,omitempty"`                                                                                 // what is on top of it
 	Precision      string                 `protobuf:"bytes,3,opt,name=precision,proto3" json:"precision,omitempty"`                                                                       // a name from DescribeBackendResponse.precisions; empty: the first
 	Options        map[string]string      `protobuf:"bytes,4,rep,name=options,proto3" json:"options,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // those not given have their default
 	Seed           uint64                 `protobuf:"varint,5,opt,name=seed,proto3" json:"seed,omitempty"`                                                                                // of all random streams of the run
@@ -306,19 +307,19 @@ func (x *Program) GetSequencesPerPack() int64 {
 // Model is the shape of a BERT. Fields are named and meant as in Hugging Face's config.json.
 type Model struct {
 	state                     protoimpl.MessageState `protogen:"open.v1"`
-	VocabSize                 int64                  `protobuf:"varint,1,opt,name=vocab_size,json=vocabSize,proto3" json:"vocab_size,omitempty"`
-	HiddenSize                int64                  `protobuf:"varint,2,opt,name=hidden_size,json=hiddenSize,proto3" json:"hidden_size,omitempty"`
-	NumHiddenLayers           int64                  `protobuf:"varint,3,opt,name=num_hidden_layers,json=numHiddenLayers,proto3" json:"num_hidden_layers,omitempty"`
-	NumAttentionHeads         int64                  `protobuf:"varint,4,opt,name=num_attention_heads,json=numAttentionHeads,proto3" json:"num_attention_heads,omitempty"`
-	IntermediateSize          int64                  `protobuf:"varint,5,opt,name=intermediate_size,json=intermediateSize,proto3" json:"intermediate_size,omitempty"`
-	HiddenAct                 string                 `protobuf:"bytes,6,opt,name=hidden_act,json=hiddenAct,proto3" json:"hidden_act,omitempty"` // gelu: with erf; gelu_new: with tanh
-	HiddenDropoutProb         float64                `protobuf:"fixed64,7,opt,name=hidden_dropout_prob,json=hiddenDropoutProb,proto3" json:"hidden_dropout_prob,omitempty"`
-	AttentionProbsDropoutProb float64                `protobuf:"fixed64,8,opt,name=attention_probs_dropout_prob,json=attentionProbsDropoutProb,proto3" json:"attention_probs_dropout_prob,omitempty"`
-	MaxPositionEmbeddings     int64                  `protobuf:"varint,9,opt,name=max_position_embeddings,json=maxPositionEmbeddings,proto3" json:"max_position_embeddings,omitempty"`
-	TypeVocabSize             int64                  `protobuf:"varint,10,opt,name=type_vocab_size,json=typeVocabSize,proto3" json:"type_vocab_size,omitempty"`
-	InitializerRange          float64                `protobuf:"fixed64,11,opt,name=initializer_range,json=initializerRange,proto3" json:"initializer_range,omitempty"`
-	LayerNormEps              float64                `protobuf:"fixed64,12,opt,name=layer_norm_eps,json=layerNormEps,proto3" json:"layer_norm_eps,omitempty"`
-	AttentionMaskValue        float64                `protobuf:"fixed64,13,opt,name=attention_mask_value,json=attentionMaskValue,proto3" json:"attention_mask_value,omitempty"` // added to the attention scores of padding, such as -10000
+	VocabSize                 int64                  `protobuf:"varint,1,opt,name=vocab_size,json=vocabSize,proto3" json:"vocab_size,omitempty"`                                                      // words, V: rows of the word embeddings and of the masked LM's decoder
+	HiddenSize                int64                  `protobuf:"varint,2,opt,name=hidden_size,json=hiddenSize,proto3" json:"hidden_size,omitempty"`                                                   // width of the hidden states, H: a multiple of the number of heads
+	NumHiddenLayers           int64                  `protobuf:"varint,3,opt,name=num_hidden_layers,json=numHiddenLayers,proto3" json:"num_hidden_layers,omitempty"`                                  // encoder layers, post-norm
+	NumAttentionHeads         int64                  `protobuf:"varint,4,opt,name=num_attention_heads,json=numAttentionHeads,proto3" json:"num_attention_heads,omitempty"`                            // heads a layer, each of H / heads numbers
+	IntermediateSize          int64                  `protobuf:"varint,5,opt,name=intermediate_size,json=intermediateSize,proto3" json:"intermediate_size,omitempty"`                                 // width of the feed-forward layers, I
+	HiddenAct                 string                 `protobuf:"bytes,6,opt,name=hidden_act,json=hiddenAct,proto3" json:"hidden_act,omitempty"`                                                       // gelu: with erf; gelu_new: with tanh
+	HiddenDropoutProb         float64                `protobuf:"fixed64,7,opt,name=hidden_dropout_prob,json=hiddenDropoutProb,proto3" json:"hidden_dropout_prob,omitempty"`                           // 0 <= p < 1: after the embeddings, after both projections of a layer, before a classifier
+	AttentionProbsDropoutProb float64                `protobuf:"fixed64,8,opt,name=attention_probs_dropout_prob,json=attentionProbsDropoutProb,proto3" json:"attention_probs_dropout_prob,omitempty"` // 0 <= p < 1: of the softmax's results
+	MaxPositionEmbeddings     int64                  `protobuf:"varint,9,opt,name=max_position_embeddings,json=maxPositionEmbeddings,proto3" json:"max_position_embeddings,omitempty"`                // greatest length
+	TypeVocabSize             int64                  `protobuf:"varint,10,opt,name=type_vocab_size,json=typeVocabSize,proto3" json:"type_vocab_size,omitempty"`                                       // rows of the token type embeddings
+	InitializerRange          float64                `protobuf:"fixed64,11,opt,name=initializer_range,json=initializerRange,proto3" json:"initializer_range,omitempty"`                               // standard deviation of the first values, which the host draws
+	LayerNormEps              float64                `protobuf:"fixed64,12,opt,name=layer_norm_eps,json=layerNormEps,proto3" json:"layer_norm_eps,omitempty"`                                         // added to the variance
+	AttentionMaskValue        float64                `protobuf:"fixed64,13,opt,name=attention_mask_value,json=attentionMaskValue,proto3" json:"attention_mask_value,omitempty"`                       // added to the attention scores of padding, such as -10000
 	unknownFields             protoimpl.UnknownFields
 	sizeCache                 protoimpl.SizeCache
 }
@@ -497,10 +498,11 @@ func (x *Head) GetNumLabels() int64 {
 	return 0
 }
 
+// OpenBackendRequest asks for a session.
 type OpenBackendRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Program       *Program               `protobuf:"bytes,1,opt,name=program,proto3" json:"program,omitempty"`
-	Memory        *Memory                `protobuf:"bytes,2,opt,name=memory,proto3" json:"memory,omitempty"` // sections: parameters and gradients
+	Program       *Program               `protobuf:"bytes,1,opt,name=program,proto3" json:"program,omitempty"` // what is to run
+	Memory        *Memory                `protobuf:"bytes,2,opt,name=memory,proto3" json:"memory,omitempty"`   // sections: parameters and gradients
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -549,9 +551,10 @@ func (x *OpenBackendRequest) GetMemory() *Memory {
 	return nil
 }
 
+// OpenBackendResponse names the session.
 type OpenBackendResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
+	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"` // any number that no open session has; it names the session in all other calls
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -593,6 +596,7 @@ func (x *OpenBackendResponse) GetSession() uint64 {
 	return 0
 }
 
+// BackendStepRequest is a message of the stream of a step.
 type BackendStepRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Message:
@@ -664,11 +668,11 @@ type isBackendStepRequest_Message interface {
 }
 
 type BackendStepRequest_Start struct {
-	Start *StepStart `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
+	Start *StepStart `protobuf:"bytes,1,opt,name=start,proto3,oneof"` // the first message
 }
 
 type BackendStepRequest_Batch struct {
-	Batch *Batch `protobuf:"bytes,2,opt,name=batch,proto3,oneof"`
+	Batch *Batch `protobuf:"bytes,2,opt,name=batch,proto3,oneof"` // all others
 }
 
 func (*BackendStepRequest_Start) isBackendStepRequest_Message() {}
@@ -678,7 +682,7 @@ func (*BackendStepRequest_Batch) isBackendStepRequest_Message() {}
 // StepStart names a step and the denominators of its mean losses.
 type StepStart struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
-	Session            uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
+	Session            uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`                                                    // from OpenBackendResponse
 	Step               int64                  `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`                                                          // 1, 2, ...: keys the random streams; a run that is resumed goes on counting
 	Sequences          int64                  `protobuf:"varint,3,opt,name=sequences,proto3" json:"sequences,omitempty"`                                                // in the global batch
 	MaskedWeight       float64                `protobuf:"fixed64,4,opt,name=masked_weight,json=maskedWeight,proto3" json:"masked_weight,omitempty"`                     // sum of masked_lm_weights over the global batch; pre-training only
@@ -775,7 +779,7 @@ type Batch struct {
 	EndPositions   []int32 `protobuf:"varint,14,rep,packed,name=end_positions,json=endPositions,proto3" json:"end_positions,omitempty"`       // [B]
 	// Classification: labels of two or more classes, targets of a regression. Multiple choice: the choices of a question follow each
 	// other, never cut apart, and labels has 1 for the right one and 0 for the others.
-	Labels  []int32   `protobuf:"varint,15,rep,packed,name=labels,proto3" json:"labels,omitempty"`    // [B]
+	Labels  []int32   `protobuf:"varint,15,rep,packed,name=labels,proto3" json:"labels,omitempty"`    // [B]: 0 to num_labels - 1; 0 or 1 for a choice
 	Targets []float32 `protobuf:"fixed32,16,rep,packed,name=targets,proto3" json:"targets,omitempty"` // [B]
 	// Packed sequences. Those of a row follow each other; attention_mask tells them apart (1, 2, ..., Q; 0 for padding), and a token sees those of its
 	// own sequence alone. next_sentence_labels are then [B, Q].
@@ -957,16 +961,17 @@ func (x *Batch) GetNextSentenceWeights() []float32 {
 	return nil
 }
 
+// BackendStepResponse is what a step was like.
 type BackendStepResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Losses        *Losses                `protobuf:"bytes,1,opt,name=losses,proto3" json:"losses,omitempty"`                          // summed over the global batch
 	Finite        bool                   `protobuf:"varint,2,opt,name=finite,proto3" json:"finite,omitempty"`                         // false: a gradient is infinite or not a number; the host skips the update
 	LossScale     float64                `protobuf:"fixed64,3,opt,name=loss_scale,json=lossScale,proto3" json:"loss_scale,omitempty"` // that was in force, 1 if none
 	Overflows     int64                  `protobuf:"varint,4,opt,name=overflows,proto3" json:"overflows,omitempty"`                   // values that left the range of the number format, where the backend counts them
-	Phases        []*Phase               `protobuf:"bytes,5,rep,name=phases,proto3" json:"phases,omitempty"`
-	Seconds       float64                `protobuf:"fixed64,6,opt,name=seconds,proto3" json:"seconds,omitempty"` // time from the request's arrival to this answer, measured by the plugin
-	Schedule      *Schedule              `protobuf:"bytes,7,opt,name=schedule,proto3" json:"schedule,omitempty"` // what the devices did, in the first step of a session; absent where there is nothing to tell
-	Invalid       int64                  `protobuf:"varint,8,opt,name=invalid,proto3" json:"invalid,omitempty"`  // results that are not a number, where the backend counts them
+	Phases        []*Phase               `protobuf:"bytes,5,rep,name=phases,proto3" json:"phases,omitempty"`                          // measured parts, in order; for tables, their sum need not be seconds
+	Seconds       float64                `protobuf:"fixed64,6,opt,name=seconds,proto3" json:"seconds,omitempty"`                      // time from the request's arrival to this answer, measured by the plugin
+	Schedule      *Schedule              `protobuf:"bytes,7,opt,name=schedule,proto3" json:"schedule,omitempty"`                      // what the devices did, in the first step of a session; absent where there is nothing to tell
+	Invalid       int64                  `protobuf:"varint,8,opt,name=invalid,proto3" json:"invalid,omitempty"`                       // results that are not a number, where the backend counts them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1060,11 +1065,11 @@ func (x *BackendStepResponse) GetInvalid() int64 {
 // Schedule is the work of the devices of one replica in a step, as it was done.
 type Schedule struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
-	Name      string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // such as grouped
-	Recompute string                 `protobuf:"bytes,2,opt,name=recompute,proto3" json:"recompute,omitempty"`
-	Stages    []*ScheduledStage      `protobuf:"bytes,3,rep,name=stages,proto3" json:"stages,omitempty"`
-	Fill      int64                  `protobuf:"varint,4,opt,name=fill,proto3" json:"fill,omitempty"`   // cycles at the beginning in which not all stages have work
-	Drain     int64                  `protobuf:"varint,5,opt,name=drain,proto3" json:"drain,omitempty"` // cycles at the end
+	Name      string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`           // such as grouped
+	Recompute string                 `protobuf:"bytes,2,opt,name=recompute,proto3" json:"recompute,omitempty"` // which activations were computed again in the backward pass
+	Stages    []*ScheduledStage      `protobuf:"bytes,3,rep,name=stages,proto3" json:"stages,omitempty"`       // in the order of the forward pass
+	Fill      int64                  `protobuf:"varint,4,opt,name=fill,proto3" json:"fill,omitempty"`          // cycles at the beginning in which not all stages have work
+	Drain     int64                  `protobuf:"varint,5,opt,name=drain,proto3" json:"drain,omitempty"`        // cycles at the end
 	// Cycle by cycle, stage by stage: 1 + the micro-batch that the stage worked on, 0 for none.
 	MicroBatches  []uint32 `protobuf:"varint,6,rep,packed,name=micro_batches,json=microBatches,proto3" json:"micro_batches,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1146,11 +1151,11 @@ func (x *Schedule) GetMicroBatches() []uint32 {
 // ScheduledStage is a row of units of the model that a device runs forward, backward, or both ways.
 type ScheduledStage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Device        int64                  `protobuf:"varint,1,opt,name=device,proto3" json:"device,omitempty"`
-	Forward       bool                   `protobuf:"varint,2,opt,name=forward,proto3" json:"forward,omitempty"`
-	Backward      bool                   `protobuf:"varint,3,opt,name=backward,proto3" json:"backward,omitempty"`
-	Units         []string               `protobuf:"bytes,4,rep,name=units,proto3" json:"units,omitempty"`
-	Stash         int64                  `protobuf:"varint,5,opt,name=stash,proto3" json:"stash,omitempty"` // micro-batches whose activations it keeps room for
+	Device        int64                  `protobuf:"varint,1,opt,name=device,proto3" json:"device,omitempty"`     // number of the device, from 0
+	Forward       bool                   `protobuf:"varint,2,opt,name=forward,proto3" json:"forward,omitempty"`   // it runs its units forward
+	Backward      bool                   `protobuf:"varint,3,opt,name=backward,proto3" json:"backward,omitempty"` // it runs them backward
+	Units         []string               `protobuf:"bytes,4,rep,name=units,proto3" json:"units,omitempty"`        // such as embeddings, layer.0, heads
+	Stash         int64                  `protobuf:"varint,5,opt,name=stash,proto3" json:"stash,omitempty"`       // micro-batches whose activations it keeps room for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1223,8 +1228,8 @@ func (x *ScheduledStage) GetStash() int64 {
 // Phase is a measured part of a step, such as forward, backward, reduction.
 type Phase struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Seconds       float64                `protobuf:"fixed64,2,opt,name=seconds,proto3" json:"seconds,omitempty"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`         // lower case
+	Seconds       float64                `protobuf:"fixed64,2,opt,name=seconds,proto3" json:"seconds,omitempty"` // wall time
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1337,11 +1342,11 @@ func (x *Loss) GetCorrect() float64 {
 // Losses are the parts of the loss of a task; those that the task does not have are absent.
 type Losses struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	MaskedLm      *Loss                  `protobuf:"bytes,1,opt,name=masked_lm,json=maskedLm,proto3" json:"masked_lm,omitempty"`
-	NextSentence  *Loss                  `protobuf:"bytes,2,opt,name=next_sentence,json=nextSentence,proto3" json:"next_sentence,omitempty"`
-	Start         *Loss                  `protobuf:"bytes,3,opt,name=start,proto3" json:"start,omitempty"`
-	End           *Loss                  `protobuf:"bytes,4,opt,name=end,proto3" json:"end,omitempty"`
-	Labels        *Loss                  `protobuf:"bytes,5,opt,name=labels,proto3" json:"labels,omitempty"`
+	MaskedLm      *Loss                  `protobuf:"bytes,1,opt,name=masked_lm,json=maskedLm,proto3" json:"masked_lm,omitempty"`             // pre-training: rows are masked positions, weighted by masked_lm_weights
+	NextSentence  *Loss                  `protobuf:"bytes,2,opt,name=next_sentence,json=nextSentence,proto3" json:"next_sentence,omitempty"` // pre-training: rows are sequences
+	Start         *Loss                  `protobuf:"bytes,3,opt,name=start,proto3" json:"start,omitempty"`                                   // question answering: rows are sequences
+	End           *Loss                  `protobuf:"bytes,4,opt,name=end,proto3" json:"end,omitempty"`                                       // question answering: rows are sequences
+	Labels        *Loss                  `protobuf:"bytes,5,opt,name=labels,proto3" json:"labels,omitempty"`                                 // classification: rows are sequences; multiple choice: rows are questions
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1411,10 +1416,11 @@ func (x *Losses) GetLabels() *Loss {
 	return nil
 }
 
+// CommitRequest says that parameters have changed.
 type CommitRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
-	Step          int64                  `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"` // from OpenBackendResponse
+	Step          int64                  `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`       // the step after which they changed, 0 before the first: keys random rounding
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1463,6 +1469,7 @@ func (x *CommitRequest) GetStep() int64 {
 	return 0
 }
 
+// CommitResponse says that the device has them, and section 0 what it keeps.
 type CommitResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1499,6 +1506,7 @@ func (*CommitResponse) Descriptor() ([]byte, []int) {
 	return file_v1_backend_proto_rawDescGZIP(), []int{17}
 }
 
+// EvaluateRequest is a message of the stream of an evaluation.
 type EvaluateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Message:
@@ -1570,20 +1578,21 @@ type isEvaluateRequest_Message interface {
 }
 
 type EvaluateRequest_Start struct {
-	Start *EvaluateStart `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
+	Start *EvaluateStart `protobuf:"bytes,1,opt,name=start,proto3,oneof"` // the first message
 }
 
 type EvaluateRequest_Batch struct {
-	Batch *Batch `protobuf:"bytes,2,opt,name=batch,proto3,oneof"`
+	Batch *Batch `protobuf:"bytes,2,opt,name=batch,proto3,oneof"` // all others; of any size, also above micro_batch
 }
 
 func (*EvaluateRequest_Start) isEvaluateRequest_Message() {}
 
 func (*EvaluateRequest_Batch) isEvaluateRequest_Message() {}
 
+// EvaluateStart says what is wanted of all batches.
 type EvaluateStart struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
-	Session uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
+	Session uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"` // from OpenBackendResponse
 	// Outputs that are wanted for each batch, row-major binary32:
 	//
 	//	embeddings, layer.0, layer.1, ..., sequence_output  [B, S, H]
@@ -1648,6 +1657,7 @@ func (x *EvaluateStart) GetLabels() bool {
 	return false
 }
 
+// EvaluateResponse is a message of the answers to an evaluation.
 type EvaluateResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Message:
@@ -1729,15 +1739,15 @@ type isEvaluateResponse_Message interface {
 }
 
 type EvaluateResponse_Output struct {
-	Output *OutputChunk `protobuf:"bytes,1,opt,name=output,proto3,oneof"`
+	Output *OutputChunk `protobuf:"bytes,1,opt,name=output,proto3,oneof"` // a piece of an output of the batch whose turn it is
 }
 
 type EvaluateResponse_End struct {
-	End *BatchEnd `protobuf:"bytes,2,opt,name=end,proto3,oneof"`
+	End *BatchEnd `protobuf:"bytes,2,opt,name=end,proto3,oneof"` // the batch's end: comes for every batch, also when no outputs were asked for
 }
 
 type EvaluateResponse_Result struct {
-	Result *EvaluateResult `protobuf:"bytes,3,opt,name=result,proto3,oneof"`
+	Result *EvaluateResult `protobuf:"bytes,3,opt,name=result,proto3,oneof"` // the last message
 }
 
 func (*EvaluateResponse_Output) isEvaluateResponse_Message() {}
@@ -1749,7 +1759,7 @@ func (*EvaluateResponse_Result) isEvaluateResponse_Message() {}
 // OutputChunk is a run of elements of one output of a batch, at most 4 MiB. The chunks of an output come in order and without gaps.
 type OutputChunk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`           // one of EvaluateStart.outputs
 	Shape         []int64                `protobuf:"varint,2,rep,packed,name=shape,proto3" json:"shape,omitempty"` // of the whole output
 	Values        []byte                 `protobuf:"bytes,3,opt,name=values,proto3" json:"values,omitempty"`       // little-endian binary32
 	unknownFields protoimpl.UnknownFields
@@ -1844,6 +1854,7 @@ func (*BatchEnd) Descriptor() ([]byte, []int) {
 	return file_v1_backend_proto_rawDescGZIP(), []int{22}
 }
 
+// EvaluateResult is what the evaluation adds up to.
 type EvaluateResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Losses        *Losses                `protobuf:"bytes,1,opt,name=losses,proto3" json:"losses,omitempty"` // summed over the batches
@@ -1888,9 +1899,10 @@ func (x *EvaluateResult) GetLosses() *Losses {
 	return nil
 }
 
+// SaveRequest asks for a session's private state.
 type SaveRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
+	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"` // from OpenBackendResponse
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1932,6 +1944,7 @@ func (x *SaveRequest) GetSession() uint64 {
 	return 0
 }
 
+// SaveResponse is that state.
 type SaveResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         []byte                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"` // opaque to the host; at most 8 MiB
@@ -1976,10 +1989,11 @@ func (x *SaveResponse) GetState() []byte {
 	return nil
 }
 
+// LoadRequest gives it back. It comes before Commit and Step, to a session of the same program.
 type LoadRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
-	State         []byte                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"` // from OpenBackendResponse
+	State         []byte                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`      // what Save returned; anything else is an error
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2028,6 +2042,7 @@ func (x *LoadRequest) GetState() []byte {
 	return nil
 }
 
+// LoadResponse says that the session goes on from that state.
 type LoadResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2064,15 +2079,16 @@ func (*LoadResponse) Descriptor() ([]byte, []int) {
 	return file_v1_backend_proto_rawDescGZIP(), []int{27}
 }
 
+// EstimateRequest asks what a step would take on a machine.
 type EstimateRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
-	Program *Program               `protobuf:"bytes,1,opt,name=program,proto3" json:"program,omitempty"`
+	Program *Program               `protobuf:"bytes,1,opt,name=program,proto3" json:"program,omitempty"` // what would run
 	// The machine: the name of a system that the backend knows, or the description of another one in YAML, which goes before. Neither: the backend's
 	// option "system".
 	System        string  `protobuf:"bytes,2,opt,name=system,proto3" json:"system,omitempty"`
-	Description   string  `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	Optimizer     string  `protobuf:"bytes,4,opt,name=optimizer,proto3" json:"optimizer,omitempty"` // lamb, adamw, sgd: which state there is, and how much work an update is; empty: adamw
-	Packing       float64 `protobuf:"fixed64,5,opt,name=packing,proto3" json:"packing,omitempty"`   // sequences of the data in one sequence of the program; 0 or 1: not packed
+	Description   string  `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"` // in YAML
+	Optimizer     string  `protobuf:"bytes,4,opt,name=optimizer,proto3" json:"optimizer,omitempty"`     // lamb, adamw, sgd: which state there is, and how much work an update is; empty: adamw
+	Packing       float64 `protobuf:"fixed64,5,opt,name=packing,proto3" json:"packing,omitempty"`       // sequences of the data in one sequence of the program; 0 or 1: not packed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2145,16 +2161,16 @@ func (x *EstimateRequest) GetPacking() float64 {
 // EstimateResponse is a modelled step. All times are modelled, in seconds.
 type EstimateResponse struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
-	System             string                 `protobuf:"bytes,1,opt,name=system,proto3" json:"system,omitempty"`
+	System             string                 `protobuf:"bytes,1,opt,name=system,proto3" json:"system,omitempty"`                                                       // that was modelled
 	SequencesPerSecond float64                `protobuf:"fixed64,2,opt,name=sequences_per_second,json=sequencesPerSecond,proto3" json:"sequences_per_second,omitempty"` // of the data: packed ones are counted one by one
-	StepSeconds        float64                `protobuf:"fixed64,3,opt,name=step_seconds,json=stepSeconds,proto3" json:"step_seconds,omitempty"`
-	GlobalBatch        int64                  `protobuf:"varint,4,opt,name=global_batch,json=globalBatch,proto3" json:"global_batch,omitempty"` // sequences of the data in a step
-	PeakShare          float64                `protobuf:"fixed64,5,opt,name=peak_share,json=peakShare,proto3" json:"peak_share,omitempty"`      // arithmetic of the model without recomputation, as a share of what the devices could do in the time
-	Breakdown          []*Phase               `protobuf:"bytes,6,rep,name=breakdown,proto3" json:"breakdown,omitempty"`                         // of step_seconds, which is their sum
-	Memory             []*DeviceMemory        `protobuf:"bytes,7,rep,name=memory,proto3" json:"memory,omitempty"`
-	Pipeline           *Pipeline              `protobuf:"bytes,8,opt,name=pipeline,proto3" json:"pipeline,omitempty"`
-	Advice             string                 `protobuf:"bytes,9,opt,name=advice,proto3" json:"advice,omitempty"` // what would make it fit; empty when it does
-	Notes              []string               `protobuf:"bytes,10,rep,name=notes,proto3" json:"notes,omitempty"`  // what the numbers take for granted
+	StepSeconds        float64                `protobuf:"fixed64,3,opt,name=step_seconds,json=stepSeconds,proto3" json:"step_seconds,omitempty"`                        // of one step with its update
+	GlobalBatch        int64                  `protobuf:"varint,4,opt,name=global_batch,json=globalBatch,proto3" json:"global_batch,omitempty"`                         // sequences of the data in a step
+	PeakShare          float64                `protobuf:"fixed64,5,opt,name=peak_share,json=peakShare,proto3" json:"peak_share,omitempty"`                              // arithmetic of the model without recomputation, as a share of what the devices could do in the time
+	Breakdown          []*Phase               `protobuf:"bytes,6,rep,name=breakdown,proto3" json:"breakdown,omitempty"`                                                 // of step_seconds, which is their sum
+	Memory             []*DeviceMemory        `protobuf:"bytes,7,rep,name=memory,proto3" json:"memory,omitempty"`                                                       // of each device, or of each kind of device
+	Pipeline           *Pipeline              `protobuf:"bytes,8,opt,name=pipeline,proto3" json:"pipeline,omitempty"`                                                   // absent where devices do not work in stages
+	Advice             string                 `protobuf:"bytes,9,opt,name=advice,proto3" json:"advice,omitempty"`                                                       // what would make it fit; empty when it does
+	Notes              []string               `protobuf:"bytes,10,rep,name=notes,proto3" json:"notes,omitempty"`                                                        // what the numbers take for granted
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -2264,7 +2280,7 @@ type DeviceMemory struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Device        string                 `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"` // such as IPU 0
 	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`  // that it has
-	Parts         []*MemoryPart          `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"`
+	Parts         []*MemoryPart          `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"`   // that are planned; their sum may be above bytes: then it does not fit
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2323,8 +2339,8 @@ func (x *DeviceMemory) GetParts() []*MemoryPart {
 // MemoryPart is what one thing takes, such as weights, gradients, stash.
 type MemoryPart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`    // lower case
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"` // that it takes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2376,8 +2392,8 @@ func (x *MemoryPart) GetBytes() int64 {
 // Pipeline is how the devices of one replica go through a step: in cycle c, from 0, a stage works on micro-batch c - offset, if there is one.
 type Pipeline struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Stages        []*Stage               `protobuf:"bytes,1,rep,name=stages,proto3" json:"stages,omitempty"`
-	Cycles        int64                  `protobuf:"varint,2,opt,name=cycles,proto3" json:"cycles,omitempty"`
+	Stages        []*Stage               `protobuf:"bytes,1,rep,name=stages,proto3" json:"stages,omitempty"`                                   // in the order of the forward pass, then of the backward pass
+	Cycles        int64                  `protobuf:"varint,2,opt,name=cycles,proto3" json:"cycles,omitempty"`                                  // of a step
 	CycleSeconds  float64                `protobuf:"fixed64,3,opt,name=cycle_seconds,json=cycleSeconds,proto3" json:"cycle_seconds,omitempty"` // of the slowest device, with the copies between devices
 	Sequential    bool                   `protobuf:"varint,4,opt,name=sequential,proto3" json:"sequential,omitempty"`                          // one micro-batch goes through all stages before the next
 	Update        []*Phase               `protobuf:"bytes,5,rep,name=update,proto3" json:"update,omitempty"`                                   // what follows the last cycle, in order
@@ -2453,11 +2469,11 @@ func (x *Pipeline) GetUpdate() []*Phase {
 // Stage is a part of the model on a device.
 type Stage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Device        int64                  `protobuf:"varint,2,opt,name=device,proto3" json:"device,omitempty"`
-	Offset        int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
-	Parts         []*Phase               `protobuf:"bytes,4,rep,name=parts,proto3" json:"parts,omitempty"`  // forward, recomputation, backward; in order
-	Stash         int64                  `protobuf:"varint,5,opt,name=stash,proto3" json:"stash,omitempty"` // micro-batches whose activations wait for the backward pass
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`      // of what it holds
+	Device        int64                  `protobuf:"varint,2,opt,name=device,proto3" json:"device,omitempty"` // number of the device within the replica, from 0
+	Offset        int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"` // cycles that it begins after the first stage
+	Parts         []*Phase               `protobuf:"bytes,4,rep,name=parts,proto3" json:"parts,omitempty"`    // forward, recomputation, backward; in order
+	Stash         int64                  `protobuf:"varint,5,opt,name=stash,proto3" json:"stash,omitempty"`   // micro-batches whose activations wait for the backward pass
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -175,6 +175,7 @@ func (x *SectionChunk) GetValues() []byte {
 	return nil
 }
 
+// PushResponse says that all chunks are in their places.
 type PushResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -211,10 +212,11 @@ func (*PushResponse) Descriptor() ([]byte, []int) {
 	return file_v1_common_proto_rawDescGZIP(), []int{1}
 }
 
+// PullRequest asks for a section.
 type PullRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
-	Section       uint32                 `protobuf:"varint,2,opt,name=section,proto3" json:"section,omitempty"`
+	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"` // that has streamed memory
+	Section       uint32                 `protobuf:"varint,2,opt,name=section,proto3" json:"section,omitempty"` // number, as in SectionChunk
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -263,9 +265,10 @@ func (x *PullRequest) GetSection() uint32 {
 	return 0
 }
 
+// SettleRequest asks whether a session is at rest.
 type SettleRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
+	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"` // whose call was cancelled
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -307,6 +310,7 @@ func (x *SettleRequest) GetSession() uint64 {
 	return 0
 }
 
+// SettleResponse says that it is.
 type SettleResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -400,9 +404,9 @@ func (x *Memory) GetOffsets() []uint64 {
 // Tensor is one named piece of every section.
 type Tensor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`           // Hugging Face's, such as bert.encoder.layer.0.output.dense.weight
-	Shape         []int64                `protobuf:"varint,2,rep,packed,name=shape,proto3" json:"shape,omitempty"` // row-major, outermost axis first; [out, in] for a linear layer
-	Kind          Kind                   `protobuf:"varint,3,opt,name=kind,proto3,enum=harness.v1.Kind" json:"kind,omitempty"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                       // Hugging Face's, such as bert.encoder.layer.0.output.dense.weight
+	Shape         []int64                `protobuf:"varint,2,rep,packed,name=shape,proto3" json:"shape,omitempty"`             // row-major, outermost axis first; [out, in] for a linear layer
+	Kind          Kind                   `protobuf:"varint,3,opt,name=kind,proto3,enum=harness.v1.Kind" json:"kind,omitempty"` // what update rules go by
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -519,6 +523,7 @@ func (x *Option) GetDoc() string {
 	return ""
 }
 
+// DescribeRequest asks a plugin what it is.
 type DescribeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -555,9 +560,10 @@ func (*DescribeRequest) Descriptor() ([]byte, []int) {
 	return file_v1_common_proto_rawDescGZIP(), []int{8}
 }
 
+// CloseRequest ends a session.
 type CloseRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
+	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"` // free to be used again when the call returns
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -599,6 +605,7 @@ func (x *CloseRequest) GetSession() uint64 {
 	return 0
 }
 
+// CloseResponse says that it is gone.
 type CloseResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

@@ -21,12 +21,13 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// DescribeOptimizerResponse is what a rule is and takes.
 type DescribeOptimizerResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	Doc           string                 `protobuf:"bytes,3,opt,name=doc,proto3" json:"doc,omitempty"` // one line, with the paper
-	Options       []*Option              `protobuf:"bytes,4,rep,name=options,proto3" json:"options,omitempty"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`       // that people call it; the host goes by the name of the executable
+	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"` // of the plugin, for the record of a run; not empty
+	Doc           string                 `protobuf:"bytes,3,opt,name=doc,proto3" json:"doc,omitempty"`         // one line, with the paper
+	Options       []*Option              `protobuf:"bytes,4,rep,name=options,proto3" json:"options,omitempty"` // that a recipe may set, in the order in which they are shown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -89,6 +90,7 @@ func (x *DescribeOptimizerResponse) GetOptions() []*Option {
 	return nil
 }
 
+// SlotsRequest asks what state a rule keeps.
 type SlotsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Options       map[string]string      `protobuf:"bytes,1,rep,name=options,proto3" json:"options,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // those not given have their default; an unknown name or a bad value is an error
@@ -133,6 +135,7 @@ func (x *SlotsRequest) GetOptions() map[string]string {
 	return nil
 }
 
+// SlotsResponse names it. For each name the host allocates a section, zeroed, and writes it into checkpoints under that name.
 type SlotsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Names         []string               `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"` // unique and not empty, such as m and v; at most 64
@@ -177,11 +180,12 @@ func (x *SlotsResponse) GetNames() []string {
 	return nil
 }
 
+// OpenOptimizerRequest asks for a session.
 type OpenOptimizerRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Options       map[string]string      `protobuf:"bytes,1,rep,name=options,proto3" json:"options,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Memory        *Memory                `protobuf:"bytes,2,opt,name=memory,proto3" json:"memory,omitempty"` // sections: parameters, gradients, and the slots in the order of SlotsResponse.names
-	Slots         uint32                 `protobuf:"varint,3,opt,name=slots,proto3" json:"slots,omitempty"`  // number of slots that memory has
+	Options       map[string]string      `protobuf:"bytes,1,rep,name=options,proto3" json:"options,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // as in SlotsRequest
+	Memory        *Memory                `protobuf:"bytes,2,opt,name=memory,proto3" json:"memory,omitempty"`                                                                             // sections: parameters, gradients, and the slots in the order of SlotsResponse.names
+	Slots         uint32                 `protobuf:"varint,3,opt,name=slots,proto3" json:"slots,omitempty"`                                                                              // number of slots that memory has
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -237,9 +241,10 @@ func (x *OpenOptimizerRequest) GetSlots() uint32 {
 	return 0
 }
 
+// OpenOptimizerResponse names the session.
 type OpenOptimizerResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
+	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"` // any number that no open session has; it names the session in all other calls
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -281,9 +286,10 @@ func (x *OpenOptimizerResponse) GetSession() uint64 {
 	return 0
 }
 
+// OptimizerStepRequest asks for one update.
 type OptimizerStepRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
+	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`                                // from OpenOptimizerResponse
 	Step          int64                  `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`                                      // 1, 2, ...: number of this update, skipped steps not counted; the t of bias correction
 	LearningRate  float64                `protobuf:"fixed64,3,opt,name=learning_rate,json=learningRate,proto3" json:"learning_rate,omitempty"` // of this step, from the recipe's schedule
 	unknownFields protoimpl.UnknownFields
@@ -341,6 +347,7 @@ func (x *OptimizerStepRequest) GetLearningRate() float64 {
 	return 0
 }
 
+// OptimizerStepResponse is what the update was like.
 type OptimizerStepResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	GradientNorm  float64                `protobuf:"fixed64,1,opt,name=gradient_norm,json=gradientNorm,proto3" json:"gradient_norm,omitempty"` // global L2 norm of the gradients before clipping
