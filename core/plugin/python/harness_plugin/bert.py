@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterator
 import numpy as np
 
 from . import _protocol
-from .errors import Cancelled
+from .errors import Cancelled, Unsupported
 from .memory import Kind, Layout, Tensor
 from .option import Values
 
@@ -51,6 +51,7 @@ class Program:
     micro_batch: int  # sequences that a device computes at a time, B
     accumulation: int  # micro-batches that a replica sums before an update
     replicas: int  # devices that work on parts of the same global batch
+    sequences_per_pack: int = 0  # sequences that a row of a batch holds at most; this package knows rows of one
 
     @property
     def global_batch(self) -> int:
@@ -94,6 +95,8 @@ class Program:
             raise ValueError(f'no task is named "{self.task}", want one of {", ".join(TASKS)}')
         if self.pretraining:
             within("max_predictions", self.max_predictions, 1, self.length)
+        if self.sequences_per_pack > 1:
+            raise Unsupported(f"sequences_per_pack is {self.sequences_per_pack}, and harness_plugin does not pack sequences: want 0 or 1")
         if self.task == "classification":
             within("num_labels", self.num_labels, 1, 1 << 20)
         if self.task == "multiple_choice":
@@ -371,4 +374,5 @@ def program_from_wire(w: Any, options: Values, precision: str) -> Program:
     return Program(
         model=model, task=w.head.task, num_labels=w.head.num_labels, precision=precision, options=options, seed=w.seed, length=w.length,
         max_predictions=w.max_predictions, micro_batch=w.micro_batch, accumulation=w.accumulation, replicas=w.replicas,
+        sequences_per_pack=w.sequences_per_pack,
     )  # fmt: skip

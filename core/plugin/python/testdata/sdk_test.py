@@ -11,7 +11,7 @@ import unittest
 
 import numpy as np
 
-from harness_plugin import Batch, Kind, Layout, Model, Option, Program, Tensor, Values, _certificate, _protocol
+from harness_plugin import Batch, Kind, Layout, Model, Option, Program, Tensor, Unsupported, Values, _certificate, _protocol
 from harness_plugin.bert import receive
 from harness_plugin.errors import Cancelled
 from harness_plugin.memory import attach
@@ -127,6 +127,8 @@ class Programs(unittest.TestCase):
         for changes in ({"length": 21}, {"micro_batch": 0}, {"max_predictions": 9}, {"task": "juggling"}, {"task": "multiple_choice", "num_labels": 1}):
             with self.subTest(changes), self.assertRaises(ValueError):
                 program(**changes).validate()
+        with self.assertRaises(Unsupported):
+            program(sequences_per_pack=3).validate()
 
     def test_arrays_of_a_batch(self) -> None:
         """Every array of the message is one of Batch."""
