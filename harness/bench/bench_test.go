@@ -2,7 +2,9 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"math"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -135,6 +137,40 @@ func TestMedian(t *testing.T) {
 	}{{[]float64{3, 1, 2}, 2}, {[]float64{4, 1, 3, 2}, 2}, {[]float64{7}, 7}} {
 		if got := median(c.values); got != c.want {
 			t.Errorf("median of %v is %g, want %g", c.values, got, c.want)
+		}
+	}
+}
+
+// TestAgainstPyTorch: the program that bench step is measured against runs, and counts the same operations.
+func TestAgainstPyTorch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("PyTorch takes seconds to load")
+	}
+	const python = "/usr/bin/python3"
+	if err := exec.CommandContext(t.Context(), python, "-c", "import torch").Run(); err != nil {
+		t.Skip("PyTorch is not there: apt-get install python3-torch libopenblas0-openmp")
+	}
+	for _, task := range []struct {
+		name string
+		task bert.Task
+	}{{"pretraining", bert.Pretraining}, {"squad", bert.QuestionAnswering}} {
+		out, err := exec.CommandContext(t.Context(), python, "against-pytorch/step.py", "--task="+task.name, "--seq=16", "--batch=2", "--steps=1").Output()
+		if err != nil {
+			t.Fatalf("%s: %v", task.name, err)
+		}
+		var got struct {
+			GFLOP float64 `json:"gflop_per_step"`
+		}
+		if err := json.Unmarshal(out, &got); err != nil {
+			t.Fatalf("%s: %v: %s", task.name, err, out)
+		}
+		o := StepOptions{Size: "tiny", Task: task.task, Length: 16, Batch: 2}
+		c, err := o.Config()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := o.FLOP(c) / 1e9; math.Abs(got.GFLOP/want-1) > 1e-12 {
+			t.Errorf("%s: PyTorch's step has %g GFLOP, bench counts %g", task.name, got.GFLOP, want)
 		}
 	}
 }
