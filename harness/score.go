@@ -3,47 +3,68 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
-	"harness.invalid/core/dataset/squad"
-	"harness.invalid/core/score"
-	"harness.invalid/harness/train"
+	"harness.invalid/core/dataset/tasks"
+	"harness.invalid/harness/exam"
 )
 
 func newScore() *cobra.Command {
-	cmd := &cobra.Command{Use: "score", Short: "Score predictions as the official programs do"}
-	cmd.AddCommand(&cobra.Command{
-		Use:     "squad DATA PREDICTIONS",
-		Short:   "Exact match and F1 of SQuAD v1.1, 0 to 100",
-		Example: `  harness score squad dev-v1.1.json runs/quick/ipu-adamw-seed1/squad.predictions.json`,
-		Args:    cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			data, err := squad.Read(args[0])
-			if err != nil {
-				return err
+	var odds string
+	var threshold float64
+	cmd := &cobra.Command{
+		Use:   "score TASK DATA... PREDICTIONS",
+		Short: "Score predictions as the official program of a task does",
+		Long: `Score prints what the official program of a task prints, as JSON: exact match and F1 of SQuAD from 0 to 100, accuracy, F1, Matthews, Pearson and
+Spearman of GLUE and CLUE as fractions. Predictions are in the benchmark's own format: an object of answers by question, GLUE's index and
+prediction, CLUE's lines of {"id": 0, "label": "1"}.
+
+Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
+		Example: `  harness score squad dev-v1.1.json runs/quick/ipu-adamw-seed1/squad.predictions.json
+  harness score squad2 dev-v2.0.json predictions.json --na-prob-file null_odds.json
+  harness score mrpc dev.tsv predictions.tsv
+  harness score cmrc2018 cmrc2018_dev.json predictions.json`,
+		Args: cobra.MinimumNArgs(3),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return tasks.Names(), cobra.ShellCompDirectiveNoFileComp
 			}
-			text, err := os.ReadFile(args[1])
-			if err != nil {
-				return err
-			}
-			var predictions map[string]string
-			if err := json.Unmarshal(text, &predictions); err != nil {
-				return fmt.Errorf("predictions %s: want a JSON object of answers by question: %w", args[1], err)
-			}
-			s, err := score.SQuAD(train.Golds(data), predictions)
-			if err != nil {
-				return err
-			}
-			if s.Missing > 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "harness: %d of %d questions have no prediction and count 0\n", s.Missing, s.Total)
-			}
-			return json.NewEncoder(cmd.OutOrStdout()).Encode(struct {
-				ExactMatch float64 `json:"exact_match"`
-				F1         float64 `json:"f1"`
-			}{s.ExactMatch, s.F1})
+			return nil, cobra.ShellCompDirectiveDefault
 		},
-	})
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t, err := tasks.Named(args[0])
+			if err != nil {
+				return err
+			}
+			files, predictions := args[1:len(args)-1], args[len(args)-1]
+			data, err := exam.Read(t, files...)
+			if err != nil {
+				return err
+			}
+			if !data.Marked() {
+				err := fmt.Errorf("task %s: %s has questions or examples without a known answer", t.Name, strings.Join(files, ", "))
+				if t.Name == "squad" {
+					err = withHint(err, "SQuAD v2.0, whose questions may have no answer, is the task squad2")
+				}
+				return err
+			}
+			marks, err := data.Score(predictions, odds, threshold)
+			if err != nil {
+				return err
+			}
+			if marks.Missing > 0 {
+				how := "count 0"
+				if t.Impossible {
+					how = "are not counted, as published"
+				}
+				fmt.Fprintf(cmd.ErrOrStderr(), "harness: %d of %d questions have no prediction and %s\n", marks.Missing, data.Len(), how)
+			}
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(marks.Official)
+		},
+	}
+	cmd.Flags().StringVar(&odds, "na-prob-file", "", "odds of no answer by question, such as null_odds.json (squad2)")
+	cmd.Flags().Float64Var(&threshold, "na-prob-thresh", 1, "odds above which a question has no answer (squad2, with --na-prob-file)")
 	return cmd
 }

@@ -10,7 +10,6 @@ import (
 
 	"harness.invalid/core/bert"
 	"harness.invalid/core/dataset"
-	"harness.invalid/core/dataset/squad"
 	"harness.invalid/core/recipe"
 )
 
@@ -140,25 +139,6 @@ func TestUnigramLoss(t *testing.T) {
 	})
 	if want := -(0.75*math.Log(0.75) + 0.25*math.Log(0.25)); math.Abs(got-want) > 1e-15 {
 		t.Errorf("%v, want %v", got, want)
-	}
-}
-
-func TestFirstQuestions(t *testing.T) {
-	q := func(ids ...string) (p squad.Paragraph) {
-		for _, id := range ids {
-			p.Questions = append(p.Questions, squad.Question{ID: id})
-		}
-		return p
-	}
-	d := &squad.Data{Articles: []squad.Article{{Paragraphs: []squad.Paragraph{q("a", "b"), q("c")}}, {Paragraphs: []squad.Paragraph{q("d", "e")}}}}
-	for n, want := range map[int]string{0: "abcde", 1: "a", 2: "ab", 3: "abc", 4: "abcd", 5: "abcde", 9: "abcde"} {
-		got := ""
-		for g := range Golds(firstQuestions(d, n)) {
-			got += g.ID
-		}
-		if got != want {
-			t.Errorf("the first %d are %q, want %q", n, got, want)
-		}
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"maps"
 	"math"
 	"os"
@@ -20,12 +19,12 @@ import (
 	"harness.invalid/core/bert"
 	"harness.invalid/core/dataset"
 	"harness.invalid/core/dataset/pretraining"
-	"harness.invalid/core/dataset/squad"
+	"harness.invalid/core/dataset/tasks"
 	"harness.invalid/core/dataset/world"
 	"harness.invalid/core/durable"
 	"harness.invalid/core/recipe"
-	"harness.invalid/core/score"
 	"harness.invalid/core/wordpiece"
+	"harness.invalid/harness/exam"
 	"harness.invalid/results"
 )
 
@@ -35,11 +34,14 @@ type Data struct {
 	// Digest is a SHA-256 over the contents of all files: runs on other data can't be compared.
 	Digest string
 
-	corpus     *pretraining.Corpus
-	prepared   []*pretraining.Prepared
-	train, dev *squad.Data
-	vocabFile  string
+	corpus    *pretraining.Corpus
+	prepared  []*pretraining.Prepared
+	tasks     map[string]split
+	vocabFile string
 }
+
+// split are the examples of a task.
+type split struct{ train, dev *exam.Data }
 
 // OpenData opens the files of a recipe. The made-up world of generated data is written to dir first, and a vocabulary is learned from the text
 // when none is given. told is told what takes time.
@@ -105,21 +107,39 @@ func OpenData(r *recipe.Recipe, dir string, told func(what string)) (_ *Data, er
 		}
 		fmt.Fprintf(sum, "text %s\n", d.corpus.Digest())
 	}
-	for _, f := range []struct {
-		name  string
-		paths []string
-		into  **squad.Data
-	}{{"squad.train", files.SQuAD.Train, &d.train}, {"squad.dev", files.SQuAD.Dev, &d.dev}} {
-		if len(f.paths) == 0 {
-			continue
-		}
-		if *f.into, err = squad.Read(f.paths...); err != nil {
-			return nil, err
-		}
-		fmt.Fprintf(sum, "%s %s\n", f.name, (*f.into).Digest)
+	if err := d.openTasks(r, &files, sum); err != nil {
+		return nil, err
 	}
 	d.Digest = hex.EncodeToString(sum.Sum(nil))
 	return d, nil
+}
+
+// openTasks reads the examples of all tasks that phases are fine-tuned on.
+func (d *Data) openTasks(r *recipe.Recipe, files *recipe.Files, sum io.Writer) (err error) {
+	d.tasks = map[string]split{}
+	for i := range r.Phases {
+		t := r.Phases[i].FineTuning()
+		if t == nil {
+			continue
+		}
+		if _, ok := d.tasks[t.Name]; ok {
+			continue
+		}
+		var s split
+		f := files.Of(t.Name)
+		if s.train, err = exam.Read(t, f.Train...); err != nil {
+			return err
+		}
+		if s.dev, err = exam.Read(t, f.Dev...); err != nil {
+			return err
+		}
+		if !s.dev.Marked() {
+			return fmt.Errorf("task %s: %s has examples without labels, which nothing can be measured on", t.Name, strings.Join(f.Dev, ", "))
+		}
+		fmt.Fprintf(sum, "%s.train %s\n%s.dev %s\n", t.Name, s.train.Digest(), t.Name, s.dev.Digest())
+		d.tasks[t.Name] = s
+	}
+	return nil
 }
 
 // Close closes the files.
@@ -149,9 +169,11 @@ func wanted(r *recipe.Recipe, f recipe.Files) error {
 			} else {
 				need("text", len(f.Text) > 0)
 			}
-		case bert.QuestionAnswering:
-			need("squad.train", len(f.SQuAD.Train) > 0)
-			need("squad.dev", len(f.SQuAD.Dev) > 0)
+		default:
+			if t := p.FineTuning(); t != nil {
+				need(t.Name+".train", len(f.Of(t.Name).Train) > 0)
+				need(t.Name+".dev", len(f.Of(t.Name).Dev) > 0)
+			}
 		}
 	}
 	if f.Vocab == "" && len(f.Prepared) == 0 {
@@ -213,10 +235,11 @@ func (d *Data) open(r *recipe.Recipe, p *recipe.Phase, seed uint64) (set, error)
 	switch p.Task {
 	case bert.Pretraining:
 		return d.openText(r, p, seed)
-	case bert.QuestionAnswering:
-		return d.openQuestions(p, seed)
 	}
-	return nil, fmt.Errorf("task %s: there is no data set for it", p.Task)
+	if t := p.FineTuning(); t != nil {
+		return d.openTask(d.tasks[t.Name], p, seed)
+	}
+	return nil, fmt.Errorf("task %s: there is no data for it: dataset is not given, want one of %s", p.Task, strings.Join(tasks.Names(), ", "))
 }
 
 // sizes is the number of sequences of all batches.
@@ -320,139 +343,48 @@ func unigramLoss(batches []*bert.Batch) float64 {
 	return loss
 }
 
-// questionSet is SQuAD.
-type questionSet struct {
-	training *squad.Set
-	dev      *squad.Set
-	deal     dataset.Source
-	held     []*bert.Batch
-	golds    []score.Question
-	decoding squad.Decoding
+// taskSet is fine-tuning.
+type taskSet struct {
+	*exam.Training
+	exam *exam.Exam
 }
 
-func (d *Data) openQuestions(p *recipe.Phase, seed uint64) (*questionSet, error) {
-	qa := p.QuestionAnswering
-	settings := squad.Settings{MaxLength: p.Length, DocStride: qa.DocStride, MaxQueryLength: qa.MaxQueryLength}
-	q := &questionSet{decoding: squad.Decoding{NBest: qa.NBest, MaxAnswerLength: qa.MaxAnswerLength}}
+func (d *Data) openTask(s split, p *recipe.Phase, seed uint64) (*taskSet, error) {
+	t := new(taskSet)
 	var err error
-	if q.training, err = squad.NewSet(d.train, d.Tokenizer, settings, true); err != nil {
+	if t.Training, err = s.train.Training(d.Tokenizer, p, seed); err != nil {
 		return nil, err
 	}
-	if q.deal, err = squad.NewSource(q.training, p.GlobalBatch, seed); err != nil {
-		return nil, err
-	}
-	dev := firstQuestions(d.dev, p.Evaluation.Sequences)
-	if q.dev, err = squad.NewSet(dev, d.Tokenizer, settings, false); err != nil {
-		return nil, err
-	}
-	for b, err := range q.dev.Batches(p.Evaluation.Batch) {
-		if err != nil {
-			return nil, err
-		}
-		q.held = append(q.held, b)
-	}
-	q.golds = slices.Collect(Golds(dev))
-	return q, nil
+	t.exam, err = exam.New(s.dev.First(p.Evaluation.Sequences), d.Tokenizer, p)
+	return t, err
 }
 
-// Golds are the questions of a file with their answers, for core/score.
-func Golds(d *squad.Data) iter.Seq[score.Question] {
-	return func(yield func(score.Question) bool) {
-		for _, a := range d.Articles {
-			for _, g := range a.Paragraphs {
-				for _, q := range g.Questions {
-					gold := score.Question{ID: q.ID}
-					for _, answer := range q.Answers {
-						gold.Answers = append(gold.Answers, answer.Text)
-					}
-					if !yield(gold) {
-						return
-					}
-				}
-			}
-		}
-	}
-}
+func (t *taskSet) sequences() int                  { return t.Sequences }
+func (t *taskSet) source() (dataset.Source, error) { return t.Source, nil }
+func (t *taskSet) notes() []string                 { return t.Notes }
+func (t *taskSet) evaluated() int                  { return t.exam.Sequences() }
 
-// firstQuestions is the data with its first n questions; 0: all.
-func firstQuestions(d *squad.Data, n int) *squad.Data {
-	if n == 0 || n >= d.Questions() {
-		return d
-	}
-	part := &squad.Data{Version: d.Version, Name: d.Name, Digest: d.Digest}
-	for _, a := range d.Articles {
-		cut := squad.Article{Title: a.Title}
-		for _, g := range a.Paragraphs {
-			k := min(n, len(g.Questions))
-			if n -= k; k > 0 {
-				cut.Paragraphs = append(cut.Paragraphs, squad.Paragraph{Context: g.Context, Questions: g.Questions[:k]})
-			}
-		}
-		part.Articles = append(part.Articles, cut)
-	}
-	return part
-}
-
-func (q *questionSet) sequences() int                  { return q.training.Len() }
-func (q *questionSet) source() (dataset.Source, error) { return q.deal, nil }
-func (q *questionSet) evaluated() int                  { return sizes(q.held) }
-
-func (q *questionSet) notes() []string {
-	if n := len(q.training.Skipped); n > 0 {
-		return []string{fmt.Sprintf("%d training questions were left out, as the published program does; the first is %s: %s", n, q.training.Skipped[0].ID, q.training.Skipped[0].Reason)}
-	}
-	return nil
-}
-
-func (q *questionSet) evaluate(ctx context.Context, s backend.Session, final bool, path func(string) string, phase string) (map[string]float64, error) {
-	decoder, err := squad.NewDecoder(q.dev, q.decoding)
+func (t *taskSet) evaluate(ctx context.Context, s backend.Session, final bool, path func(string) string, phase string) (map[string]float64, error) {
+	answers, err := t.exam.Sit(ctx, s, nil)
 	if err != nil {
 		return nil, err
 	}
-	next := 0
-	_, err = s.Evaluate(ctx, backend.Evaluation{Outputs: []string{"start_logits", "end_logits"}}, each(q.held), func(o backend.Outputs) error {
-		if next == len(q.held) {
-			return fmt.Errorf("outputs for more than %d batches", next)
-		}
-		b := q.held[next]
-		next++
-		return decoder.Add(b, o["start_logits"].Values, o["end_logits"].Values)
-	})
+	marks, err := t.exam.Data.Mark(answers)
 	if err != nil {
 		return nil, err
 	}
-	predictions, err := decoder.Predictions()
-	if err != nil {
+	if t.exam.Data.Task.Kind != bert.QuestionAnswering {
+		marks.Metrics["loss"] = answers.Loss
+	}
+	if !final {
+		return marks.Metrics, nil
+	}
+	if err := answers.Save(func(name string) string { return path(phase + "." + name) }); err != nil {
 		return nil, err
 	}
-	if final {
-		if err := predictions.Save(path(phase + ".predictions.json")); err != nil {
-			return nil, err
-		}
-		if err := predictions.SaveNBest(path(phase + ".nbest_predictions.json")); err != nil {
-			return nil, err
-		}
+	if marks.Questions != nil {
+		// What each question counts, for statistics over questions.
+		err = durable.WriteFile(path(results.ScoresFile(phase)), func(w io.Writer) error { return json.NewEncoder(w).Encode(marks.Questions) })
 	}
-	r, err := score.SQuAD(slices.Values(q.golds), predictions.Answers())
-	if err != nil {
-		return nil, err
-	}
-	if final {
-		if err := saveScores(path(results.ScoresFile(phase)), r.Questions); err != nil {
-			return nil, err
-		}
-	}
-	return map[string]float64{"exact_match": r.ExactMatch, "f1": r.F1}, nil
-}
-
-// saveScores keeps what each question counts, in the units of the metrics, for statistics over questions.
-func saveScores(path string, questions []score.QuestionScore) error {
-	s := results.Scores{"exact_match": {}, "f1": {}}
-	for _, q := range questions {
-		s["f1"][q.ID], s["exact_match"][q.ID] = 100*q.F1, 0
-		if q.ExactMatch {
-			s["exact_match"][q.ID] = 100
-		}
-	}
-	return durable.WriteFile(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(s) })
+	return marks.Metrics, err
 }
