@@ -36,6 +36,18 @@ func Parse(name string, text []byte, overrides ...string) (*Recipe, error) {
 	return finish(root, nameOf(name), overrides)
 }
 
+// Text is the file of a recipe as it was written, with its comments and without what it extends.
+func Text(ref string) ([]byte, error) {
+	if isPath(ref) {
+		return readFile(ref, ref)
+	}
+	text, ok := builtin.Read(ref)
+	if !ok {
+		return nil, noRecipe(ref)
+	}
+	return text, nil
+}
+
 // Names are the built-in recipes, sorted.
 func Names() []string { return builtin.Names() }
 
@@ -63,8 +75,7 @@ func resolve(ref, dir string, above []string) (*node, error) {
 	if !isPath(ref) {
 		text, ok := builtin.Read(ref)
 		if !ok {
-			return nil, fmt.Errorf("no recipe is named %q%s (harness recipe list names those that are built in; a file is given as a path, such as ./%s.yaml)",
-				ref, spelling.Hint(ref, builtin.Names()), ref)
+			return nil, noRecipe(ref)
 		}
 		root, err := parseRecipe(ref+" (built in)", text)
 		if err != nil {
@@ -76,18 +87,32 @@ func resolve(ref, dir string, above []string) (*node, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
-	text, err := os.ReadFile(path)
+	text, err := readFile(path, ref)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("recipe %s: there is no such file, and no built-in recipe of that name%s", path, spelling.Hint(ref, builtin.Names()))
-		}
-		return nil, fmt.Errorf("recipe: %w", err)
+		return nil, err
 	}
 	root, err := parseRecipe(path, text)
 	if err != nil {
 		return nil, err
 	}
 	return extend(root, filepath.Dir(path), append(above, path))
+}
+
+func noRecipe(ref string) error {
+	return fmt.Errorf("no recipe is named %q%s (harness recipe list names those that are built in; a file is given as a path, such as ./%s.yaml)",
+		ref, spelling.Hint(ref, builtin.Names()), ref)
+}
+
+// readFile reads a recipe's file; ref is what was asked for.
+func readFile(path, ref string) ([]byte, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("recipe %s: there is no such file, and no built-in recipe of that name%s: %w", path, spelling.Hint(ref, builtin.Names()), fs.ErrNotExist)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("recipe: %w", err)
+	}
+	return text, nil
 }
 
 // parseRecipe reads one file and refuses keys that no recipe has, before other files are laid over it.

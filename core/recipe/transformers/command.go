@@ -1,0 +1,118 @@
+// Package transformers turns command lines of Hugging Face's run_qa.py and run_glue.py, and of their twins in optimum-graphcore, into recipes. An
+// option goes in, a field of a recipe comes out, or a line that says why not: no option is dropped in silence.
+//
+// Sources: huggingface/transformers, examples/pytorch/question-answering and text-classification, training_args.py; huggingface/optimum-graphcore,
+// training_args.py, ipu_configuration.py.
+package transformers
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// Command is a command line that was taken apart.
+type Command struct {
+	Script    string   // run_qa.py or run_glue.py
+	Processes int      // that a launcher starts: torchrun --nproc_per_node
+	Options   []Option // in their order
+}
+
+// Option is an option of the script with all that follows it up to the next one.
+type Option struct {
+	Name  string // without dashes in front, with underscores: learning_rate
+	Value string // empty: none was given
+}
+
+// Split cuts a shell's command line into words: at blanks, but for quotes and what a backslash stands before. Lines that end in a backslash go on, and
+// a # at the start of a word begins a comment. Variables are not replaced.
+func Split(line string) ([]string, error) {
+	var words []string
+	var word strings.Builder
+	var quote rune
+	inside, escaped, comment := false, false, false
+	for _, c := range line {
+		switch {
+		case comment:
+			comment = c != '\n'
+		case escaped:
+			if escaped = false; c != '\n' {
+				word.WriteRune(c)
+				inside = true
+			}
+		case c == '\\' && quote != '\'':
+			escaped = true
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			} else {
+				word.WriteRune(c)
+			}
+		case c == '"' || c == '\'':
+			quote, inside = c, true
+		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
+			if inside {
+				words = append(words, word.String())
+				word.Reset()
+				inside = false
+			}
+		case c == '#' && !inside:
+			comment = true
+		default:
+			word.WriteRune(c)
+			inside = true
+		}
+	}
+	if quote != 0 {
+		return nil, fmt.Errorf("a quote %c has no end", quote)
+	}
+	if inside {
+		words = append(words, word.String())
+	}
+	return words, nil
+}
+
+// Parse takes a command line apart: what starts the script, the script, its options.
+func Parse(words []string) (*Command, error) {
+	c := &Command{Processes: 1}
+	at := -1
+	for i, w := range words {
+		if base := path.Base(w); base == "run_qa.py" || base == "run_glue.py" {
+			at, c.Script = i, base
+			break
+		}
+	}
+	if at < 0 {
+		return nil, errors.New("the command line names neither run_qa.py nor run_glue.py")
+	}
+	for i, w := range words[:at] {
+		name, value, given := strings.Cut(strings.TrimLeft(w, "-"), "=")
+		if name = strings.ReplaceAll(name, "-", "_"); name != "nproc_per_node" && name != "num_processes" {
+			continue
+		}
+		if !given && i+1 < at {
+			value = words[i+1]
+		}
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 || n > 4096 {
+			return nil, fmt.Errorf("--%s is %q, want a number of processes", name, value)
+		}
+		c.Processes = n
+	}
+	for _, w := range words[at+1:] {
+		name, isOption := strings.CutPrefix(w, "--")
+		if !isOption {
+			if len(c.Options) == 0 {
+				return nil, fmt.Errorf("%s is followed by %q, want options; a file of options is not read", c.Script, w)
+			}
+			last := &c.Options[len(c.Options)-1]
+			last.Value = strings.TrimSpace(last.Value + " " + w)
+			continue
+		}
+		name, value, _ := strings.Cut(name, "=")
+		c.Options = append(c.Options, Option{strings.ReplaceAll(name, "-", "_"), value})
+	}
+	return c, nil
+}

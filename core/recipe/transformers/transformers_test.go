@@ -1,0 +1,236 @@
+package transformers
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"harness.invalid/core/bert"
+	"harness.invalid/core/recipe"
+)
+
+func imported(t *testing.T, line string) (*recipe.Recipe, *Imported) {
+	t.Helper()
+	words, err := Split(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := Import(words, "")
+	if err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	r, err := recipe.Parse("imported.yaml", made.Text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, made
+}
+
+// squadReadme is the example of transformers, examples/pytorch/question-answering/README.md.
+const squadReadme = `python run_qa.py \
+  --model_name_or_path bert-base-uncased \
+  --dataset_name squad \
+  --do_train \
+  --do_eval \
+  --per_device_train_batch_size 12 \
+  --learning_rate 3e-5 \
+  --num_train_epochs 2 \
+  --max_seq_length 384 \
+  --doc_stride 128 \
+  --output_dir /tmp/debug_squad/`
+
+func TestQuestionAnswering(t *testing.T) {
+	r, made := imported(t, squadReadme)
+	if len(made.Refused) > 0 {
+		t.Errorf("not honoured: %q, want nothing", made.Refused)
+	}
+	p := r.Phases[0]
+	if p.Task != bert.QuestionAnswering || p.Length != 384 || p.GlobalBatch != 12 || p.Epochs != 2 || p.QuestionAnswering.DocStride != 128 {
+		t.Errorf("phase is %+v", p)
+	}
+	if p.Schedule.Kind != recipe.Linear || p.Schedule.LearningRate != 3e-5 || p.Schedule.WarmupSteps != 0 {
+		t.Errorf("schedule is %+v", p.Schedule)
+	}
+	// TrainingArguments' defaults: AdamW without decay, eps 1e-8, clipped at 1.
+	want := recipe.Options{"beta1": "0.9", "beta2": "0.999", "eps": "1e-8", "weight_decay": "0", "bias_correction": "true", "max_grad_norm": "1"}
+	if diff := cmp.Diff(want, p.Optimizer.Options); diff != "" {
+		t.Error(diff)
+	}
+	if r.Model.HiddenSize != 768 || r.Model.HiddenAct != bert.GELU || r.Model.VocabSize != 30522 || !r.Vocab.Lowercase {
+		t.Errorf("model is %+v", r.Model)
+	}
+	if len(r.Backends) != 0 {
+		t.Errorf("backends are %+v, want none", r.Backends)
+	}
+}
+
+func TestGLUE(t *testing.T) {
+	r, made := imported(t, `torchrun --nproc_per_node=8 examples/run_glue.py --model_name_or_path bert-large-cased --task_name STS-B --fp16
+		--max_steps=1000 --warmup_steps 100 --warmup_ratio 0.3 --weight_decay=0.01 --evaluation_strategy steps --eval_steps 50
+		--metric_for_best_model eval_spearmanr --load_best_model_at_end True --per_device_eval_batch_size 64 --gradient_accumulation_steps 2`)
+	if len(made.Refused) > 0 {
+		t.Errorf("not honoured: %q, want nothing", made.Refused)
+	}
+	p := r.Phases[0]
+	if p.Dataset != "sts-b" || p.NumLabels != 1 || p.Length != 128 || p.MicroBatch != 8 || p.Accumulation != 2 || p.Replicas != 8 || p.GlobalBatch != 128 || p.Steps != 1000 || p.Epochs != 0 {
+		t.Errorf("phase is %+v", p)
+	}
+	if s := p.Schedule; s.WarmupSteps != 100 || s.WarmupRatio != 0 {
+		t.Errorf("schedule is %+v, want the steps of the warm-up to go before its share", s)
+	}
+	if e := p.Evaluation; e.Every != 50 || e.Batch != 64 || e.Metric != "spearman" || !e.KeepBest {
+		t.Errorf("evaluation is %+v", e)
+	}
+	if r.Model.NumHiddenLayers != 24 || r.Vocab.Lowercase || r.Model.VocabSize != 28996 {
+		t.Errorf("model is %+v, vocabulary %+v", r.Model, r.Vocab)
+	}
+	if b := r.ForBackend("gpu-ref", "", p.Name); b.Precision != "fp16" {
+		t.Errorf("gpu-ref is %+v, want fp16", b)
+	}
+}
+
+// TestIPU imports the kind of command that a model card of Graphcore's shows, with the configuration of Graphcore/bert-base-ipu.
+func TestIPU(t *testing.T) {
+	const line = `python run_qa.py --ipu_config_name Graphcore/bert-base-ipu --model_name_or_path bert-base-uncased --dataset_name squad_v2 --do_train
+		--num_train_epochs 3 --per_device_train_batch_size 1 --learning_rate 9e-5 --warmup_ratio 0.2 --loss_scaling 64 `
+	r, made := imported(t, line+"--gradient_accumulation_steps 8 --pod_type pod16")
+	p := r.Phases[0]
+	if p.Dataset != "squad2" || p.MicroBatch != 1 || p.Accumulation != 8 || p.Replicas != 4 || p.Schedule.WarmupRatio != 0.2 {
+		t.Errorf("phase is %+v", p)
+	}
+	b := r.ForBackend("ipu", "", p.Name)
+	want := recipe.Options{"loss_scale": "64", "optimizer_state": "onchip", "replicated_tensor_sharding": "true", "recomputation": "layer",
+		"embedding_serialization": "2", "available_memory_proportion": "0.22", "pipeline": "0,4,4,4", "attention_mask_value": "model"}
+	if diff := cmp.Diff(want, b.Options); diff != "" || b.Precision != "fp16.16" {
+		t.Errorf("precision %s\n%s", b.Precision, diff)
+	}
+	if r.Model.AttentionMask != -1000 {
+		t.Errorf("mask is %g, want -1000", r.Model.AttentionMask)
+	}
+	if len(made.Refused) != 1 || !strings.Contains(made.Refused[0], "enable_half_first_order_momentum") {
+		t.Errorf("not honoured: %q, want the half first moment alone", made.Refused)
+	}
+
+	// Overrides go before the configuration, the command line before both.
+	r, _ = imported(t, line+"--ipu_config_overrides 'layers_per_ipu=[-1 5],replication_factor=2,enable_half_partials=False,auto_loss_scaling=True,gradient_accumulation_steps=16' --lamb_no_bias_correction")
+	p = r.Phases[0]
+	b = r.ForBackend("ipu", "", p.Name)
+	if b.Options["pipeline"] != "7,5" || p.Replicas != 2 || p.Accumulation != 16 || b.Precision != "fp16.32" || b.Options["loss_scale"] != "auto" {
+		t.Errorf("phase is %+v, backend %+v", p, b)
+	}
+	if p.Optimizer.Name != "lamb" || p.Optimizer.Options["bias_correction"] != "false" {
+		t.Errorf("optimizer is %+v", p.Optimizer)
+	}
+
+	// A file goes before the name.
+	file := filepath.Join(t.TempDir(), "ipu_config.json")
+	if err := os.WriteFile(file, []byte(`{"layers_per_ipu": [6, 6], "replication_factor": 8, "projection_serialization_factor": 5, "matmul_proportion": [0.1, 0.2]}`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	words, err := Split(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made, err = Import(words, file); err != nil {
+		t.Fatal(err)
+	}
+	text := string(made.Text)
+	if !strings.Contains(text, `pipeline: "6,6"`) || !strings.Contains(text, "replicas: 8") || !strings.Contains(text, `available_memory_proportion: "0.1,0.2"`) {
+		t.Errorf("recipe is\n%s", text)
+	}
+	if len(made.Refused) != 1 || !strings.Contains(made.Refused[0], "projection_serialization_factor 5") {
+		t.Errorf("not honoured: %q, want the projection's serialization", made.Refused)
+	}
+}
+
+// TestNothingIsDropped: each option of a command line is a field, or is named.
+func TestNothingIsDropped(t *testing.T) {
+	_, made := imported(t, squadReadme+` --label_smoothing_factor 0.1 --never_heard_of_it --lr_scheduler_type cosine --optim adafactor --max_train_samples 100
+		--tokenizer_name other --evaluation_strategy epoch --metric_for_best_model rouge --do_predict`)
+	for _, option := range []string{"label_smoothing_factor 0.1", "never_heard_of_it", "lr_scheduler_type cosine", "optim adafactor", "max_train_samples 100", "tokenizer_name other",
+		"evaluation_strategy epoch", "metric_for_best_model rouge", "do_predict"} {
+		if !slices.ContainsFunc(made.Refused, func(r string) bool { return strings.HasPrefix(r, "--"+option+":") }) {
+			t.Errorf("--%s is not named among %q", option, made.Refused)
+		}
+		if !strings.Contains(string(made.Text), "#   --"+option) {
+			t.Errorf("--%s is not named in the recipe", option)
+		}
+	}
+	if len(made.Refused) != 9 {
+		t.Errorf("%d options are refused, want 9: %q", len(made.Refused), made.Refused)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	for line, want := range map[string]string{
+		"python train.py --learning_rate 3e-5":                                              "neither run_qa.py nor run_glue.py",
+		"run_qa.py config.json":                                                             "a file of options is not read",
+		"run_qa.py --dataset_name squad":                                                    "--model_name_or_path is not given",
+		"run_glue.py --model_name_or_path bert-base-uncased":                                "--task_name is not given",
+		"run_glue.py --model_name_or_path bert-base-uncased --task_name squad":              `--task_name is "squad", want a task of GLUE`,
+		"run_qa.py --model_name_or_path bert-base-uncased --learning_rate fast":             `--learning_rate is "fast", want a number`,
+		"run_qa.py --model_name_or_path bert-base-uncased --max_seq_length 0":               `--max_seq_length is "0", want a whole number`,
+		"run_qa.py --model_name_or_path bert-base-uncased --max_seq_length 4000":            "makes no recipe",
+		"run_qa.py --model_name_or_path bert-base-uncased --ipu_config_overrides a":         `"a", want KEY=VALUE`,
+		"run_qa.py --model_name_or_path bert-base-uncased --pod_type pod5":                  `want pod4, pod8`,
+		"torchrun --nproc_per_node many run_qa.py --model_name_or_path bert-base-uncased":   `--nproc_per_node is "many"`,
+		"run_qa.py --model_name_or_path bert-base-uncased --train_file 'it''s \"a\" b.json": "has no end",
+	} {
+		words, err := Split(line)
+		if err == nil {
+			_, err = Import(words, "")
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error is %v, want in it %q", line, err, want)
+		}
+	}
+}
+
+func TestSplit(t *testing.T) {
+	got, err := Split("a 'b c' \"d \\\" e\" f\\ g \\\n  h# # comment 'x\ni ''")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"a", "b c", "d \" e", "f g", "h#", "i", ""}; !slices.Equal(got, want) {
+		t.Errorf("words are %q, want %q", got, want)
+	}
+}
+
+func TestPipeline(t *testing.T) {
+	for _, test := range []struct {
+		layers string
+		total  int
+		want   string // empty: an error
+	}{
+		{"3 7 7 7", 24, "3,7,7,7"}, {"-1", 12, "12"}, {"-1 -1 -1", 4, "1,1,2"}, {"0 -1 -1 -1", 12, "0,4,4,4"}, {"3 7 7 7", 12, ""}, {"x", 12, ""}, {"-2 14", 12, ""},
+	} {
+		got, err := pipeline(strings.Fields(test.layers), test.total)
+		if got != test.want || (err == nil) != (test.want != "") {
+			t.Errorf("%s of %d: %q, %v, want %q", test.layers, test.total, got, err, test.want)
+		}
+	}
+}
+
+// FuzzImport: whatever stands on a command line, it makes a recipe that can be read, or an error.
+func FuzzImport(f *testing.F) {
+	f.Add(squadReadme)
+	f.Add("run_glue.py --model_name_or_path x --task_name mrpc --learning_rate 1e-400 --train_file 'a\"b: {' --ipu_config_overrides a=1,layers_per_ipu=3")
+	f.Add("run_qa.py --model_name_or_path \"a\nb: c\" --seed 1 --bogus '\n- x' --ipu_config_name none --n_ipu 3")
+	f.Fuzz(func(t *testing.T, line string) {
+		words, err := Split(line)
+		if err != nil {
+			return
+		}
+		made, err := Import(words, "")
+		if err != nil {
+			return
+		}
+		if _, err := recipe.Parse("imported.yaml", made.Text); err != nil {
+			t.Errorf("%v\n%s", err, made.Text)
+		}
+	})
+}

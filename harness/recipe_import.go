@@ -1,0 +1,93 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"harness.invalid/core/durable"
+	"harness.invalid/core/recipe/transformers"
+)
+
+func newRecipeImport() *cobra.Command {
+	var out, ipuConfig string
+	var strict bool
+	cmd := &cobra.Command{
+		Use:   "import [flags] (COMMAND LINE | SCRIPT | -)",
+		Short: "Make a recipe of a Hugging Face command line",
+		Long: `Import turns a command line of Hugging Face's run_qa.py or run_glue.py, or of optimum-graphcore's with its IPU options, into a recipe. The command
+line follows as it is; a file that has one (run.sh), or - for standard input, will do as well. Every option that the recipe can't honour is named on
+standard error and in the recipe. The IPU's configuration is read from the file or folder that --ipu_config_name names; Graphcore/bert-base-ipu
+is known.`,
+		Example: `  harness recipe import run_qa.py --model_name_or_path bert-base-uncased --dataset_name squad --do_train --do_eval \
+      --learning_rate 3e-5 --num_train_epochs 2 --per_device_train_batch_size 12
+  harness recipe import --out mrpc.yaml torchrun --nproc_per_node 8 run_glue.py --model_name_or_path bert-base-cased --task_name mrpc --fp16
+  harness recipe import --ipu-config ipu_config.json - < run.sh`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			words, err := commandLine(cmd, args)
+			if err != nil {
+				return err
+			}
+			made, err := transformers.Import(words, ipuConfig)
+			if err != nil {
+				return err
+			}
+			if out == "" {
+				_, err = cmd.OutOrStdout().Write(made.Text)
+			} else {
+				err = durable.WriteFile(out, func(w io.Writer) error {
+					_, err := w.Write(made.Text)
+					return err
+				})
+			}
+			if err != nil {
+				return err
+			}
+			for _, r := range made.Refused {
+				fmt.Fprintf(cmd.ErrOrStderr(), "not honoured: %s\n", r)
+			}
+			for _, n := range made.Notes {
+				fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", n)
+			}
+			if strict && len(made.Refused) > 0 {
+				return errFailed
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.SetInterspersed(false) // what follows the first word is the command line's own
+	f.StringVar(&out, "out", "", "file to write (default standard output)")
+	f.StringVar(&ipuConfig, "ipu-config", "", "ipu_config.json to take in place of the one that the command line names")
+	f.BoolVar(&strict, "strict", false, "exit with 1 when something is not honoured")
+	return cmd
+}
+
+// commandLine is the command line to import: the arguments, or what a file or standard input holds.
+func commandLine(cmd *cobra.Command, args []string) ([]string, error) {
+	if len(args) > 1 || strings.HasSuffix(args[0], ".py") {
+		return args, nil
+	}
+	if args[0] == "-" {
+		text, err := io.ReadAll(cmd.InOrStdin())
+		if err != nil {
+			return nil, err
+		}
+		return transformers.Split(string(text))
+	}
+	text, err := os.ReadFile(filepath.Clean(args[0]))
+	if err != nil {
+		return nil, withHint(errors.Join(errors.New("neither a command line nor a file that has one"), err), "harness recipe import run_qa.py --dataset_name squad ...")
+	}
+	words, err := transformers.Split(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", args[0], err)
+	}
+	return words, nil
+}
