@@ -13,6 +13,8 @@
 //	run        train it once
 //	recipe     list the built-in recipes, show one with everything filled in
 //	plugin     list backends and optimizers, hold one against its contract and against another program's numbers
+//	convert    convert a model between the formats of Hugging Face, PyTorch and TensorFlow, or take it out of a run
+//	inspect    list the tensors of a file: names, types, shapes, statistics
 //	vocab      learn a WordPiece vocabulary
 //	tokenize   turn lines of text into ids
 //	data       print pre-training instances as google-research/bert makes them

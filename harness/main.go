@@ -95,6 +95,6 @@ same accuracy and how long they take.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newCompare(), newRun(), newPlugin(), newTokenize(), newVocab(), newData(), newScore(), newRecipe(), newReport(), newServe(), newBench())
+	root.AddCommand(newCompare(), newRun(), newPlugin(), newTokenize(), newVocab(), newData(), newScore(), newRecipe(), newConvert(), newInspect(), newReport(), newServe(), newBench())
 	return root
 }

@@ -38,6 +38,8 @@ type Target struct {
 	DType      tensor.DType // of the parameters: F32, F16 or BF16; "": as they are, doubles as F32
 	ShardBytes int64        // greatest size of a file of safetensors; 0: one file
 	Tokenizer  *Tokenizer   // nil: the files beside the source are copied, and what they lack is made
+	// Progress is told now and then how many bytes are done; its error stops the writing. nil: nobody is told.
+	Progress func(done, total int64) error
 }
 
 // checkpointName is what google-research/bert calls its checkpoints.
@@ -286,7 +288,35 @@ func (f *Folder) output(t Target) (m output, rep Report, err error) {
 		}
 	}
 	slices.Sort(rep.Unexpected)
-	return m, rep, nil
+	return m, rep, m.observe(t)
+}
+
+// observe lets the target know of the progress.
+func (m *output) observe(t Target) error {
+	if t.Progress == nil {
+		return nil
+	}
+	all, total, done := [][]weights.Content{m.contents, m.optimizer}, int64(0), int64(0)
+	for _, contents := range all {
+		for i, c := range contents {
+			n, err := c.Check()
+			if err != nil {
+				return err
+			}
+			total += n
+			contents[i] = c.Observed(func(n int) error {
+				done += int64(n)
+				return t.Progress(done, total)
+			})
+		}
+	}
+	if t.Format == PyTorch {
+		for _, c := range m.contents { // which takes two passes
+			n, _ := c.Check()
+			total += n
+		}
+	}
+	return nil
 }
 
 // slotContents are the optimizer's slots and steps.

@@ -72,6 +72,9 @@ func (f *Folder) Close() error {
 	return err
 }
 
+// Dir is the folder that the tensors lie in.
+func (f *Folder) Dir() string { return f.dir }
+
 // Format is what kind of file holds the tensors, in words.
 func (f *Folder) Format() string { return f.file.Format() }
 

@@ -22,6 +22,13 @@ type Content struct {
 	values any // []float32, []float64, []int64, []int32, []uint8 or Tensor
 	len    int // elements of values
 	zeros  int // elements behind them
+	told   func(n int) error
+}
+
+// Observed returns c with a function that is told of every piece of n bytes that was written, and can stop the writing.
+func (c Content) Observed(told func(n int) error) Content {
+	c.told = told
+	return c
 }
 
 // Of makes a tensor of values that is stored in their own type, bytes as U8. The values are read when they are written.
@@ -116,6 +123,9 @@ func (c Content) WriteTo(w io.Writer) (written int64, err error) {
 	put := func(b []byte) error {
 		n, err := w.Write(b)
 		written += int64(n)
+		if err == nil && c.told != nil {
+			err = c.told(n)
+		}
 		return err
 	}
 	size := bits[c.DType] / 8
