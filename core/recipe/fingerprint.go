@@ -97,6 +97,9 @@ func compare(a, b map[string]string) []Difference {
 	return out
 }
 
+// Fields are all single values of the recipe as JSON, by their paths: phases.squad.steps. Phases go by their names.
+func (r *Recipe) Fields() map[string]string { return flatten(r) }
+
 // flatten gives every single value of a recipe under its path.
 func flatten(r *Recipe) map[string]string {
 	var tree map[string]any
