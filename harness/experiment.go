@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/dataset/tasks"
+	"harness.invalid/core/kernels"
 	"harness.invalid/core/option"
 	"harness.invalid/core/plugin"
 	"harness.invalid/core/recipe"
@@ -24,6 +26,7 @@ import (
 	"harness.invalid/harness/catalog"
 	"harness.invalid/harness/train"
 	"harness.invalid/results"
+	"harness.invalid/results/index"
 )
 
 // experiment is a recipe with the arms and seeds that it is run with: what `run` and `compare` have in common.
@@ -35,6 +38,7 @@ type experiment struct {
 	resume    bool
 	quiet     bool
 	transport string
+	store     string // index of runs
 	firstSeed uint64
 	seeds     int
 	noise     bool // run the first arm with as many other seeds as well
@@ -63,6 +67,7 @@ func (e *experiment) flags(f *pflag.FlagSet) {
 	f.StringVar(&e.out, "out", "", "folder for the runs (default runs/RECIPE-TIME)")
 	f.BoolVar(&e.resume, "resume", false, "go on with the runs in --out from their last checkpoints")
 	f.BoolVar(&e.quiet, "quiet", false, "no progress, only the result")
+	storeFlag(f, &e.store)
 	f.StringVar(&e.transport, "transport", "memory", "how tensors reach the plugins: memory (shared) or stream (gRPC)")
 }
 
@@ -335,6 +340,7 @@ func (e *experiment) one(ctx context.Context, c cell, data *train.Data) (*result
 		Recipe: e.recipe, Data: data, Backend: c.arm.backend, Precision: c.arm.precision, Optimizer: c.arm.optimizer, Seed: c.seed,
 		Dir: dir, Identity: id, Environment: results.CaptureEnvironment(e.plugins...), Resume: e.resume,
 	}
+	job.Environment.Kernels = runtime.GOARCH + "/" + kernels.Level()
 	if e.resume {
 		before, err := results.Open(dir)
 		if err == nil {
@@ -353,13 +359,35 @@ func (e *experiment) one(ctx context.Context, c cell, data *train.Data) (*result
 	if err != nil {
 		return nil, err
 	}
-	var done func()
 	job.Plugins = plugins
-	job.Observe, done = e.progress.run(c.name())
+	observe, done := e.progress.run(c.name())
 	defer done()
+	begun := false
+	job.Observe = func(ev train.Event) {
+		if !begun {
+			begun = true
+			e.enter(ctx, dir)
+		}
+		observe(ev)
+	}
 	_, err = train.Run(ctx, job)
 	if err := errors.Join(err, plugins.Close()); err != nil {
 		return nil, err
 	}
+	e.enter(ctx, dir)
 	return results.Open(dir)
+}
+
+// enter puts a run into the index, or brings what is there up to date. An index that can't be written costs no run: it can be made again.
+func (e *experiment) enter(ctx context.Context, dir string) {
+	err := withStore(ctx, e.store, func(x *index.Index) error {
+		r, err := results.Open(dir)
+		if err != nil {
+			return err
+		}
+		return x.Put(ctx, r)
+	})
+	if err != nil {
+		e.progress.say("the run is not in the index: %v (harness runs reindex makes up for it)", err)
+	}
 }

@@ -96,5 +96,6 @@ same accuracy and how long they take.`,
 		SilenceUsage:  true,
 	}
 	root.AddCommand(newCompare(), newRun(), newPlugin(), newTokenize(), newVocab(), newData(), newScore(), newRecipe(), newConvert(), newInspect(), newReport(), newServe(), newBench())
+	root.AddCommand(newRuns())
 	return root
 }

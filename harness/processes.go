@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 
 	"harness.invalid/core/arena"
 	"harness.invalid/core/backend"
@@ -112,7 +113,10 @@ func (e *experiment) probe(ctx context.Context, k plugin.Kind, name string, ask 
 	if err != nil {
 		return err
 	}
-	e.plugins = append(e.plugins, results.Plugin{Kind: string(k), Name: name, Version: version, Path: entry.Source(), SHA256: hash})
+	took := results.Plugin{Kind: string(k), Name: name, Version: version, Path: entry.Source(), SHA256: hash}
+	if !slices.Contains(e.plugins, took) { // an optimizer is asked once for each phase's options
+		e.plugins = append(e.plugins, took)
+	}
 	return nil
 }
 

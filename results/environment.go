@@ -13,10 +13,11 @@ type Environment struct {
 	Time        time.Time `json:"time"`
 	OS          string    `json:"os"`
 	Arch        string    `json:"arch"`
-	CPU         string    `json:"cpu"`          // model, as the system names it
-	CPUFeatures []string  `json:"cpu_features"` // those that kernels may use
-	CPUs        int       `json:"cpus"`         // that the process may use
-	Threads     int       `json:"threads"`      // GOMAXPROCS
+	CPU         string    `json:"cpu"`               // model, as the system names it
+	CPUFeatures []string  `json:"cpu_features"`      // those that kernels may use
+	Kernels     string    `json:"kernels,omitempty"` // path that built-in plugins compute on, such as amd64/avx512: it decides the last bits
+	CPUs        int       `json:"cpus"`              // that the process may use
+	Threads     int       `json:"threads"`           // GOMAXPROCS
 	Memory      int64     `json:"memory_bytes,omitempty"`
 	LoadAverage []float64 `json:"load_average,omitempty"` // 1, 5 and 15 minutes
 

@@ -190,6 +190,14 @@ func (r *Run) Checkpoints() string { return r.path(checkpointsDir) }
 
 func (r *Run) path(name string) string { return filepath.Join(r.Dir, name) }
 
+// Remove deletes a run's folder. What makes it a run goes first, so that nothing that is left of it after a crash looks like one.
+func Remove(dir string) error {
+	if err := os.Remove(filepath.Join(dir, runFile)); err != nil {
+		return err
+	}
+	return os.RemoveAll(dir)
+}
+
 // Find returns the folders of all runs in and below a folder, sorted.
 func Find(dir string) ([]string, error) {
 	var dirs []string

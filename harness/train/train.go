@@ -111,7 +111,7 @@ func Run(ctx context.Context, j Job) (_ *results.Result, err error) {
 	}
 	r.outcome.Status = results.Complete
 	r.outcome.BatchDigest = r.digest.sum()
-	r.outcome.Finished = time.Now().UTC()
+	r.outcome.Finished, r.outcome.LoadAverage = time.Now().UTC(), results.LoadAverage()
 	return &r.outcome, r.record.Finish(r.outcome)
 }
 
