@@ -12,7 +12,7 @@ import (
 
 func newData() *cobra.Command {
 	cmd := &cobra.Command{Use: "data", Short: "Download, prepare and look at what models are trained on"}
-	cmd.AddCommand(newDataPrepare(), newDataVerify(), newDataPretraining())
+	cmd.AddCommand(newDataFetch(), newDataPrepare(), newDataVerify(), newDataPretraining())
 	return cmd
 }
 

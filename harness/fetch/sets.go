@@ -1,0 +1,85 @@
+package fetch
+
+import "strings"
+
+// Set is a data set with the files that it is made of.
+type Set struct {
+	Name    string
+	Doc     string
+	Home    string // page of its makers
+	License string
+	Files   []File
+}
+
+// File is one of them, at the address that its makers give.
+type File struct {
+	URL  string
+	Name string // in the set's folder, with slashes
+	// SHA256 of its content; empty: not known, and then the sum of the first download is written down and held against later ones.
+	SHA256 string
+	// Sums is the address of a list of sums that the makers publish, in which Name has a date in place of "latest"; empty: none.
+	Sums string
+	// Unpack is the folder into which a zip archive is unpacked; empty: it is no archive. "." is the set's folder.
+	Unpack string
+}
+
+const (
+	glue = "https://dl.fbaipublicfiles.com/glue/data/"
+	msr  = "https://dl.fbaipublicfiles.com/senteval/senteval_data/"
+	clue = "https://storage.googleapis.com/cluebenchmark/tasks/"
+	hub  = "https://huggingface.co/google-bert/"
+)
+
+// Sets are all data sets. language is that of Wikipedia, as in the name of its dump: en, simple, zh.
+func Sets(language string) []Set {
+	dump := "https://dumps.wikimedia.org/" + language + "wiki/latest/" + language + "wiki-latest-"
+	return []Set{
+		{
+			Name: "squad", Doc: "SQuAD v1.1 and v2.0, questions about Wikipedia", Home: "https://rajpurkar.github.io/SQuAD-explorer/", License: "CC BY-SA 4.0",
+			Files: []File{
+				{URL: "https://rajpurkar.github.io/SQuAD-explorer/dataset/train-v1.1.json", Name: "train-v1.1.json"},
+				{URL: "https://rajpurkar.github.io/SQuAD-explorer/dataset/dev-v1.1.json", Name: "dev-v1.1.json",
+					SHA256: "95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9"},
+				{URL: "https://rajpurkar.github.io/SQuAD-explorer/dataset/train-v2.0.json", Name: "train-v2.0.json"},
+				{URL: "https://rajpurkar.github.io/SQuAD-explorer/dataset/dev-v2.0.json", Name: "dev-v2.0.json"},
+			},
+		},
+		{
+			Name: "glue", Doc: "GLUE's nine tasks", Home: "https://gluebenchmark.com/tasks",
+			License: "each task has its own, most are for research; MRPC is Microsoft's, QQP Quora's: read the page before any other use",
+			Files: []File{
+				archive(glue+"CoLA.zip", "."), archive(glue+"SST-2.zip", "."), archive(glue+"QQP-clean.zip", "."), archive(glue+"STS-B.zip", "."),
+				archive(glue+"MNLI.zip", "."), archive(glue+"QNLIv2.zip", "."), archive(glue+"RTE.zip", "."), archive(glue+"WNLI.zip", "."),
+				{URL: msr + "msr_paraphrase_train.txt", Name: "MRPC/msr_paraphrase_train.txt"},
+				{URL: msr + "msr_paraphrase_test.txt", Name: "MRPC/msr_paraphrase_test.txt"},
+				{URL: glue + "mrpc_dev_ids.tsv", Name: "MRPC/mrpc_dev_ids.tsv"},
+			},
+		},
+		{
+			Name: "clue", Doc: "CLUE's tasks, Chinese", Home: "https://www.cluebenchmarks.com/", License: "each task has its own; for research. CMRC2018 and DRCD are CC BY-SA",
+			Files: []File{
+				archive(clue+"afqmc_public.zip", "afqmc"), archive(clue+"tnews_public.zip", "tnews"), archive(clue+"iflytek_public.zip", "iflytek"),
+				archive(clue+"cmnli_public.zip", "cmnli"), archive(clue+"ocnli_public.zip", "ocnli"), archive(clue+"cluewsc2020_public.zip", "wsc"),
+				archive(clue+"csl_public.zip", "csl"), archive(clue+"chid_public.zip", "chid"), archive(clue+"c3_public.zip", "c3"),
+				archive(clue+"cmrc2018_public.zip", "cmrc2018"), archive(clue+"drcd_public.zip", "drcd"),
+			},
+		},
+		{
+			Name: "wikipedia", Doc: "a dump of Wikipedia's articles, as XML", Home: "https://dumps.wikimedia.org/", License: "CC BY-SA 4.0 and GFDL; name the authors by a link to the article",
+			Files: []File{{URL: dump + "pages-articles.xml.bz2", Name: language + "wiki-latest-pages-articles.xml.bz2", Sums: dump + "sha1sums.txt"}},
+		},
+		{
+			Name: "vocab", Doc: "the vocabularies of BERT: uncased, cased, Chinese", Home: "https://github.com/google-research/bert", License: "Apache-2.0",
+			Files: []File{
+				{URL: hub + "bert-base-uncased/resolve/main/vocab.txt", Name: "bert-base-uncased-vocab.txt", SHA256: "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"},
+				{URL: hub + "bert-base-cased/resolve/main/vocab.txt", Name: "bert-base-cased-vocab.txt", SHA256: "eeaa9875b23b04b4c54ef759d03db9d1ba1554838f8fb26c5d96fa551df93d02"},
+				{URL: hub + "bert-base-chinese/resolve/main/vocab.txt", Name: "bert-base-chinese-vocab.txt", SHA256: "45bbac6b341c319adc98a532532882e91a9cefc0329aa57bac9ae761c27b291c"},
+			},
+		},
+	}
+}
+
+// archive is a zip that is unpacked into a folder.
+func archive(url, folder string) File {
+	return File{URL: url, Name: url[strings.LastIndexByte(url, '/')+1:], Unpack: folder}
+}
