@@ -2,10 +2,7 @@
 
 package kernels
 
-import "harness.invalid/core/numerics"
-
-// avx2 is the level of processors with AVX2, FMA and F16C: Intel since 2013, AMD since 2015. What draws random bits or sums in float64 stays
-// the twin's.
+// avx2 is the level of processors with AVX2, FMA and F16C: Intel since 2013, AMD since 2015. What sums in float64 stays the twin's.
 var avx2 = table{
 	name: "avx2",
 	gemm: gemmLevel{mr: 6, nr: 16, rows: gemmRowsAVX2, panels: gemmPanelsAVX2, copyPanels: copyPanelsGeneric, transposePanel: transposePanelGeneric},
@@ -15,7 +12,7 @@ var avx2 = table{
 	dot: dotGeneric, sumSquares: sumSquaresGeneric, max: maxAVX2, allFinite: allFiniteAVX2, columnSums: columnSumsAVX2,
 	exp: expAVX2, tanh: tanhAVX2, tanhGrad: tanhGradAVX2,
 	geluErf: geluErfAVX2, geluErfGrad: geluErfGradAVX2, geluTanh: geluTanhAVX2, geluTanhGrad: geluTanhGradAVX2,
-	dropout: dropoutGeneric, round: roundAVX2,
+	dropout: dropoutAVX2, round: roundAVX2,
 	layerNorm: layerNormAVX2, layerNormGrad: layerNormGradAVX2,
 	softmax: func(y, x, mask []float32, scale float32) {
 		if mask == nil {
@@ -30,18 +27,4 @@ var avx2 = table{
 		lambAVX2(u, p, m, v, g, &c.LR)
 		return sumSquaresGeneric(p), sumSquaresGeneric(u)
 	},
-}
-
-func roundAVX2(y, x []float32, r numerics.Rounding, pos int) (large bool) {
-	switch {
-	case r.Stochastic && r.Format != numerics.TF32:
-		return roundGeneric(y, x, r, pos)
-	case r.Format == numerics.TF32:
-		roundTF32AVX2(y, x)
-	case r.Format == numerics.BF16:
-		roundBF16AVX2(y, x)
-	default:
-		return roundFP16AVX2(y, x, overflowBits(r.Overflow)) != 0
-	}
-	return true
 }

@@ -12,7 +12,7 @@ var avx512 = table{
 	dot: dotAVX512, sumSquares: sumSquaresAVX512, max: maxAVX512, allFinite: allFiniteAVX512, columnSums: columnSumsAVX512,
 	exp: expAVX512, tanh: tanhAVX512, tanhGrad: tanhGradAVX512,
 	geluErf: geluErfAVX512, geluErfGrad: geluErfGradAVX512, geluTanh: geluTanhAVX512, geluTanhGrad: geluTanhGradAVX512,
-	dropout: dropoutVector, round: roundVector,
+	dropout: dropoutAVX512, round: roundAVX512,
 	layerNorm: layerNormAVX512, layerNormGrad: layerNormGradAVX512,
 	softmax: func(y, x, mask []float32, scale float32) {
 		if mask == nil {

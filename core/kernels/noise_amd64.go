@@ -48,72 +48,111 @@ func portion(length, pos int) (n, groups, at int, block uint32) {
 	return min(length, random.Group-at), 0, at, block
 }
 
-func dropoutVector(y, x []float32, threshold uint32, scale float32, stream random.Stream, pos int) {
+// The functions below serve both levels; wide tells AVX-512 from AVX2. They call kernels by name: through a variable the compiler would move
+// their arguments to the heap.
+
+func dropoutGroups(wide bool, y, x *float32, groups int, block uint32, schedule *philoxSchedule, threshold uint32, scale float32) {
+	if wide {
+		dropoutGroupsAVX512(y, x, groups, block, &schedule[0], threshold<<16, scale)
+	} else {
+		dropoutGroupsAVX2(y, x, groups, block, &schedule[0], threshold<<16, scale)
+	}
+}
+
+func dropoutVector(wide bool, y, x []float32, threshold uint32, scale float32, stream random.Stream, pos int) {
 	schedule := newPhiloxSchedule(&stream)
 	for len(y) > 0 {
 		n, groups, at, block := portion(len(y), pos)
 		if groups > 0 {
-			dropoutGroupsAVX512(&y[0], &x[0], groups, block, &schedule[0], threshold<<16, scale)
+			dropoutGroups(wide, &y[0], &x[0], groups, block, &schedule, threshold, scale)
 		} else {
-			dropoutCut(y[:n], x[:n], at, block, &schedule, threshold<<16, scale)
+			dropoutCut(wide, y[:n], x[:n], at, block, &schedule, threshold, scale)
 		}
 		y, x, pos = y[n:], x[n:], pos+n
 	}
 }
 
-// dropoutCut is dropout of part of a group, which begins at its element at.
+// dropoutCut is dropout of part of a group, which begins at its element at. (It is a function of its own because clearing a group costs as much as
+// dropping from it.)
 //
 //go:noinline
-func dropoutCut(y, x []float32, at int, block uint32, schedule *philoxSchedule, threshold uint32, scale float32) {
+func dropoutCut(wide bool, y, x []float32, at int, block uint32, schedule *philoxSchedule, threshold uint32, scale float32) {
 	var whole [random.Group]float32
 	copy(whole[at:], x)
-	dropoutGroupsAVX512(&whole[0], &whole[0], 1, block, &schedule[0], threshold, scale)
+	dropoutGroups(wide, &whole[0], &whole[0], 1, block, schedule, threshold, scale)
 	copy(y, whole[at:])
 }
 
-func roundVector(y, x []float32, r numerics.Rounding, pos int) (large bool) {
+func dropoutAVX512(y, x []float32, threshold uint32, scale float32, stream random.Stream, pos int) {
+	dropoutVector(true, y, x, threshold, scale, stream, pos)
+}
+
+func dropoutAVX2(y, x []float32, threshold uint32, scale float32, stream random.Stream, pos int) {
+	dropoutVector(false, y, x, threshold, scale, stream, pos)
+}
+
+func roundAVX512(y, x []float32, r numerics.Rounding, pos int) (large bool) {
 	switch {
 	case r.Format == numerics.TF32:
 		roundTF32AVX512(y, x)
-		return true
-	case r.Format == numerics.BF16 && !r.Stochastic:
-		roundBF16AVX512(y, x)
-		return true
-	case r.Format == numerics.FP16 && !r.Stochastic:
+	case r.Stochastic:
+		return roundStochastic(true, y, x, &r, pos) != 0
+	case r.Format == numerics.FP16:
 		return roundFP16AVX512(y, x, overflowBits(r.Overflow)) != 0
+	default:
+		roundBF16AVX512(y, x)
 	}
-	return roundStochastic(y, x, &r, pos) != 0
+	return true
 }
 
-func roundStochastic(y, x []float32, r *numerics.Rounding, pos int) (large uint32) {
+func roundAVX2(y, x []float32, r numerics.Rounding, pos int) (large bool) {
+	switch {
+	case r.Format == numerics.TF32:
+		roundTF32AVX2(y, x)
+	case r.Stochastic:
+		return roundStochastic(false, y, x, &r, pos) != 0
+	case r.Format == numerics.FP16:
+		return roundFP16AVX2(y, x, overflowBits(r.Overflow)) != 0
+	default:
+		roundBF16AVX2(y, x)
+	}
+	return true
+}
+
+func roundStochastic(wide bool, y, x []float32, r *numerics.Rounding, pos int) (large uint32) {
 	schedule := newPhiloxSchedule(&r.Stream)
 	for len(y) > 0 {
 		n, groups, at, block := portion(len(y), pos)
 		if groups > 0 {
-			large |= roundGroups(&y[0], &x[0], groups, block, &schedule, r)
+			large |= roundGroups(wide, &y[0], &x[0], groups, block, &schedule, r)
 		} else {
-			large |= roundCut(y[:n], x[:n], at, block, &schedule, r)
+			large |= roundCut(wide, y[:n], x[:n], at, block, &schedule, r)
 		}
 		y, x, pos = y[n:], x[n:], pos+n
 	}
 	return large
 }
 
-// roundCut rounds part of a group, which begins at its element at. (It is a function of its own because clearing the group costs as much as rounding it.)
+// roundCut rounds part of a group, see dropoutCut.
 //
 //go:noinline
-func roundCut(y, x []float32, at int, block uint32, schedule *philoxSchedule, r *numerics.Rounding) (large uint32) {
+func roundCut(wide bool, y, x []float32, at int, block uint32, schedule *philoxSchedule, r *numerics.Rounding) (large uint32) {
 	var whole [random.Group]float32
 	copy(whole[at:], x)
-	large = roundGroups(&whole[0], &whole[0], 1, block, schedule, r)
+	large = roundGroups(wide, &whole[0], &whole[0], 1, block, schedule, r)
 	copy(y, whole[at:])
 	return large
 }
 
-// roundGroups calls its kernels by name: through a variable the compiler would move their arguments to the heap.
-func roundGroups(y, x *float32, groups int, block uint32, schedule *philoxSchedule, r *numerics.Rounding) (large uint32) {
-	if r.Format == numerics.BF16 {
+func roundGroups(wide bool, y, x *float32, groups int, block uint32, schedule *philoxSchedule, r *numerics.Rounding) (large uint32) {
+	bf16, over := r.Format == numerics.BF16, overflowBits(r.Overflow)
+	switch {
+	case bf16 && wide:
 		return roundBF16GroupsAVX512(y, x, groups, block, &schedule[0], overflowBits(numerics.Inf))
+	case bf16:
+		return roundBF16GroupsAVX2(y, x, groups, block, &schedule[0], overflowBits(numerics.Inf))
+	case wide:
+		return roundFP16GroupsAVX512(y, x, groups, block, &schedule[0], over)
 	}
-	return roundFP16GroupsAVX512(y, x, groups, block, &schedule[0], overflowBits(r.Overflow))
+	return roundFP16GroupsAVX2(y, x, groups, block, &schedule[0], over)
 }

@@ -19,3 +19,21 @@ func roundBF16AVX2(y []float32, x []float32)
 //
 //go:noescape
 func roundFP16AVX2(y []float32, x []float32, over uint32) (large uint32)
+
+// dropoutGroupsAVX2 is the vector version of dropoutGeneric for groups of 128 elements, groups > 0; block is the number of the first block of random bits and
+// threshold is shifted left by 16.
+//
+//go:noescape
+func dropoutGroupsAVX2(y *float32, x *float32, groups int, block uint32, schedule *uint32, threshold uint32, scale float32)
+
+// roundFP16GroupsAVX2 rounds stochastically as numerics.Rounding says, groups > 0; block is the number of the first block of random bits,
+// over the bits of what overflows. It returns 0 when nothing overflowed, and all of x was finite.
+//
+//go:noescape
+func roundFP16GroupsAVX2(y *float32, x *float32, groups int, block uint32, schedule *uint32, over uint32) (large uint32)
+
+// roundBF16GroupsAVX2 rounds stochastically as numerics.Rounding says, groups > 0; block is the number of the first block of random bits,
+// over the bits of what overflows. It returns 0 when nothing overflowed, and all of x was finite.
+//
+//go:noescape
+func roundBF16GroupsAVX2(y *float32, x *float32, groups int, block uint32, schedule *uint32, over uint32) (large uint32)

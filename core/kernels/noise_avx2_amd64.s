@@ -397,3 +397,1997 @@ DATA c80000000<>+20(SB)/4, $0x80000000
 DATA c80000000<>+24(SB)/4, $0x80000000
 DATA c80000000<>+28(SB)/4, $0x80000000
 GLOBL c80000000<>(SB), RODATA|NOPTR, $32
+
+// func dropoutGroupsAVX2(y *float32, x *float32, groups int, block uint32, schedule *uint32, threshold uint32, scale float32)
+// Requires: AVX, AVX2
+TEXT ·dropoutGroupsAVX2(SB), NOSPLIT, $0-48
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         groups+16(FP), DX
+	MOVL         threshold+40(FP), BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y0
+	VBROADCASTSS scale+44(FP), Y1
+	MOVQ         schedule+32(FP), BX
+	MOVL         block+24(FP), SI
+	VMOVD        SI, X2
+	VPBROADCASTD X2, Y2
+
+group:
+	VPADDD       lanes00<>+0(SB), Y2, Y3
+	VPMULUDQ     cd2511f53<>+0(SB), Y3, Y3
+	VPSRLQ       $0x20, Y3, Y4
+	VPBROADCASTD (BX), Y5
+	VPXOR        Y4, Y5, Y5
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y5, Y4
+	VPSRLQ       $0x20, Y4, Y5
+	VPBROADCASTD 4(BX), Y6
+	VPXOR        Y5, Y6, Y6
+	VPBROADCASTD 8(BX), Y5
+	VPXOR        Y3, Y5, Y5
+	VPMULUDQ     cd2511f53<>+0(SB), Y6, Y3
+	VPSRLQ       $0x20, Y3, Y6
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y5, Y5
+	VPSRLQ       $0x20, Y5, Y7
+	VPBROADCASTD 12(BX), Y8
+	VPXOR        Y4, Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPBROADCASTD 16(BX), Y4
+	VPXOR        Y6, Y4, Y4
+	VPMULUDQ     cd2511f53<>+0(SB), Y8, Y6
+	VPSRLQ       $0x20, Y6, Y7
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y4, Y4
+	VPSRLQ       $0x20, Y4, Y8
+	VPBROADCASTD 20(BX), Y9
+	VPXOR        Y5, Y9, Y9
+	VPXOR        Y8, Y9, Y9
+	VPBROADCASTD 24(BX), Y5
+	VPXOR        Y3, Y5, Y5
+	VPXOR        Y7, Y5, Y5
+	VPMULUDQ     cd2511f53<>+0(SB), Y9, Y3
+	VPSRLQ       $0x20, Y3, Y7
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y5, Y5
+	VPSRLQ       $0x20, Y5, Y8
+	VPBROADCASTD 28(BX), Y9
+	VPXOR        Y4, Y9, Y9
+	VPXOR        Y8, Y9, Y9
+	VPBROADCASTD 32(BX), Y4
+	VPXOR        Y6, Y4, Y4
+	VPXOR        Y7, Y4, Y4
+	VPMULUDQ     cd2511f53<>+0(SB), Y9, Y6
+	VPSRLQ       $0x20, Y6, Y7
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y4, Y4
+	VPSRLQ       $0x20, Y4, Y8
+	VPBROADCASTD 36(BX), Y9
+	VPXOR        Y5, Y9, Y9
+	VPXOR        Y8, Y9, Y9
+	VPBROADCASTD 40(BX), Y5
+	VPXOR        Y3, Y5, Y5
+	VPXOR        Y7, Y5, Y5
+	VPMULUDQ     cd2511f53<>+0(SB), Y9, Y3
+	VPSRLQ       $0x20, Y3, Y7
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y5, Y5
+	VPSRLQ       $0x20, Y5, Y8
+	VPBROADCASTD 44(BX), Y9
+	VPXOR        Y4, Y9, Y9
+	VPXOR        Y8, Y9, Y9
+	VPBROADCASTD 48(BX), Y4
+	VPXOR        Y6, Y4, Y4
+	VPXOR        Y7, Y4, Y4
+	VPADDD       lanes01<>+0(SB), Y2, Y6
+	VPMULUDQ     cd2511f53<>+0(SB), Y6, Y6
+	VPSRLQ       $0x20, Y6, Y7
+	VPBROADCASTD (BX), Y8
+	VPXOR        Y7, Y8, Y8
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y8, Y7
+	VPSRLQ       $0x20, Y7, Y8
+	VPBROADCASTD 4(BX), Y10
+	VPXOR        Y8, Y10, Y10
+	VPBROADCASTD 8(BX), Y8
+	VPXOR        Y6, Y8, Y8
+	VPMULUDQ     cd2511f53<>+0(SB), Y10, Y6
+	VPSRLQ       $0x20, Y6, Y10
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y8, Y8
+	VPSRLQ       $0x20, Y8, Y11
+	VPBROADCASTD 12(BX), Y12
+	VPXOR        Y7, Y12, Y12
+	VPXOR        Y11, Y12, Y12
+	VPBROADCASTD 16(BX), Y7
+	VPXOR        Y10, Y7, Y7
+	VPMULUDQ     cd2511f53<>+0(SB), Y12, Y10
+	VPSRLQ       $0x20, Y10, Y11
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y7, Y7
+	VPSRLQ       $0x20, Y7, Y12
+	VPBROADCASTD 20(BX), Y13
+	VPXOR        Y8, Y13, Y13
+	VPXOR        Y12, Y13, Y13
+	VPBROADCASTD 24(BX), Y8
+	VPXOR        Y6, Y8, Y8
+	VPXOR        Y11, Y8, Y8
+	VPMULUDQ     cd2511f53<>+0(SB), Y13, Y6
+	VPSRLQ       $0x20, Y6, Y11
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y8, Y8
+	VPSRLQ       $0x20, Y8, Y12
+	VPBROADCASTD 28(BX), Y13
+	VPXOR        Y7, Y13, Y13
+	VPXOR        Y12, Y13, Y13
+	VPBROADCASTD 32(BX), Y7
+	VPXOR        Y10, Y7, Y7
+	VPXOR        Y11, Y7, Y7
+	VPMULUDQ     cd2511f53<>+0(SB), Y13, Y10
+	VPSRLQ       $0x20, Y10, Y11
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y7, Y7
+	VPSRLQ       $0x20, Y7, Y12
+	VPBROADCASTD 36(BX), Y13
+	VPXOR        Y8, Y13, Y13
+	VPXOR        Y12, Y13, Y13
+	VPBROADCASTD 40(BX), Y8
+	VPXOR        Y6, Y8, Y8
+	VPXOR        Y11, Y8, Y8
+	VPMULUDQ     cd2511f53<>+0(SB), Y13, Y6
+	VPSRLQ       $0x20, Y6, Y11
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y8, Y8
+	VPSRLQ       $0x20, Y8, Y12
+	VPBROADCASTD 44(BX), Y13
+	VPXOR        Y7, Y13, Y13
+	VPXOR        Y12, Y13, Y13
+	VPBROADCASTD 48(BX), Y7
+	VPXOR        Y10, Y7, Y7
+	VPXOR        Y11, Y7, Y7
+	VMOVSLDUP    Y13, Y10
+	VPBLENDD     $0xaa, Y10, Y9, Y9
+	VMOVSLDUP    Y8, Y8
+	VPBLENDD     $0xaa, Y8, Y5, Y5
+	VMOVSLDUP    Y7, Y7
+	VPBLENDD     $0xaa, Y7, Y4, Y4
+	VMOVSLDUP    Y6, Y6
+	VPBLENDD     $0xaa, Y6, Y3, Y3
+	VPSLLD       $0x10, Y9, Y7
+	VPMAXUD      Y0, Y7, Y6
+	VPCMPEQD     Y7, Y6, Y6
+	VMULPS       (CX), Y1, Y7
+	VANDPS       Y6, Y7, Y7
+	VMOVUPS      Y7, (AX)
+	VPMAXUD      Y0, Y9, Y6
+	VPCMPEQD     Y9, Y6, Y6
+	VMULPS       64(CX), Y1, Y7
+	VANDPS       Y6, Y7, Y7
+	VMOVUPS      Y7, 64(AX)
+	VPSLLD       $0x10, Y5, Y7
+	VPMAXUD      Y0, Y7, Y6
+	VPCMPEQD     Y7, Y6, Y6
+	VMULPS       128(CX), Y1, Y7
+	VANDPS       Y6, Y7, Y7
+	VMOVUPS      Y7, 128(AX)
+	VPMAXUD      Y0, Y5, Y6
+	VPCMPEQD     Y5, Y6, Y6
+	VMULPS       192(CX), Y1, Y5
+	VANDPS       Y6, Y5, Y5
+	VMOVUPS      Y5, 192(AX)
+	VPSLLD       $0x10, Y4, Y6
+	VPMAXUD      Y0, Y6, Y5
+	VPCMPEQD     Y6, Y5, Y5
+	VMULPS       256(CX), Y1, Y6
+	VANDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 256(AX)
+	VPMAXUD      Y0, Y4, Y5
+	VPCMPEQD     Y4, Y5, Y5
+	VMULPS       320(CX), Y1, Y4
+	VANDPS       Y5, Y4, Y4
+	VMOVUPS      Y4, 320(AX)
+	VPSLLD       $0x10, Y3, Y5
+	VPMAXUD      Y0, Y5, Y4
+	VPCMPEQD     Y5, Y4, Y4
+	VMULPS       384(CX), Y1, Y5
+	VANDPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 384(AX)
+	VPMAXUD      Y0, Y3, Y4
+	VPCMPEQD     Y3, Y4, Y4
+	VMULPS       448(CX), Y1, Y3
+	VANDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, 448(AX)
+	VPADDD       lanes10<>+0(SB), Y2, Y3
+	VPMULUDQ     cd2511f53<>+0(SB), Y3, Y3
+	VPSRLQ       $0x20, Y3, Y4
+	VPBROADCASTD (BX), Y5
+	VPXOR        Y4, Y5, Y5
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y5, Y4
+	VPSRLQ       $0x20, Y4, Y5
+	VPBROADCASTD 4(BX), Y6
+	VPXOR        Y5, Y6, Y6
+	VPBROADCASTD 8(BX), Y5
+	VPXOR        Y3, Y5, Y5
+	VPMULUDQ     cd2511f53<>+0(SB), Y6, Y3
+	VPSRLQ       $0x20, Y3, Y6
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y5, Y5
+	VPSRLQ       $0x20, Y5, Y7
+	VPBROADCASTD 12(BX), Y8
+	VPXOR        Y4, Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPBROADCASTD 16(BX), Y4
+	VPXOR        Y6, Y4, Y4
+	VPMULUDQ     cd2511f53<>+0(SB), Y8, Y6
+	VPSRLQ       $0x20, Y6, Y7
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y4, Y4
+	VPSRLQ       $0x20, Y4, Y8
+	VPBROADCASTD 20(BX), Y9
+	VPXOR        Y5, Y9, Y9
+	VPXOR        Y8, Y9, Y9
+	VPBROADCASTD 24(BX), Y5
+	VPXOR        Y3, Y5, Y5
+	VPXOR        Y7, Y5, Y5
+	VPMULUDQ     cd2511f53<>+0(SB), Y9, Y3
+	VPSRLQ       $0x20, Y3, Y7
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y5, Y5
+	VPSRLQ       $0x20, Y5, Y8
+	VPBROADCASTD 28(BX), Y9
+	VPXOR        Y4, Y9, Y9
+	VPXOR        Y8, Y9, Y9
+	VPBROADCASTD 32(BX), Y4
+	VPXOR        Y6, Y4, Y4
+	VPXOR        Y7, Y4, Y4
+	VPMULUDQ     cd2511f53<>+0(SB), Y9, Y6
+	VPSRLQ       $0x20, Y6, Y7
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y4, Y4
+	VPSRLQ       $0x20, Y4, Y8
+	VPBROADCASTD 36(BX), Y9
+	VPXOR        Y5, Y9, Y9
+	VPXOR        Y8, Y9, Y9
+	VPBROADCASTD 40(BX), Y5
+	VPXOR        Y3, Y5, Y5
+	VPXOR        Y7, Y5, Y5
+	VPMULUDQ     cd2511f53<>+0(SB), Y9, Y3
+	VPSRLQ       $0x20, Y3, Y7
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y5, Y5
+	VPSRLQ       $0x20, Y5, Y8
+	VPBROADCASTD 44(BX), Y9
+	VPXOR        Y4, Y9, Y9
+	VPXOR        Y8, Y9, Y9
+	VPBROADCASTD 48(BX), Y4
+	VPXOR        Y6, Y4, Y4
+	VPXOR        Y7, Y4, Y4
+	VPADDD       lanes11<>+0(SB), Y2, Y6
+	VPMULUDQ     cd2511f53<>+0(SB), Y6, Y6
+	VPSRLQ       $0x20, Y6, Y7
+	VPBROADCASTD (BX), Y8
+	VPXOR        Y7, Y8, Y8
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y8, Y7
+	VPSRLQ       $0x20, Y7, Y8
+	VPBROADCASTD 4(BX), Y10
+	VPXOR        Y8, Y10, Y10
+	VPBROADCASTD 8(BX), Y8
+	VPXOR        Y6, Y8, Y8
+	VPMULUDQ     cd2511f53<>+0(SB), Y10, Y6
+	VPSRLQ       $0x20, Y6, Y10
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y8, Y8
+	VPSRLQ       $0x20, Y8, Y11
+	VPBROADCASTD 12(BX), Y12
+	VPXOR        Y7, Y12, Y12
+	VPXOR        Y11, Y12, Y12
+	VPBROADCASTD 16(BX), Y7
+	VPXOR        Y10, Y7, Y7
+	VPMULUDQ     cd2511f53<>+0(SB), Y12, Y10
+	VPSRLQ       $0x20, Y10, Y11
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y7, Y7
+	VPSRLQ       $0x20, Y7, Y12
+	VPBROADCASTD 20(BX), Y13
+	VPXOR        Y8, Y13, Y13
+	VPXOR        Y12, Y13, Y13
+	VPBROADCASTD 24(BX), Y8
+	VPXOR        Y6, Y8, Y8
+	VPXOR        Y11, Y8, Y8
+	VPMULUDQ     cd2511f53<>+0(SB), Y13, Y6
+	VPSRLQ       $0x20, Y6, Y11
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y8, Y8
+	VPSRLQ       $0x20, Y8, Y12
+	VPBROADCASTD 28(BX), Y13
+	VPXOR        Y7, Y13, Y13
+	VPXOR        Y12, Y13, Y13
+	VPBROADCASTD 32(BX), Y7
+	VPXOR        Y10, Y7, Y7
+	VPXOR        Y11, Y7, Y7
+	VPMULUDQ     cd2511f53<>+0(SB), Y13, Y10
+	VPSRLQ       $0x20, Y10, Y11
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y7, Y7
+	VPSRLQ       $0x20, Y7, Y12
+	VPBROADCASTD 36(BX), Y13
+	VPXOR        Y8, Y13, Y13
+	VPXOR        Y12, Y13, Y13
+	VPBROADCASTD 40(BX), Y8
+	VPXOR        Y6, Y8, Y8
+	VPXOR        Y11, Y8, Y8
+	VPMULUDQ     cd2511f53<>+0(SB), Y13, Y6
+	VPSRLQ       $0x20, Y6, Y11
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y8, Y8
+	VPSRLQ       $0x20, Y8, Y12
+	VPBROADCASTD 44(BX), Y13
+	VPXOR        Y7, Y13, Y13
+	VPXOR        Y12, Y13, Y13
+	VPBROADCASTD 48(BX), Y7
+	VPXOR        Y10, Y7, Y7
+	VPXOR        Y11, Y7, Y7
+	VMOVSLDUP    Y13, Y10
+	VPBLENDD     $0xaa, Y10, Y9, Y9
+	VMOVSLDUP    Y8, Y8
+	VPBLENDD     $0xaa, Y8, Y5, Y5
+	VMOVSLDUP    Y7, Y7
+	VPBLENDD     $0xaa, Y7, Y4, Y4
+	VMOVSLDUP    Y6, Y6
+	VPBLENDD     $0xaa, Y6, Y3, Y3
+	VPSLLD       $0x10, Y9, Y7
+	VPMAXUD      Y0, Y7, Y6
+	VPCMPEQD     Y7, Y6, Y6
+	VMULPS       32(CX), Y1, Y7
+	VANDPS       Y6, Y7, Y7
+	VMOVUPS      Y7, 32(AX)
+	VPMAXUD      Y0, Y9, Y6
+	VPCMPEQD     Y9, Y6, Y6
+	VMULPS       96(CX), Y1, Y7
+	VANDPS       Y6, Y7, Y7
+	VMOVUPS      Y7, 96(AX)
+	VPSLLD       $0x10, Y5, Y7
+	VPMAXUD      Y0, Y7, Y6
+	VPCMPEQD     Y7, Y6, Y6
+	VMULPS       160(CX), Y1, Y7
+	VANDPS       Y6, Y7, Y7
+	VMOVUPS      Y7, 160(AX)
+	VPMAXUD      Y0, Y5, Y6
+	VPCMPEQD     Y5, Y6, Y6
+	VMULPS       224(CX), Y1, Y5
+	VANDPS       Y6, Y5, Y5
+	VMOVUPS      Y5, 224(AX)
+	VPSLLD       $0x10, Y4, Y6
+	VPMAXUD      Y0, Y6, Y5
+	VPCMPEQD     Y6, Y5, Y5
+	VMULPS       288(CX), Y1, Y6
+	VANDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 288(AX)
+	VPMAXUD      Y0, Y4, Y5
+	VPCMPEQD     Y4, Y5, Y5
+	VMULPS       352(CX), Y1, Y4
+	VANDPS       Y5, Y4, Y4
+	VMOVUPS      Y4, 352(AX)
+	VPSLLD       $0x10, Y3, Y5
+	VPMAXUD      Y0, Y5, Y4
+	VPCMPEQD     Y5, Y4, Y4
+	VMULPS       416(CX), Y1, Y5
+	VANDPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 416(AX)
+	VPMAXUD      Y0, Y3, Y4
+	VPCMPEQD     Y3, Y4, Y4
+	VMULPS       480(CX), Y1, Y3
+	VANDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, 480(AX)
+	VPADDD       c00000010<>+0(SB), Y2, Y2
+	ADDQ         $+512, AX
+	ADDQ         $+512, CX
+	DECQ         DX
+	JNZ          group
+	VZEROUPPER
+	RET
+
+DATA lanes00<>+0(SB)/8, $0x0000000000000000
+DATA lanes00<>+8(SB)/8, $0x0000000000000002
+DATA lanes00<>+16(SB)/8, $0x0000000000000004
+DATA lanes00<>+24(SB)/8, $0x0000000000000006
+GLOBL lanes00<>(SB), RODATA|NOPTR, $32
+
+DATA cd2511f53<>+0(SB)/4, $0xd2511f53
+DATA cd2511f53<>+4(SB)/4, $0xd2511f53
+DATA cd2511f53<>+8(SB)/4, $0xd2511f53
+DATA cd2511f53<>+12(SB)/4, $0xd2511f53
+DATA cd2511f53<>+16(SB)/4, $0xd2511f53
+DATA cd2511f53<>+20(SB)/4, $0xd2511f53
+DATA cd2511f53<>+24(SB)/4, $0xd2511f53
+DATA cd2511f53<>+28(SB)/4, $0xd2511f53
+GLOBL cd2511f53<>(SB), RODATA|NOPTR, $32
+
+DATA ccd9e8d57<>+0(SB)/4, $0xcd9e8d57
+DATA ccd9e8d57<>+4(SB)/4, $0xcd9e8d57
+DATA ccd9e8d57<>+8(SB)/4, $0xcd9e8d57
+DATA ccd9e8d57<>+12(SB)/4, $0xcd9e8d57
+DATA ccd9e8d57<>+16(SB)/4, $0xcd9e8d57
+DATA ccd9e8d57<>+20(SB)/4, $0xcd9e8d57
+DATA ccd9e8d57<>+24(SB)/4, $0xcd9e8d57
+DATA ccd9e8d57<>+28(SB)/4, $0xcd9e8d57
+GLOBL ccd9e8d57<>(SB), RODATA|NOPTR, $32
+
+DATA lanes01<>+0(SB)/8, $0x0000000000000001
+DATA lanes01<>+8(SB)/8, $0x0000000000000003
+DATA lanes01<>+16(SB)/8, $0x0000000000000005
+DATA lanes01<>+24(SB)/8, $0x0000000000000007
+GLOBL lanes01<>(SB), RODATA|NOPTR, $32
+
+DATA lanes10<>+0(SB)/8, $0x0000000000000008
+DATA lanes10<>+8(SB)/8, $0x000000000000000a
+DATA lanes10<>+16(SB)/8, $0x000000000000000c
+DATA lanes10<>+24(SB)/8, $0x000000000000000e
+GLOBL lanes10<>(SB), RODATA|NOPTR, $32
+
+DATA lanes11<>+0(SB)/8, $0x0000000000000009
+DATA lanes11<>+8(SB)/8, $0x000000000000000b
+DATA lanes11<>+16(SB)/8, $0x000000000000000d
+DATA lanes11<>+24(SB)/8, $0x000000000000000f
+GLOBL lanes11<>(SB), RODATA|NOPTR, $32
+
+DATA c00000010<>+0(SB)/4, $0x00000010
+DATA c00000010<>+4(SB)/4, $0x00000010
+DATA c00000010<>+8(SB)/4, $0x00000010
+DATA c00000010<>+12(SB)/4, $0x00000010
+DATA c00000010<>+16(SB)/4, $0x00000010
+DATA c00000010<>+20(SB)/4, $0x00000010
+DATA c00000010<>+24(SB)/4, $0x00000010
+DATA c00000010<>+28(SB)/4, $0x00000010
+GLOBL c00000010<>(SB), RODATA|NOPTR, $32
+
+// func roundFP16GroupsAVX2(y *float32, x *float32, groups int, block uint32, schedule *uint32, over uint32) (large uint32)
+// Requires: AVX, AVX2
+TEXT ·roundFP16GroupsAVX2(SB), NOSPLIT, $0-52
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         groups+16(FP), DX
+	MOVL         over+40(FP), BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y0
+	XORL         BX, BX
+	MOVQ         schedule+32(FP), SI
+	MOVL         block+24(FP), DI
+	VMOVD        DI, X1
+	VPBROADCASTD X1, Y1
+
+group:
+	VPADDD       lanes00<>+0(SB), Y1, Y2
+	VPMULUDQ     cd2511f53<>+0(SB), Y2, Y2
+	VPSRLQ       $0x20, Y2, Y3
+	VPBROADCASTD (SI), Y4
+	VPXOR        Y3, Y4, Y4
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y4, Y3
+	VPSRLQ       $0x20, Y3, Y4
+	VPBROADCASTD 4(SI), Y5
+	VPXOR        Y4, Y5, Y5
+	VPBROADCASTD 8(SI), Y4
+	VPXOR        Y2, Y4, Y4
+	VPMULUDQ     cd2511f53<>+0(SB), Y5, Y2
+	VPSRLQ       $0x20, Y2, Y5
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y4, Y4
+	VPSRLQ       $0x20, Y4, Y6
+	VPBROADCASTD 12(SI), Y7
+	VPXOR        Y3, Y7, Y7
+	VPXOR        Y6, Y7, Y7
+	VPBROADCASTD 16(SI), Y3
+	VPXOR        Y5, Y3, Y3
+	VPMULUDQ     cd2511f53<>+0(SB), Y7, Y5
+	VPSRLQ       $0x20, Y5, Y6
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y3, Y3
+	VPSRLQ       $0x20, Y3, Y7
+	VPBROADCASTD 20(SI), Y8
+	VPXOR        Y4, Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPBROADCASTD 24(SI), Y4
+	VPXOR        Y2, Y4, Y4
+	VPXOR        Y6, Y4, Y4
+	VPMULUDQ     cd2511f53<>+0(SB), Y8, Y2
+	VPSRLQ       $0x20, Y2, Y6
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y4, Y4
+	VPSRLQ       $0x20, Y4, Y7
+	VPBROADCASTD 28(SI), Y8
+	VPXOR        Y3, Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPBROADCASTD 32(SI), Y3
+	VPXOR        Y5, Y3, Y3
+	VPXOR        Y6, Y3, Y3
+	VPMULUDQ     cd2511f53<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y6
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y3, Y3
+	VPSRLQ       $0x20, Y3, Y7
+	VPBROADCASTD 36(SI), Y8
+	VPXOR        Y4, Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPBROADCASTD 40(SI), Y4
+	VPXOR        Y2, Y4, Y4
+	VPXOR        Y6, Y4, Y4
+	VPMULUDQ     cd2511f53<>+0(SB), Y8, Y2
+	VPSRLQ       $0x20, Y2, Y6
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y4, Y4
+	VPSRLQ       $0x20, Y4, Y7
+	VPBROADCASTD 44(SI), Y8
+	VPXOR        Y3, Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPBROADCASTD 48(SI), Y3
+	VPXOR        Y5, Y3, Y3
+	VPXOR        Y6, Y3, Y3
+	VPADDD       lanes01<>+0(SB), Y1, Y5
+	VPMULUDQ     cd2511f53<>+0(SB), Y5, Y5
+	VPSRLQ       $0x20, Y5, Y6
+	VPBROADCASTD (SI), Y7
+	VPXOR        Y6, Y7, Y7
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y7, Y6
+	VPSRLQ       $0x20, Y6, Y7
+	VPBROADCASTD 4(SI), Y9
+	VPXOR        Y7, Y9, Y9
+	VPBROADCASTD 8(SI), Y7
+	VPXOR        Y5, Y7, Y7
+	VPMULUDQ     cd2511f53<>+0(SB), Y9, Y5
+	VPSRLQ       $0x20, Y5, Y9
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y7, Y7
+	VPSRLQ       $0x20, Y7, Y10
+	VPBROADCASTD 12(SI), Y11
+	VPXOR        Y6, Y11, Y11
+	VPXOR        Y10, Y11, Y11
+	VPBROADCASTD 16(SI), Y6
+	VPXOR        Y9, Y6, Y6
+	VPMULUDQ     cd2511f53<>+0(SB), Y11, Y9
+	VPSRLQ       $0x20, Y9, Y10
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y6, Y6
+	VPSRLQ       $0x20, Y6, Y11
+	VPBROADCASTD 20(SI), Y12
+	VPXOR        Y7, Y12, Y12
+	VPXOR        Y11, Y12, Y12
+	VPBROADCASTD 24(SI), Y7
+	VPXOR        Y5, Y7, Y7
+	VPXOR        Y10, Y7, Y7
+	VPMULUDQ     cd2511f53<>+0(SB), Y12, Y5
+	VPSRLQ       $0x20, Y5, Y10
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y7, Y7
+	VPSRLQ       $0x20, Y7, Y11
+	VPBROADCASTD 28(SI), Y12
+	VPXOR        Y6, Y12, Y12
+	VPXOR        Y11, Y12, Y12
+	VPBROADCASTD 32(SI), Y6
+	VPXOR        Y9, Y6, Y6
+	VPXOR        Y10, Y6, Y6
+	VPMULUDQ     cd2511f53<>+0(SB), Y12, Y9
+	VPSRLQ       $0x20, Y9, Y10
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y6, Y6
+	VPSRLQ       $0x20, Y6, Y11
+	VPBROADCASTD 36(SI), Y12
+	VPXOR        Y7, Y12, Y12
+	VPXOR        Y11, Y12, Y12
+	VPBROADCASTD 40(SI), Y7
+	VPXOR        Y5, Y7, Y7
+	VPXOR        Y10, Y7, Y7
+	VPMULUDQ     cd2511f53<>+0(SB), Y12, Y5
+	VPSRLQ       $0x20, Y5, Y10
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y7, Y7
+	VPSRLQ       $0x20, Y7, Y11
+	VPBROADCASTD 44(SI), Y12
+	VPXOR        Y6, Y12, Y12
+	VPXOR        Y11, Y12, Y12
+	VPBROADCASTD 48(SI), Y6
+	VPXOR        Y9, Y6, Y6
+	VPXOR        Y10, Y6, Y6
+	VMOVSLDUP    Y12, Y9
+	VPBLENDD     $0xaa, Y9, Y8, Y8
+	VMOVSLDUP    Y7, Y7
+	VPBLENDD     $0xaa, Y7, Y4, Y4
+	VMOVSLDUP    Y6, Y6
+	VPBLENDD     $0xaa, Y6, Y3, Y3
+	VMOVSLDUP    Y5, Y5
+	VPBLENDD     $0xaa, Y5, Y2, Y2
+	VPSLLD       $0x10, Y8, Y5
+	VPSRLD       $0x13, Y5, Y5
+	VMOVUPS      (CX), Y6
+	VANDPS       c7fffffff<>+0(SB), Y6, Y7
+	VPADDD       Y5, Y7, Y9
+	VANDPS       cffffe000<>+0(SB), Y9, Y9
+	VBROADCASTSS c38800000<>+0(SB), Y11
+	VMULPS       c52000000<>+0(SB), Y7, Y10
+	VCVTTPS2DQ   Y10, Y10
+	VPADDD       Y5, Y10, Y5
+	VPSRLD       $0x0d, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VPCMPGTD     Y7, Y11, Y11
+	VMULPS       c33800000<>+0(SB), Y5, Y5
+	VBLENDVPS    Y11, Y5, Y9, Y9
+	VPMAXUD      c47800000<>+0(SB), Y9, Y5
+	VPCMPEQD     Y9, Y5, Y5
+	VMOVMSKPS    Y5, DI
+	TESTL        DI, DI
+	JZ           usual1
+	MOVL         $0x00000001, BX
+	VBLENDVPS    Y5, Y0, Y9, Y9
+	VPMAXUD      c7f800000<>+0(SB), Y7, Y5
+	VPCMPEQD     Y7, Y5, Y5
+	VANDPS       cffffe000<>+0(SB), Y7, Y10
+	VBLENDVPS    Y5, Y10, Y9, Y9
+	VPMAXUD      c7f800001<>+0(SB), Y7, Y5
+	VPCMPEQD     Y7, Y5, Y5
+	VANDPS       c00400000<>+0(SB), Y5, Y5
+	VORPS        Y5, Y9, Y9
+
+usual1:
+	VANDPS       c80000000<>+0(SB), Y6, Y5
+	VORPS        Y5, Y9, Y5
+	VMOVUPS      Y5, (AX)
+	VPSRLD       $0x13, Y8, Y5
+	VMOVUPS      64(CX), Y6
+	VANDPS       c7fffffff<>+0(SB), Y6, Y7
+	VPADDD       Y5, Y7, Y8
+	VANDPS       cffffe000<>+0(SB), Y8, Y8
+	VBROADCASTSS c38800000<>+0(SB), Y10
+	VMULPS       c52000000<>+0(SB), Y7, Y9
+	VCVTTPS2DQ   Y9, Y9
+	VPADDD       Y5, Y9, Y5
+	VPSRLD       $0x0d, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VPCMPGTD     Y7, Y10, Y10
+	VMULPS       c33800000<>+0(SB), Y5, Y5
+	VBLENDVPS    Y10, Y5, Y8, Y8
+	VPMAXUD      c47800000<>+0(SB), Y8, Y5
+	VPCMPEQD     Y8, Y5, Y5
+	VMOVMSKPS    Y5, DI
+	TESTL        DI, DI
+	JZ           usual2
+	MOVL         $0x00000001, BX
+	VBLENDVPS    Y5, Y0, Y8, Y8
+	VPMAXUD      c7f800000<>+0(SB), Y7, Y5
+	VPCMPEQD     Y7, Y5, Y5
+	VANDPS       cffffe000<>+0(SB), Y7, Y9
+	VBLENDVPS    Y5, Y9, Y8, Y8
+	VPMAXUD      c7f800001<>+0(SB), Y7, Y5
+	VPCMPEQD     Y7, Y5, Y5
+	VANDPS       c00400000<>+0(SB), Y5, Y5
+	VORPS        Y5, Y8, Y8
+
+usual2:
+	VANDPS       c80000000<>+0(SB), Y6, Y5
+	VORPS        Y5, Y8, Y5
+	VMOVUPS      Y5, 64(AX)
+	VPSLLD       $0x10, Y4, Y5
+	VPSRLD       $0x13, Y5, Y5
+	VMOVUPS      128(CX), Y6
+	VANDPS       c7fffffff<>+0(SB), Y6, Y7
+	VPADDD       Y5, Y7, Y8
+	VANDPS       cffffe000<>+0(SB), Y8, Y8
+	VBROADCASTSS c38800000<>+0(SB), Y10
+	VMULPS       c52000000<>+0(SB), Y7, Y9
+	VCVTTPS2DQ   Y9, Y9
+	VPADDD       Y5, Y9, Y5
+	VPSRLD       $0x0d, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VPCMPGTD     Y7, Y10, Y10
+	VMULPS       c33800000<>+0(SB), Y5, Y5
+	VBLENDVPS    Y10, Y5, Y8, Y8
+	VPMAXUD      c47800000<>+0(SB), Y8, Y5
+	VPCMPEQD     Y8, Y5, Y5
+	VMOVMSKPS    Y5, DI
+	TESTL        DI, DI
+	JZ           usual3
+	MOVL         $0x00000001, BX
+	VBLENDVPS    Y5, Y0, Y8, Y8
+	VPMAXUD      c7f800000<>+0(SB), Y7, Y5
+	VPCMPEQD     Y7, Y5, Y5
+	VANDPS       cffffe000<>+0(SB), Y7, Y9
+	VBLENDVPS    Y5, Y9, Y8, Y8
+	VPMAXUD      c7f800001<>+0(SB), Y7, Y5
+	VPCMPEQD     Y7, Y5, Y5
+	VANDPS       c00400000<>+0(SB), Y5, Y5
+	VORPS        Y5, Y8, Y8
+
+usual3:
+	VANDPS       c80000000<>+0(SB), Y6, Y5
+	VORPS        Y5, Y8, Y5
+	VMOVUPS      Y5, 128(AX)
+	VPSRLD       $0x13, Y4, Y4
+	VMOVUPS      192(CX), Y5
+	VANDPS       c7fffffff<>+0(SB), Y5, Y6
+	VPADDD       Y4, Y6, Y7
+	VANDPS       cffffe000<>+0(SB), Y7, Y7
+	VBROADCASTSS c38800000<>+0(SB), Y9
+	VMULPS       c52000000<>+0(SB), Y6, Y8
+	VCVTTPS2DQ   Y8, Y8
+	VPADDD       Y4, Y8, Y4
+	VPSRLD       $0x0d, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPCMPGTD     Y6, Y9, Y9
+	VMULPS       c33800000<>+0(SB), Y4, Y4
+	VBLENDVPS    Y9, Y4, Y7, Y7
+	VPMAXUD      c47800000<>+0(SB), Y7, Y4
+	VPCMPEQD     Y7, Y4, Y4
+	VMOVMSKPS    Y4, DI
+	TESTL        DI, DI
+	JZ           usual4
+	MOVL         $0x00000001, BX
+	VBLENDVPS    Y4, Y0, Y7, Y7
+	VPMAXUD      c7f800000<>+0(SB), Y6, Y4
+	VPCMPEQD     Y6, Y4, Y4
+	VANDPS       cffffe000<>+0(SB), Y6, Y8
+	VBLENDVPS    Y4, Y8, Y7, Y7
+	VPMAXUD      c7f800001<>+0(SB), Y6, Y4
+	VPCMPEQD     Y6, Y4, Y4
+	VANDPS       c00400000<>+0(SB), Y4, Y4
+	VORPS        Y4, Y7, Y7
+
+usual4:
+	VANDPS       c80000000<>+0(SB), Y5, Y4
+	VORPS        Y4, Y7, Y4
+	VMOVUPS      Y4, 192(AX)
+	VPSLLD       $0x10, Y3, Y4
+	VPSRLD       $0x13, Y4, Y4
+	VMOVUPS      256(CX), Y5
+	VANDPS       c7fffffff<>+0(SB), Y5, Y6
+	VPADDD       Y4, Y6, Y7
+	VANDPS       cffffe000<>+0(SB), Y7, Y7
+	VBROADCASTSS c38800000<>+0(SB), Y9
+	VMULPS       c52000000<>+0(SB), Y6, Y8
+	VCVTTPS2DQ   Y8, Y8
+	VPADDD       Y4, Y8, Y4
+	VPSRLD       $0x0d, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPCMPGTD     Y6, Y9, Y9
+	VMULPS       c33800000<>+0(SB), Y4, Y4
+	VBLENDVPS    Y9, Y4, Y7, Y7
+	VPMAXUD      c47800000<>+0(SB), Y7, Y4
+	VPCMPEQD     Y7, Y4, Y4
+	VMOVMSKPS    Y4, DI
+	TESTL        DI, DI
+	JZ           usual5
+	MOVL         $0x00000001, BX
+	VBLENDVPS    Y4, Y0, Y7, Y7
+	VPMAXUD      c7f800000<>+0(SB), Y6, Y4
+	VPCMPEQD     Y6, Y4, Y4
+	VANDPS       cffffe000<>+0(SB), Y6, Y8
+	VBLENDVPS    Y4, Y8, Y7, Y7
+	VPMAXUD      c7f800001<>+0(SB), Y6, Y4
+	VPCMPEQD     Y6, Y4, Y4
+	VANDPS       c00400000<>+0(SB), Y4, Y4
+	VORPS        Y4, Y7, Y7
+
+usual5:
+	VANDPS       c80000000<>+0(SB), Y5, Y4
+	VORPS        Y4, Y7, Y4
+	VMOVUPS      Y4, 256(AX)
+	VPSRLD       $0x13, Y3, Y3
+	VMOVUPS      320(CX), Y4
+	VANDPS       c7fffffff<>+0(SB), Y4, Y5
+	VPADDD       Y3, Y5, Y6
+	VANDPS       cffffe000<>+0(SB), Y6, Y6
+	VBROADCASTSS c38800000<>+0(SB), Y8
+	VMULPS       c52000000<>+0(SB), Y5, Y7
+	VCVTTPS2DQ   Y7, Y7
+	VPADDD       Y3, Y7, Y3
+	VPSRLD       $0x0d, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPCMPGTD     Y5, Y8, Y8
+	VMULPS       c33800000<>+0(SB), Y3, Y3
+	VBLENDVPS    Y8, Y3, Y6, Y6
+	VPMAXUD      c47800000<>+0(SB), Y6, Y3
+	VPCMPEQD     Y6, Y3, Y3
+	VMOVMSKPS    Y3, DI
+	TESTL        DI, DI
+	JZ           usual6
+	MOVL         $0x00000001, BX
+	VBLENDVPS    Y3, Y0, Y6, Y6
+	VPMAXUD      c7f800000<>+0(SB), Y5, Y3
+	VPCMPEQD     Y5, Y3, Y3
+	VANDPS       cffffe000<>+0(SB), Y5, Y7
+	VBLENDVPS    Y3, Y7, Y6, Y6
+	VPMAXUD      c7f800001<>+0(SB), Y5, Y3
+	VPCMPEQD     Y5, Y3, Y3
+	VANDPS       c00400000<>+0(SB), Y3, Y3
+	VORPS        Y3, Y6, Y6
+
+usual6:
+	VANDPS       c80000000<>+0(SB), Y4, Y3
+	VORPS        Y3, Y6, Y3
+	VMOVUPS      Y3, 320(AX)
+	VPSLLD       $0x10, Y2, Y3
+	VPSRLD       $0x13, Y3, Y3
+	VMOVUPS      384(CX), Y4
+	VANDPS       c7fffffff<>+0(SB), Y4, Y5
+	VPADDD       Y3, Y5, Y6
+	VANDPS       cffffe000<>+0(SB), Y6, Y6
+	VBROADCASTSS c38800000<>+0(SB), Y8
+	VMULPS       c52000000<>+0(SB), Y5, Y7
+	VCVTTPS2DQ   Y7, Y7
+	VPADDD       Y3, Y7, Y3
+	VPSRLD       $0x0d, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPCMPGTD     Y5, Y8, Y8
+	VMULPS       c33800000<>+0(SB), Y3, Y3
+	VBLENDVPS    Y8, Y3, Y6, Y6
+	VPMAXUD      c47800000<>+0(SB), Y6, Y3
+	VPCMPEQD     Y6, Y3, Y3
+	VMOVMSKPS    Y3, DI
+	TESTL        DI, DI
+	JZ           usual7
+	MOVL         $0x00000001, BX
+	VBLENDVPS    Y3, Y0, Y6, Y6
+	VPMAXUD      c7f800000<>+0(SB), Y5, Y3
+	VPCMPEQD     Y5, Y3, Y3
+	VANDPS       cffffe000<>+0(SB), Y5, Y7
+	VBLENDVPS    Y3, Y7, Y6, Y6
+	VPMAXUD      c7f800001<>+0(SB), Y5, Y3
+	VPCMPEQD     Y5, Y3, Y3
+	VANDPS       c00400000<>+0(SB), Y3, Y3
+	VORPS        Y3, Y6, Y6
+
+usual7:
+	VANDPS       c80000000<>+0(SB), Y4, Y3
+	VORPS        Y3, Y6, Y3
+	VMOVUPS      Y3, 384(AX)
+	VPSRLD       $0x13, Y2, Y2
+	VMOVUPS      448(CX), Y3
+	VANDPS       c7fffffff<>+0(SB), Y3, Y4
+	VPADDD       Y2, Y4, Y5
+	VANDPS       cffffe000<>+0(SB), Y5, Y5
+	VBROADCASTSS c38800000<>+0(SB), Y7
+	VMULPS       c52000000<>+0(SB), Y4, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VPADDD       Y2, Y6, Y2
+	VPSRLD       $0x0d, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VPCMPGTD     Y4, Y7, Y7
+	VMULPS       c33800000<>+0(SB), Y2, Y2
+	VBLENDVPS    Y7, Y2, Y5, Y5
+	VPMAXUD      c47800000<>+0(SB), Y5, Y2
+	VPCMPEQD     Y5, Y2, Y2
+	VMOVMSKPS    Y2, DI
+	TESTL        DI, DI
+	JZ           usual8
+	MOVL         $0x00000001, BX
+	VBLENDVPS    Y2, Y0, Y5, Y5
+	VPMAXUD      c7f800000<>+0(SB), Y4, Y2
+	VPCMPEQD     Y4, Y2, Y2
+	VANDPS       cffffe000<>+0(SB), Y4, Y6
+	VBLENDVPS    Y2, Y6, Y5, Y5
+	VPMAXUD      c7f800001<>+0(SB), Y4, Y2
+	VPCMPEQD     Y4, Y2, Y2
+	VANDPS       c00400000<>+0(SB), Y2, Y2
+	VORPS        Y2, Y5, Y5
+
+usual8:
+	VANDPS       c80000000<>+0(SB), Y3, Y2
+	VORPS        Y2, Y5, Y2
+	VMOVUPS      Y2, 448(AX)
+	VPADDD       lanes10<>+0(SB), Y1, Y2
+	VPMULUDQ     cd2511f53<>+0(SB), Y2, Y2
+	VPSRLQ       $0x20, Y2, Y3
+	VPBROADCASTD (SI), Y4
+	VPXOR        Y3, Y4, Y4
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y4, Y3
+	VPSRLQ       $0x20, Y3, Y4
+	VPBROADCASTD 4(SI), Y5
+	VPXOR        Y4, Y5, Y5
+	VPBROADCASTD 8(SI), Y4
+	VPXOR        Y2, Y4, Y4
+	VPMULUDQ     cd2511f53<>+0(SB), Y5, Y2
+	VPSRLQ       $0x20, Y2, Y5
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y4, Y4
+	VPSRLQ       $0x20, Y4, Y6
+	VPBROADCASTD 12(SI), Y7
+	VPXOR        Y3, Y7, Y7
+	VPXOR        Y6, Y7, Y7
+	VPBROADCASTD 16(SI), Y3
+	VPXOR        Y5, Y3, Y3
+	VPMULUDQ     cd2511f53<>+0(SB), Y7, Y5
+	VPSRLQ       $0x20, Y5, Y6
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y3, Y3
+	VPSRLQ       $0x20, Y3, Y7
+	VPBROADCASTD 20(SI), Y8
+	VPXOR        Y4, Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPBROADCASTD 24(SI), Y4
+	VPXOR        Y2, Y4, Y4
+	VPXOR        Y6, Y4, Y4
+	VPMULUDQ     cd2511f53<>+0(SB), Y8, Y2
+	VPSRLQ       $0x20, Y2, Y6
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y4, Y4
+	VPSRLQ       $0x20, Y4, Y7
+	VPBROADCASTD 28(SI), Y8
+	VPXOR        Y3, Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPBROADCASTD 32(SI), Y3
+	VPXOR        Y5, Y3, Y3
+	VPXOR        Y6, Y3, Y3
+	VPMULUDQ     cd2511f53<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y6
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y3, Y3
+	VPSRLQ       $0x20, Y3, Y7
+	VPBROADCASTD 36(SI), Y8
+	VPXOR        Y4, Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPBROADCASTD 40(SI), Y4
+	VPXOR        Y2, Y4, Y4
+	VPXOR        Y6, Y4, Y4
+	VPMULUDQ     cd2511f53<>+0(SB), Y8, Y2
+	VPSRLQ       $0x20, Y2, Y6
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y4, Y4
+	VPSRLQ       $0x20, Y4, Y7
+	VPBROADCASTD 44(SI), Y8
+	VPXOR        Y3, Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPBROADCASTD 48(SI), Y3
+	VPXOR        Y5, Y3, Y3
+	VPXOR        Y6, Y3, Y3
+	VPADDD       lanes11<>+0(SB), Y1, Y5
+	VPMULUDQ     cd2511f53<>+0(SB), Y5, Y5
+	VPSRLQ       $0x20, Y5, Y6
+	VPBROADCASTD (SI), Y7
+	VPXOR        Y6, Y7, Y7
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y7, Y6
+	VPSRLQ       $0x20, Y6, Y7
+	VPBROADCASTD 4(SI), Y9
+	VPXOR        Y7, Y9, Y9
+	VPBROADCASTD 8(SI), Y7
+	VPXOR        Y5, Y7, Y7
+	VPMULUDQ     cd2511f53<>+0(SB), Y9, Y5
+	VPSRLQ       $0x20, Y5, Y9
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y7, Y7
+	VPSRLQ       $0x20, Y7, Y10
+	VPBROADCASTD 12(SI), Y11
+	VPXOR        Y6, Y11, Y11
+	VPXOR        Y10, Y11, Y11
+	VPBROADCASTD 16(SI), Y6
+	VPXOR        Y9, Y6, Y6
+	VPMULUDQ     cd2511f53<>+0(SB), Y11, Y9
+	VPSRLQ       $0x20, Y9, Y10
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y6, Y6
+	VPSRLQ       $0x20, Y6, Y11
+	VPBROADCASTD 20(SI), Y12
+	VPXOR        Y7, Y12, Y12
+	VPXOR        Y11, Y12, Y12
+	VPBROADCASTD 24(SI), Y7
+	VPXOR        Y5, Y7, Y7
+	VPXOR        Y10, Y7, Y7
+	VPMULUDQ     cd2511f53<>+0(SB), Y12, Y5
+	VPSRLQ       $0x20, Y5, Y10
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y7, Y7
+	VPSRLQ       $0x20, Y7, Y11
+	VPBROADCASTD 28(SI), Y12
+	VPXOR        Y6, Y12, Y12
+	VPXOR        Y11, Y12, Y12
+	VPBROADCASTD 32(SI), Y6
+	VPXOR        Y9, Y6, Y6
+	VPXOR        Y10, Y6, Y6
+	VPMULUDQ     cd2511f53<>+0(SB), Y12, Y9
+	VPSRLQ       $0x20, Y9, Y10
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y6, Y6
+	VPSRLQ       $0x20, Y6, Y11
+	VPBROADCASTD 36(SI), Y12
+	VPXOR        Y7, Y12, Y12
+	VPXOR        Y11, Y12, Y12
+	VPBROADCASTD 40(SI), Y7
+	VPXOR        Y5, Y7, Y7
+	VPXOR        Y10, Y7, Y7
+	VPMULUDQ     cd2511f53<>+0(SB), Y12, Y5
+	VPSRLQ       $0x20, Y5, Y10
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y7, Y7
+	VPSRLQ       $0x20, Y7, Y11
+	VPBROADCASTD 44(SI), Y12
+	VPXOR        Y6, Y12, Y12
+	VPXOR        Y11, Y12, Y12
+	VPBROADCASTD 48(SI), Y6
+	VPXOR        Y9, Y6, Y6
+	VPXOR        Y10, Y6, Y6
+	VMOVSLDUP    Y12, Y9
+	VPBLENDD     $0xaa, Y9, Y8, Y8
+	VMOVSLDUP    Y7, Y7
+	VPBLENDD     $0xaa, Y7, Y4, Y4
+	VMOVSLDUP    Y6, Y6
+	VPBLENDD     $0xaa, Y6, Y3, Y3
+	VMOVSLDUP    Y5, Y5
+	VPBLENDD     $0xaa, Y5, Y2, Y2
+	VPSLLD       $0x10, Y8, Y5
+	VPSRLD       $0x13, Y5, Y5
+	VMOVUPS      32(CX), Y6
+	VANDPS       c7fffffff<>+0(SB), Y6, Y7
+	VPADDD       Y5, Y7, Y9
+	VANDPS       cffffe000<>+0(SB), Y9, Y9
+	VBROADCASTSS c38800000<>+0(SB), Y11
+	VMULPS       c52000000<>+0(SB), Y7, Y10
+	VCVTTPS2DQ   Y10, Y10
+	VPADDD       Y5, Y10, Y5
+	VPSRLD       $0x0d, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VPCMPGTD     Y7, Y11, Y11
+	VMULPS       c33800000<>+0(SB), Y5, Y5
+	VBLENDVPS    Y11, Y5, Y9, Y9
+	VPMAXUD      c47800000<>+0(SB), Y9, Y5
+	VPCMPEQD     Y9, Y5, Y5
+	VMOVMSKPS    Y5, DI
+	TESTL        DI, DI
+	JZ           usual9
+	MOVL         $0x00000001, BX
+	VBLENDVPS    Y5, Y0, Y9, Y9
+	VPMAXUD      c7f800000<>+0(SB), Y7, Y5
+	VPCMPEQD     Y7, Y5, Y5
+	VANDPS       cffffe000<>+0(SB), Y7, Y10
+	VBLENDVPS    Y5, Y10, Y9, Y9
+	VPMAXUD      c7f800001<>+0(SB), Y7, Y5
+	VPCMPEQD     Y7, Y5, Y5
+	VANDPS       c00400000<>+0(SB), Y5, Y5
+	VORPS        Y5, Y9, Y9
+
+usual9:
+	VANDPS       c80000000<>+0(SB), Y6, Y5
+	VORPS        Y5, Y9, Y5
+	VMOVUPS      Y5, 32(AX)
+	VPSRLD       $0x13, Y8, Y5
+	VMOVUPS      96(CX), Y6
+	VANDPS       c7fffffff<>+0(SB), Y6, Y7
+	VPADDD       Y5, Y7, Y8
+	VANDPS       cffffe000<>+0(SB), Y8, Y8
+	VBROADCASTSS c38800000<>+0(SB), Y10
+	VMULPS       c52000000<>+0(SB), Y7, Y9
+	VCVTTPS2DQ   Y9, Y9
+	VPADDD       Y5, Y9, Y5
+	VPSRLD       $0x0d, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VPCMPGTD     Y7, Y10, Y10
+	VMULPS       c33800000<>+0(SB), Y5, Y5
+	VBLENDVPS    Y10, Y5, Y8, Y8
+	VPMAXUD      c47800000<>+0(SB), Y8, Y5
+	VPCMPEQD     Y8, Y5, Y5
+	VMOVMSKPS    Y5, DI
+	TESTL        DI, DI
+	JZ           usual10
+	MOVL         $0x00000001, BX
+	VBLENDVPS    Y5, Y0, Y8, Y8
+	VPMAXUD      c7f800000<>+0(SB), Y7, Y5
+	VPCMPEQD     Y7, Y5, Y5
+	VANDPS       cffffe000<>+0(SB), Y7, Y9
+	VBLENDVPS    Y5, Y9, Y8, Y8
+	VPMAXUD      c7f800001<>+0(SB), Y7, Y5
+	VPCMPEQD     Y7, Y5, Y5
+	VANDPS       c00400000<>+0(SB), Y5, Y5
+	VORPS        Y5, Y8, Y8
+
+usual10:
+	VANDPS       c80000000<>+0(SB), Y6, Y5
+	VORPS        Y5, Y8, Y5
+	VMOVUPS      Y5, 96(AX)
+	VPSLLD       $0x10, Y4, Y5
+	VPSRLD       $0x13, Y5, Y5
+	VMOVUPS      160(CX), Y6
+	VANDPS       c7fffffff<>+0(SB), Y6, Y7
+	VPADDD       Y5, Y7, Y8
+	VANDPS       cffffe000<>+0(SB), Y8, Y8
+	VBROADCASTSS c38800000<>+0(SB), Y10
+	VMULPS       c52000000<>+0(SB), Y7, Y9
+	VCVTTPS2DQ   Y9, Y9
+	VPADDD       Y5, Y9, Y5
+	VPSRLD       $0x0d, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VPCMPGTD     Y7, Y10, Y10
+	VMULPS       c33800000<>+0(SB), Y5, Y5
+	VBLENDVPS    Y10, Y5, Y8, Y8
+	VPMAXUD      c47800000<>+0(SB), Y8, Y5
+	VPCMPEQD     Y8, Y5, Y5
+	VMOVMSKPS    Y5, DI
+	TESTL        DI, DI
+	JZ           usual11
+	MOVL         $0x00000001, BX
+	VBLENDVPS    Y5, Y0, Y8, Y8
+	VPMAXUD      c7f800000<>+0(SB), Y7, Y5
+	VPCMPEQD     Y7, Y5, Y5
+	VANDPS       cffffe000<>+0(SB), Y7, Y9
+	VBLENDVPS    Y5, Y9, Y8, Y8
+	VPMAXUD      c7f800001<>+0(SB), Y7, Y5
+	VPCMPEQD     Y7, Y5, Y5
+	VANDPS       c00400000<>+0(SB), Y5, Y5
+	VORPS        Y5, Y8, Y8
+
+usual11:
+	VANDPS       c80000000<>+0(SB), Y6, Y5
+	VORPS        Y5, Y8, Y5
+	VMOVUPS      Y5, 160(AX)
+	VPSRLD       $0x13, Y4, Y4
+	VMOVUPS      224(CX), Y5
+	VANDPS       c7fffffff<>+0(SB), Y5, Y6
+	VPADDD       Y4, Y6, Y7
+	VANDPS       cffffe000<>+0(SB), Y7, Y7
+	VBROADCASTSS c38800000<>+0(SB), Y9
+	VMULPS       c52000000<>+0(SB), Y6, Y8
+	VCVTTPS2DQ   Y8, Y8
+	VPADDD       Y4, Y8, Y4
+	VPSRLD       $0x0d, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPCMPGTD     Y6, Y9, Y9
+	VMULPS       c33800000<>+0(SB), Y4, Y4
+	VBLENDVPS    Y9, Y4, Y7, Y7
+	VPMAXUD      c47800000<>+0(SB), Y7, Y4
+	VPCMPEQD     Y7, Y4, Y4
+	VMOVMSKPS    Y4, DI
+	TESTL        DI, DI
+	JZ           usual12
+	MOVL         $0x00000001, BX
+	VBLENDVPS    Y4, Y0, Y7, Y7
+	VPMAXUD      c7f800000<>+0(SB), Y6, Y4
+	VPCMPEQD     Y6, Y4, Y4
+	VANDPS       cffffe000<>+0(SB), Y6, Y8
+	VBLENDVPS    Y4, Y8, Y7, Y7
+	VPMAXUD      c7f800001<>+0(SB), Y6, Y4
+	VPCMPEQD     Y6, Y4, Y4
+	VANDPS       c00400000<>+0(SB), Y4, Y4
+	VORPS        Y4, Y7, Y7
+
+usual12:
+	VANDPS       c80000000<>+0(SB), Y5, Y4
+	VORPS        Y4, Y7, Y4
+	VMOVUPS      Y4, 224(AX)
+	VPSLLD       $0x10, Y3, Y4
+	VPSRLD       $0x13, Y4, Y4
+	VMOVUPS      288(CX), Y5
+	VANDPS       c7fffffff<>+0(SB), Y5, Y6
+	VPADDD       Y4, Y6, Y7
+	VANDPS       cffffe000<>+0(SB), Y7, Y7
+	VBROADCASTSS c38800000<>+0(SB), Y9
+	VMULPS       c52000000<>+0(SB), Y6, Y8
+	VCVTTPS2DQ   Y8, Y8
+	VPADDD       Y4, Y8, Y4
+	VPSRLD       $0x0d, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPCMPGTD     Y6, Y9, Y9
+	VMULPS       c33800000<>+0(SB), Y4, Y4
+	VBLENDVPS    Y9, Y4, Y7, Y7
+	VPMAXUD      c47800000<>+0(SB), Y7, Y4
+	VPCMPEQD     Y7, Y4, Y4
+	VMOVMSKPS    Y4, DI
+	TESTL        DI, DI
+	JZ           usual13
+	MOVL         $0x00000001, BX
+	VBLENDVPS    Y4, Y0, Y7, Y7
+	VPMAXUD      c7f800000<>+0(SB), Y6, Y4
+	VPCMPEQD     Y6, Y4, Y4
+	VANDPS       cffffe000<>+0(SB), Y6, Y8
+	VBLENDVPS    Y4, Y8, Y7, Y7
+	VPMAXUD      c7f800001<>+0(SB), Y6, Y4
+	VPCMPEQD     Y6, Y4, Y4
+	VANDPS       c00400000<>+0(SB), Y4, Y4
+	VORPS        Y4, Y7, Y7
+
+usual13:
+	VANDPS       c80000000<>+0(SB), Y5, Y4
+	VORPS        Y4, Y7, Y4
+	VMOVUPS      Y4, 288(AX)
+	VPSRLD       $0x13, Y3, Y3
+	VMOVUPS      352(CX), Y4
+	VANDPS       c7fffffff<>+0(SB), Y4, Y5
+	VPADDD       Y3, Y5, Y6
+	VANDPS       cffffe000<>+0(SB), Y6, Y6
+	VBROADCASTSS c38800000<>+0(SB), Y8
+	VMULPS       c52000000<>+0(SB), Y5, Y7
+	VCVTTPS2DQ   Y7, Y7
+	VPADDD       Y3, Y7, Y3
+	VPSRLD       $0x0d, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPCMPGTD     Y5, Y8, Y8
+	VMULPS       c33800000<>+0(SB), Y3, Y3
+	VBLENDVPS    Y8, Y3, Y6, Y6
+	VPMAXUD      c47800000<>+0(SB), Y6, Y3
+	VPCMPEQD     Y6, Y3, Y3
+	VMOVMSKPS    Y3, DI
+	TESTL        DI, DI
+	JZ           usual14
+	MOVL         $0x00000001, BX
+	VBLENDVPS    Y3, Y0, Y6, Y6
+	VPMAXUD      c7f800000<>+0(SB), Y5, Y3
+	VPCMPEQD     Y5, Y3, Y3
+	VANDPS       cffffe000<>+0(SB), Y5, Y7
+	VBLENDVPS    Y3, Y7, Y6, Y6
+	VPMAXUD      c7f800001<>+0(SB), Y5, Y3
+	VPCMPEQD     Y5, Y3, Y3
+	VANDPS       c00400000<>+0(SB), Y3, Y3
+	VORPS        Y3, Y6, Y6
+
+usual14:
+	VANDPS       c80000000<>+0(SB), Y4, Y3
+	VORPS        Y3, Y6, Y3
+	VMOVUPS      Y3, 352(AX)
+	VPSLLD       $0x10, Y2, Y3
+	VPSRLD       $0x13, Y3, Y3
+	VMOVUPS      416(CX), Y4
+	VANDPS       c7fffffff<>+0(SB), Y4, Y5
+	VPADDD       Y3, Y5, Y6
+	VANDPS       cffffe000<>+0(SB), Y6, Y6
+	VBROADCASTSS c38800000<>+0(SB), Y8
+	VMULPS       c52000000<>+0(SB), Y5, Y7
+	VCVTTPS2DQ   Y7, Y7
+	VPADDD       Y3, Y7, Y3
+	VPSRLD       $0x0d, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPCMPGTD     Y5, Y8, Y8
+	VMULPS       c33800000<>+0(SB), Y3, Y3
+	VBLENDVPS    Y8, Y3, Y6, Y6
+	VPMAXUD      c47800000<>+0(SB), Y6, Y3
+	VPCMPEQD     Y6, Y3, Y3
+	VMOVMSKPS    Y3, DI
+	TESTL        DI, DI
+	JZ           usual15
+	MOVL         $0x00000001, BX
+	VBLENDVPS    Y3, Y0, Y6, Y6
+	VPMAXUD      c7f800000<>+0(SB), Y5, Y3
+	VPCMPEQD     Y5, Y3, Y3
+	VANDPS       cffffe000<>+0(SB), Y5, Y7
+	VBLENDVPS    Y3, Y7, Y6, Y6
+	VPMAXUD      c7f800001<>+0(SB), Y5, Y3
+	VPCMPEQD     Y5, Y3, Y3
+	VANDPS       c00400000<>+0(SB), Y3, Y3
+	VORPS        Y3, Y6, Y6
+
+usual15:
+	VANDPS       c80000000<>+0(SB), Y4, Y3
+	VORPS        Y3, Y6, Y3
+	VMOVUPS      Y3, 416(AX)
+	VPSRLD       $0x13, Y2, Y2
+	VMOVUPS      480(CX), Y3
+	VANDPS       c7fffffff<>+0(SB), Y3, Y4
+	VPADDD       Y2, Y4, Y5
+	VANDPS       cffffe000<>+0(SB), Y5, Y5
+	VBROADCASTSS c38800000<>+0(SB), Y7
+	VMULPS       c52000000<>+0(SB), Y4, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VPADDD       Y2, Y6, Y2
+	VPSRLD       $0x0d, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VPCMPGTD     Y4, Y7, Y7
+	VMULPS       c33800000<>+0(SB), Y2, Y2
+	VBLENDVPS    Y7, Y2, Y5, Y5
+	VPMAXUD      c47800000<>+0(SB), Y5, Y2
+	VPCMPEQD     Y5, Y2, Y2
+	VMOVMSKPS    Y2, DI
+	TESTL        DI, DI
+	JZ           usual16
+	MOVL         $0x00000001, BX
+	VBLENDVPS    Y2, Y0, Y5, Y5
+	VPMAXUD      c7f800000<>+0(SB), Y4, Y2
+	VPCMPEQD     Y4, Y2, Y2
+	VANDPS       cffffe000<>+0(SB), Y4, Y6
+	VBLENDVPS    Y2, Y6, Y5, Y5
+	VPMAXUD      c7f800001<>+0(SB), Y4, Y2
+	VPCMPEQD     Y4, Y2, Y2
+	VANDPS       c00400000<>+0(SB), Y2, Y2
+	VORPS        Y2, Y5, Y5
+
+usual16:
+	VANDPS  c80000000<>+0(SB), Y3, Y2
+	VORPS   Y2, Y5, Y2
+	VMOVUPS Y2, 480(AX)
+	VPADDD  c00000010<>+0(SB), Y1, Y1
+	ADDQ    $+512, AX
+	ADDQ    $+512, CX
+	DECQ    DX
+	JNZ     group
+	MOVL    BX, large+48(FP)
+	VZEROUPPER
+	RET
+
+DATA c38800000<>+0(SB)/4, $0x38800000
+DATA c38800000<>+4(SB)/4, $0x38800000
+DATA c38800000<>+8(SB)/4, $0x38800000
+DATA c38800000<>+12(SB)/4, $0x38800000
+DATA c38800000<>+16(SB)/4, $0x38800000
+DATA c38800000<>+20(SB)/4, $0x38800000
+DATA c38800000<>+24(SB)/4, $0x38800000
+DATA c38800000<>+28(SB)/4, $0x38800000
+GLOBL c38800000<>(SB), RODATA|NOPTR, $32
+
+DATA c52000000<>+0(SB)/4, $0x52000000
+DATA c52000000<>+4(SB)/4, $0x52000000
+DATA c52000000<>+8(SB)/4, $0x52000000
+DATA c52000000<>+12(SB)/4, $0x52000000
+DATA c52000000<>+16(SB)/4, $0x52000000
+DATA c52000000<>+20(SB)/4, $0x52000000
+DATA c52000000<>+24(SB)/4, $0x52000000
+DATA c52000000<>+28(SB)/4, $0x52000000
+GLOBL c52000000<>(SB), RODATA|NOPTR, $32
+
+DATA c33800000<>+0(SB)/4, $0x33800000
+DATA c33800000<>+4(SB)/4, $0x33800000
+DATA c33800000<>+8(SB)/4, $0x33800000
+DATA c33800000<>+12(SB)/4, $0x33800000
+DATA c33800000<>+16(SB)/4, $0x33800000
+DATA c33800000<>+20(SB)/4, $0x33800000
+DATA c33800000<>+24(SB)/4, $0x33800000
+DATA c33800000<>+28(SB)/4, $0x33800000
+GLOBL c33800000<>(SB), RODATA|NOPTR, $32
+
+DATA c47800000<>+0(SB)/4, $0x47800000
+DATA c47800000<>+4(SB)/4, $0x47800000
+DATA c47800000<>+8(SB)/4, $0x47800000
+DATA c47800000<>+12(SB)/4, $0x47800000
+DATA c47800000<>+16(SB)/4, $0x47800000
+DATA c47800000<>+20(SB)/4, $0x47800000
+DATA c47800000<>+24(SB)/4, $0x47800000
+DATA c47800000<>+28(SB)/4, $0x47800000
+GLOBL c47800000<>(SB), RODATA|NOPTR, $32
+
+DATA c7f800001<>+0(SB)/4, $0x7f800001
+DATA c7f800001<>+4(SB)/4, $0x7f800001
+DATA c7f800001<>+8(SB)/4, $0x7f800001
+DATA c7f800001<>+12(SB)/4, $0x7f800001
+DATA c7f800001<>+16(SB)/4, $0x7f800001
+DATA c7f800001<>+20(SB)/4, $0x7f800001
+DATA c7f800001<>+24(SB)/4, $0x7f800001
+DATA c7f800001<>+28(SB)/4, $0x7f800001
+GLOBL c7f800001<>(SB), RODATA|NOPTR, $32
+
+// func roundBF16GroupsAVX2(y *float32, x *float32, groups int, block uint32, schedule *uint32, over uint32) (large uint32)
+// Requires: AVX, AVX2
+TEXT ·roundBF16GroupsAVX2(SB), NOSPLIT, $0-52
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         groups+16(FP), DX
+	MOVL         over+40(FP), BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y0
+	XORL         BX, BX
+	MOVQ         schedule+32(FP), SI
+	MOVL         block+24(FP), DI
+	VMOVD        DI, X1
+	VPBROADCASTD X1, Y1
+
+group:
+	VPADDD       lanes00<>+0(SB), Y1, Y2
+	VPMULUDQ     cd2511f53<>+0(SB), Y2, Y2
+	VPSRLQ       $0x20, Y2, Y3
+	VPBROADCASTD (SI), Y4
+	VPXOR        Y3, Y4, Y4
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y4, Y3
+	VPSRLQ       $0x20, Y3, Y4
+	VPBROADCASTD 4(SI), Y5
+	VPXOR        Y4, Y5, Y5
+	VPBROADCASTD 8(SI), Y4
+	VPXOR        Y2, Y4, Y4
+	VPMULUDQ     cd2511f53<>+0(SB), Y5, Y2
+	VPSRLQ       $0x20, Y2, Y5
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y4, Y4
+	VPSRLQ       $0x20, Y4, Y6
+	VPBROADCASTD 12(SI), Y7
+	VPXOR        Y3, Y7, Y7
+	VPXOR        Y6, Y7, Y7
+	VPBROADCASTD 16(SI), Y3
+	VPXOR        Y5, Y3, Y3
+	VPMULUDQ     cd2511f53<>+0(SB), Y7, Y5
+	VPSRLQ       $0x20, Y5, Y6
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y3, Y3
+	VPSRLQ       $0x20, Y3, Y7
+	VPBROADCASTD 20(SI), Y8
+	VPXOR        Y4, Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPBROADCASTD 24(SI), Y4
+	VPXOR        Y2, Y4, Y4
+	VPXOR        Y6, Y4, Y4
+	VPMULUDQ     cd2511f53<>+0(SB), Y8, Y2
+	VPSRLQ       $0x20, Y2, Y6
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y4, Y4
+	VPSRLQ       $0x20, Y4, Y7
+	VPBROADCASTD 28(SI), Y8
+	VPXOR        Y3, Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPBROADCASTD 32(SI), Y3
+	VPXOR        Y5, Y3, Y3
+	VPXOR        Y6, Y3, Y3
+	VPMULUDQ     cd2511f53<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y6
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y3, Y3
+	VPSRLQ       $0x20, Y3, Y7
+	VPBROADCASTD 36(SI), Y8
+	VPXOR        Y4, Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPBROADCASTD 40(SI), Y4
+	VPXOR        Y2, Y4, Y4
+	VPXOR        Y6, Y4, Y4
+	VPMULUDQ     cd2511f53<>+0(SB), Y8, Y2
+	VPSRLQ       $0x20, Y2, Y6
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y4, Y4
+	VPSRLQ       $0x20, Y4, Y7
+	VPBROADCASTD 44(SI), Y8
+	VPXOR        Y3, Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPBROADCASTD 48(SI), Y3
+	VPXOR        Y5, Y3, Y3
+	VPXOR        Y6, Y3, Y3
+	VPADDD       lanes01<>+0(SB), Y1, Y5
+	VPMULUDQ     cd2511f53<>+0(SB), Y5, Y5
+	VPSRLQ       $0x20, Y5, Y6
+	VPBROADCASTD (SI), Y7
+	VPXOR        Y6, Y7, Y7
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y7, Y6
+	VPSRLQ       $0x20, Y6, Y7
+	VPBROADCASTD 4(SI), Y9
+	VPXOR        Y7, Y9, Y9
+	VPBROADCASTD 8(SI), Y7
+	VPXOR        Y5, Y7, Y7
+	VPMULUDQ     cd2511f53<>+0(SB), Y9, Y5
+	VPSRLQ       $0x20, Y5, Y9
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y7, Y7
+	VPSRLQ       $0x20, Y7, Y10
+	VPBROADCASTD 12(SI), Y11
+	VPXOR        Y6, Y11, Y11
+	VPXOR        Y10, Y11, Y11
+	VPBROADCASTD 16(SI), Y6
+	VPXOR        Y9, Y6, Y6
+	VPMULUDQ     cd2511f53<>+0(SB), Y11, Y9
+	VPSRLQ       $0x20, Y9, Y10
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y6, Y6
+	VPSRLQ       $0x20, Y6, Y11
+	VPBROADCASTD 20(SI), Y12
+	VPXOR        Y7, Y12, Y12
+	VPXOR        Y11, Y12, Y12
+	VPBROADCASTD 24(SI), Y7
+	VPXOR        Y5, Y7, Y7
+	VPXOR        Y10, Y7, Y7
+	VPMULUDQ     cd2511f53<>+0(SB), Y12, Y5
+	VPSRLQ       $0x20, Y5, Y10
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y7, Y7
+	VPSRLQ       $0x20, Y7, Y11
+	VPBROADCASTD 28(SI), Y12
+	VPXOR        Y6, Y12, Y12
+	VPXOR        Y11, Y12, Y12
+	VPBROADCASTD 32(SI), Y6
+	VPXOR        Y9, Y6, Y6
+	VPXOR        Y10, Y6, Y6
+	VPMULUDQ     cd2511f53<>+0(SB), Y12, Y9
+	VPSRLQ       $0x20, Y9, Y10
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y6, Y6
+	VPSRLQ       $0x20, Y6, Y11
+	VPBROADCASTD 36(SI), Y12
+	VPXOR        Y7, Y12, Y12
+	VPXOR        Y11, Y12, Y12
+	VPBROADCASTD 40(SI), Y7
+	VPXOR        Y5, Y7, Y7
+	VPXOR        Y10, Y7, Y7
+	VPMULUDQ     cd2511f53<>+0(SB), Y12, Y5
+	VPSRLQ       $0x20, Y5, Y10
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y7, Y7
+	VPSRLQ       $0x20, Y7, Y11
+	VPBROADCASTD 44(SI), Y12
+	VPXOR        Y6, Y12, Y12
+	VPXOR        Y11, Y12, Y12
+	VPBROADCASTD 48(SI), Y6
+	VPXOR        Y9, Y6, Y6
+	VPXOR        Y10, Y6, Y6
+	VMOVSLDUP    Y12, Y9
+	VPBLENDD     $0xaa, Y9, Y8, Y8
+	VMOVSLDUP    Y7, Y7
+	VPBLENDD     $0xaa, Y7, Y4, Y4
+	VMOVSLDUP    Y6, Y6
+	VPBLENDD     $0xaa, Y6, Y3, Y3
+	VMOVSLDUP    Y5, Y5
+	VPBLENDD     $0xaa, Y5, Y2, Y2
+	VPSLLD       $0x10, Y8, Y5
+	VPSRLD       $0x10, Y5, Y5
+	VMOVUPS      (CX), Y6
+	VANDPS       c7fffffff<>+0(SB), Y6, Y7
+	VPADDD       Y5, Y7, Y5
+	VANDPS       cffff0000<>+0(SB), Y5, Y5
+	VPMAXUD      c7f800000<>+0(SB), Y5, Y9
+	VPCMPEQD     Y5, Y9, Y9
+	VMOVMSKPS    Y9, DI
+	TESTL        DI, DI
+	JZ           usual1
+	MOVL         $0x00000001, BX
+	VBLENDVPS    Y9, Y0, Y5, Y5
+	VPMAXUD      c7f800000<>+0(SB), Y7, Y9
+	VPCMPEQD     Y7, Y9, Y9
+	VANDPS       cffff0000<>+0(SB), Y7, Y10
+	VBLENDVPS    Y9, Y10, Y5, Y5
+	VPMAXUD      c7f800001<>+0(SB), Y7, Y9
+	VPCMPEQD     Y7, Y9, Y9
+	VANDPS       c00400000<>+0(SB), Y9, Y7
+	VORPS        Y7, Y5, Y5
+
+usual1:
+	VANDPS    c80000000<>+0(SB), Y6, Y6
+	VORPS     Y6, Y5, Y5
+	VMOVUPS   Y5, (AX)
+	VPSRLD    $0x10, Y8, Y5
+	VMOVUPS   64(CX), Y6
+	VANDPS    c7fffffff<>+0(SB), Y6, Y7
+	VPADDD    Y5, Y7, Y5
+	VANDPS    cffff0000<>+0(SB), Y5, Y5
+	VPMAXUD   c7f800000<>+0(SB), Y5, Y8
+	VPCMPEQD  Y5, Y8, Y8
+	VMOVMSKPS Y8, DI
+	TESTL     DI, DI
+	JZ        usual2
+	MOVL      $0x00000001, BX
+	VBLENDVPS Y8, Y0, Y5, Y5
+	VPMAXUD   c7f800000<>+0(SB), Y7, Y8
+	VPCMPEQD  Y7, Y8, Y8
+	VANDPS    cffff0000<>+0(SB), Y7, Y9
+	VBLENDVPS Y8, Y9, Y5, Y5
+	VPMAXUD   c7f800001<>+0(SB), Y7, Y8
+	VPCMPEQD  Y7, Y8, Y8
+	VANDPS    c00400000<>+0(SB), Y8, Y7
+	VORPS     Y7, Y5, Y5
+
+usual2:
+	VANDPS    c80000000<>+0(SB), Y6, Y6
+	VORPS     Y6, Y5, Y5
+	VMOVUPS   Y5, 64(AX)
+	VPSLLD    $0x10, Y4, Y5
+	VPSRLD    $0x10, Y5, Y5
+	VMOVUPS   128(CX), Y6
+	VANDPS    c7fffffff<>+0(SB), Y6, Y7
+	VPADDD    Y5, Y7, Y5
+	VANDPS    cffff0000<>+0(SB), Y5, Y5
+	VPMAXUD   c7f800000<>+0(SB), Y5, Y8
+	VPCMPEQD  Y5, Y8, Y8
+	VMOVMSKPS Y8, DI
+	TESTL     DI, DI
+	JZ        usual3
+	MOVL      $0x00000001, BX
+	VBLENDVPS Y8, Y0, Y5, Y5
+	VPMAXUD   c7f800000<>+0(SB), Y7, Y8
+	VPCMPEQD  Y7, Y8, Y8
+	VANDPS    cffff0000<>+0(SB), Y7, Y9
+	VBLENDVPS Y8, Y9, Y5, Y5
+	VPMAXUD   c7f800001<>+0(SB), Y7, Y8
+	VPCMPEQD  Y7, Y8, Y8
+	VANDPS    c00400000<>+0(SB), Y8, Y7
+	VORPS     Y7, Y5, Y5
+
+usual3:
+	VANDPS    c80000000<>+0(SB), Y6, Y6
+	VORPS     Y6, Y5, Y5
+	VMOVUPS   Y5, 128(AX)
+	VPSRLD    $0x10, Y4, Y4
+	VMOVUPS   192(CX), Y5
+	VANDPS    c7fffffff<>+0(SB), Y5, Y6
+	VPADDD    Y4, Y6, Y4
+	VANDPS    cffff0000<>+0(SB), Y4, Y4
+	VPMAXUD   c7f800000<>+0(SB), Y4, Y7
+	VPCMPEQD  Y4, Y7, Y7
+	VMOVMSKPS Y7, DI
+	TESTL     DI, DI
+	JZ        usual4
+	MOVL      $0x00000001, BX
+	VBLENDVPS Y7, Y0, Y4, Y4
+	VPMAXUD   c7f800000<>+0(SB), Y6, Y7
+	VPCMPEQD  Y6, Y7, Y7
+	VANDPS    cffff0000<>+0(SB), Y6, Y8
+	VBLENDVPS Y7, Y8, Y4, Y4
+	VPMAXUD   c7f800001<>+0(SB), Y6, Y7
+	VPCMPEQD  Y6, Y7, Y7
+	VANDPS    c00400000<>+0(SB), Y7, Y6
+	VORPS     Y6, Y4, Y4
+
+usual4:
+	VANDPS    c80000000<>+0(SB), Y5, Y5
+	VORPS     Y5, Y4, Y4
+	VMOVUPS   Y4, 192(AX)
+	VPSLLD    $0x10, Y3, Y4
+	VPSRLD    $0x10, Y4, Y4
+	VMOVUPS   256(CX), Y5
+	VANDPS    c7fffffff<>+0(SB), Y5, Y6
+	VPADDD    Y4, Y6, Y4
+	VANDPS    cffff0000<>+0(SB), Y4, Y4
+	VPMAXUD   c7f800000<>+0(SB), Y4, Y7
+	VPCMPEQD  Y4, Y7, Y7
+	VMOVMSKPS Y7, DI
+	TESTL     DI, DI
+	JZ        usual5
+	MOVL      $0x00000001, BX
+	VBLENDVPS Y7, Y0, Y4, Y4
+	VPMAXUD   c7f800000<>+0(SB), Y6, Y7
+	VPCMPEQD  Y6, Y7, Y7
+	VANDPS    cffff0000<>+0(SB), Y6, Y8
+	VBLENDVPS Y7, Y8, Y4, Y4
+	VPMAXUD   c7f800001<>+0(SB), Y6, Y7
+	VPCMPEQD  Y6, Y7, Y7
+	VANDPS    c00400000<>+0(SB), Y7, Y6
+	VORPS     Y6, Y4, Y4
+
+usual5:
+	VANDPS    c80000000<>+0(SB), Y5, Y5
+	VORPS     Y5, Y4, Y4
+	VMOVUPS   Y4, 256(AX)
+	VPSRLD    $0x10, Y3, Y3
+	VMOVUPS   320(CX), Y4
+	VANDPS    c7fffffff<>+0(SB), Y4, Y5
+	VPADDD    Y3, Y5, Y3
+	VANDPS    cffff0000<>+0(SB), Y3, Y3
+	VPMAXUD   c7f800000<>+0(SB), Y3, Y6
+	VPCMPEQD  Y3, Y6, Y6
+	VMOVMSKPS Y6, DI
+	TESTL     DI, DI
+	JZ        usual6
+	MOVL      $0x00000001, BX
+	VBLENDVPS Y6, Y0, Y3, Y3
+	VPMAXUD   c7f800000<>+0(SB), Y5, Y6
+	VPCMPEQD  Y5, Y6, Y6
+	VANDPS    cffff0000<>+0(SB), Y5, Y7
+	VBLENDVPS Y6, Y7, Y3, Y3
+	VPMAXUD   c7f800001<>+0(SB), Y5, Y6
+	VPCMPEQD  Y5, Y6, Y6
+	VANDPS    c00400000<>+0(SB), Y6, Y5
+	VORPS     Y5, Y3, Y3
+
+usual6:
+	VANDPS    c80000000<>+0(SB), Y4, Y4
+	VORPS     Y4, Y3, Y3
+	VMOVUPS   Y3, 320(AX)
+	VPSLLD    $0x10, Y2, Y3
+	VPSRLD    $0x10, Y3, Y3
+	VMOVUPS   384(CX), Y4
+	VANDPS    c7fffffff<>+0(SB), Y4, Y5
+	VPADDD    Y3, Y5, Y3
+	VANDPS    cffff0000<>+0(SB), Y3, Y3
+	VPMAXUD   c7f800000<>+0(SB), Y3, Y6
+	VPCMPEQD  Y3, Y6, Y6
+	VMOVMSKPS Y6, DI
+	TESTL     DI, DI
+	JZ        usual7
+	MOVL      $0x00000001, BX
+	VBLENDVPS Y6, Y0, Y3, Y3
+	VPMAXUD   c7f800000<>+0(SB), Y5, Y6
+	VPCMPEQD  Y5, Y6, Y6
+	VANDPS    cffff0000<>+0(SB), Y5, Y7
+	VBLENDVPS Y6, Y7, Y3, Y3
+	VPMAXUD   c7f800001<>+0(SB), Y5, Y6
+	VPCMPEQD  Y5, Y6, Y6
+	VANDPS    c00400000<>+0(SB), Y6, Y5
+	VORPS     Y5, Y3, Y3
+
+usual7:
+	VANDPS    c80000000<>+0(SB), Y4, Y4
+	VORPS     Y4, Y3, Y3
+	VMOVUPS   Y3, 384(AX)
+	VPSRLD    $0x10, Y2, Y2
+	VMOVUPS   448(CX), Y3
+	VANDPS    c7fffffff<>+0(SB), Y3, Y4
+	VPADDD    Y2, Y4, Y2
+	VANDPS    cffff0000<>+0(SB), Y2, Y2
+	VPMAXUD   c7f800000<>+0(SB), Y2, Y5
+	VPCMPEQD  Y2, Y5, Y5
+	VMOVMSKPS Y5, DI
+	TESTL     DI, DI
+	JZ        usual8
+	MOVL      $0x00000001, BX
+	VBLENDVPS Y5, Y0, Y2, Y2
+	VPMAXUD   c7f800000<>+0(SB), Y4, Y5
+	VPCMPEQD  Y4, Y5, Y5
+	VANDPS    cffff0000<>+0(SB), Y4, Y6
+	VBLENDVPS Y5, Y6, Y2, Y2
+	VPMAXUD   c7f800001<>+0(SB), Y4, Y5
+	VPCMPEQD  Y4, Y5, Y5
+	VANDPS    c00400000<>+0(SB), Y5, Y4
+	VORPS     Y4, Y2, Y2
+
+usual8:
+	VANDPS       c80000000<>+0(SB), Y3, Y3
+	VORPS        Y3, Y2, Y2
+	VMOVUPS      Y2, 448(AX)
+	VPADDD       lanes10<>+0(SB), Y1, Y2
+	VPMULUDQ     cd2511f53<>+0(SB), Y2, Y2
+	VPSRLQ       $0x20, Y2, Y3
+	VPBROADCASTD (SI), Y4
+	VPXOR        Y3, Y4, Y4
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y4, Y3
+	VPSRLQ       $0x20, Y3, Y4
+	VPBROADCASTD 4(SI), Y5
+	VPXOR        Y4, Y5, Y5
+	VPBROADCASTD 8(SI), Y4
+	VPXOR        Y2, Y4, Y4
+	VPMULUDQ     cd2511f53<>+0(SB), Y5, Y2
+	VPSRLQ       $0x20, Y2, Y5
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y4, Y4
+	VPSRLQ       $0x20, Y4, Y6
+	VPBROADCASTD 12(SI), Y7
+	VPXOR        Y3, Y7, Y7
+	VPXOR        Y6, Y7, Y7
+	VPBROADCASTD 16(SI), Y3
+	VPXOR        Y5, Y3, Y3
+	VPMULUDQ     cd2511f53<>+0(SB), Y7, Y5
+	VPSRLQ       $0x20, Y5, Y6
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y3, Y3
+	VPSRLQ       $0x20, Y3, Y7
+	VPBROADCASTD 20(SI), Y8
+	VPXOR        Y4, Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPBROADCASTD 24(SI), Y4
+	VPXOR        Y2, Y4, Y4
+	VPXOR        Y6, Y4, Y4
+	VPMULUDQ     cd2511f53<>+0(SB), Y8, Y2
+	VPSRLQ       $0x20, Y2, Y6
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y4, Y4
+	VPSRLQ       $0x20, Y4, Y7
+	VPBROADCASTD 28(SI), Y8
+	VPXOR        Y3, Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPBROADCASTD 32(SI), Y3
+	VPXOR        Y5, Y3, Y3
+	VPXOR        Y6, Y3, Y3
+	VPMULUDQ     cd2511f53<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y6
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y3, Y3
+	VPSRLQ       $0x20, Y3, Y7
+	VPBROADCASTD 36(SI), Y8
+	VPXOR        Y4, Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPBROADCASTD 40(SI), Y4
+	VPXOR        Y2, Y4, Y4
+	VPXOR        Y6, Y4, Y4
+	VPMULUDQ     cd2511f53<>+0(SB), Y8, Y2
+	VPSRLQ       $0x20, Y2, Y6
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y4, Y4
+	VPSRLQ       $0x20, Y4, Y7
+	VPBROADCASTD 44(SI), Y8
+	VPXOR        Y3, Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPBROADCASTD 48(SI), Y3
+	VPXOR        Y5, Y3, Y3
+	VPXOR        Y6, Y3, Y3
+	VPADDD       lanes11<>+0(SB), Y1, Y5
+	VPMULUDQ     cd2511f53<>+0(SB), Y5, Y5
+	VPSRLQ       $0x20, Y5, Y6
+	VPBROADCASTD (SI), Y7
+	VPXOR        Y6, Y7, Y7
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y7, Y6
+	VPSRLQ       $0x20, Y6, Y7
+	VPBROADCASTD 4(SI), Y9
+	VPXOR        Y7, Y9, Y9
+	VPBROADCASTD 8(SI), Y7
+	VPXOR        Y5, Y7, Y7
+	VPMULUDQ     cd2511f53<>+0(SB), Y9, Y5
+	VPSRLQ       $0x20, Y5, Y9
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y7, Y7
+	VPSRLQ       $0x20, Y7, Y10
+	VPBROADCASTD 12(SI), Y11
+	VPXOR        Y6, Y11, Y11
+	VPXOR        Y10, Y11, Y11
+	VPBROADCASTD 16(SI), Y6
+	VPXOR        Y9, Y6, Y6
+	VPMULUDQ     cd2511f53<>+0(SB), Y11, Y9
+	VPSRLQ       $0x20, Y9, Y10
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y6, Y6
+	VPSRLQ       $0x20, Y6, Y11
+	VPBROADCASTD 20(SI), Y12
+	VPXOR        Y7, Y12, Y12
+	VPXOR        Y11, Y12, Y12
+	VPBROADCASTD 24(SI), Y7
+	VPXOR        Y5, Y7, Y7
+	VPXOR        Y10, Y7, Y7
+	VPMULUDQ     cd2511f53<>+0(SB), Y12, Y5
+	VPSRLQ       $0x20, Y5, Y10
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y7, Y7
+	VPSRLQ       $0x20, Y7, Y11
+	VPBROADCASTD 28(SI), Y12
+	VPXOR        Y6, Y12, Y12
+	VPXOR        Y11, Y12, Y12
+	VPBROADCASTD 32(SI), Y6
+	VPXOR        Y9, Y6, Y6
+	VPXOR        Y10, Y6, Y6
+	VPMULUDQ     cd2511f53<>+0(SB), Y12, Y9
+	VPSRLQ       $0x20, Y9, Y10
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y6, Y6
+	VPSRLQ       $0x20, Y6, Y11
+	VPBROADCASTD 36(SI), Y12
+	VPXOR        Y7, Y12, Y12
+	VPXOR        Y11, Y12, Y12
+	VPBROADCASTD 40(SI), Y7
+	VPXOR        Y5, Y7, Y7
+	VPXOR        Y10, Y7, Y7
+	VPMULUDQ     cd2511f53<>+0(SB), Y12, Y5
+	VPSRLQ       $0x20, Y5, Y10
+	VPMULUDQ     ccd9e8d57<>+0(SB), Y7, Y7
+	VPSRLQ       $0x20, Y7, Y11
+	VPBROADCASTD 44(SI), Y12
+	VPXOR        Y6, Y12, Y12
+	VPXOR        Y11, Y12, Y12
+	VPBROADCASTD 48(SI), Y6
+	VPXOR        Y9, Y6, Y6
+	VPXOR        Y10, Y6, Y6
+	VMOVSLDUP    Y12, Y9
+	VPBLENDD     $0xaa, Y9, Y8, Y8
+	VMOVSLDUP    Y7, Y7
+	VPBLENDD     $0xaa, Y7, Y4, Y4
+	VMOVSLDUP    Y6, Y6
+	VPBLENDD     $0xaa, Y6, Y3, Y3
+	VMOVSLDUP    Y5, Y5
+	VPBLENDD     $0xaa, Y5, Y2, Y2
+	VPSLLD       $0x10, Y8, Y5
+	VPSRLD       $0x10, Y5, Y5
+	VMOVUPS      32(CX), Y6
+	VANDPS       c7fffffff<>+0(SB), Y6, Y7
+	VPADDD       Y5, Y7, Y5
+	VANDPS       cffff0000<>+0(SB), Y5, Y5
+	VPMAXUD      c7f800000<>+0(SB), Y5, Y9
+	VPCMPEQD     Y5, Y9, Y9
+	VMOVMSKPS    Y9, DI
+	TESTL        DI, DI
+	JZ           usual9
+	MOVL         $0x00000001, BX
+	VBLENDVPS    Y9, Y0, Y5, Y5
+	VPMAXUD      c7f800000<>+0(SB), Y7, Y9
+	VPCMPEQD     Y7, Y9, Y9
+	VANDPS       cffff0000<>+0(SB), Y7, Y10
+	VBLENDVPS    Y9, Y10, Y5, Y5
+	VPMAXUD      c7f800001<>+0(SB), Y7, Y9
+	VPCMPEQD     Y7, Y9, Y9
+	VANDPS       c00400000<>+0(SB), Y9, Y7
+	VORPS        Y7, Y5, Y5
+
+usual9:
+	VANDPS    c80000000<>+0(SB), Y6, Y6
+	VORPS     Y6, Y5, Y5
+	VMOVUPS   Y5, 32(AX)
+	VPSRLD    $0x10, Y8, Y5
+	VMOVUPS   96(CX), Y6
+	VANDPS    c7fffffff<>+0(SB), Y6, Y7
+	VPADDD    Y5, Y7, Y5
+	VANDPS    cffff0000<>+0(SB), Y5, Y5
+	VPMAXUD   c7f800000<>+0(SB), Y5, Y8
+	VPCMPEQD  Y5, Y8, Y8
+	VMOVMSKPS Y8, DI
+	TESTL     DI, DI
+	JZ        usual10
+	MOVL      $0x00000001, BX
+	VBLENDVPS Y8, Y0, Y5, Y5
+	VPMAXUD   c7f800000<>+0(SB), Y7, Y8
+	VPCMPEQD  Y7, Y8, Y8
+	VANDPS    cffff0000<>+0(SB), Y7, Y9
+	VBLENDVPS Y8, Y9, Y5, Y5
+	VPMAXUD   c7f800001<>+0(SB), Y7, Y8
+	VPCMPEQD  Y7, Y8, Y8
+	VANDPS    c00400000<>+0(SB), Y8, Y7
+	VORPS     Y7, Y5, Y5
+
+usual10:
+	VANDPS    c80000000<>+0(SB), Y6, Y6
+	VORPS     Y6, Y5, Y5
+	VMOVUPS   Y5, 96(AX)
+	VPSLLD    $0x10, Y4, Y5
+	VPSRLD    $0x10, Y5, Y5
+	VMOVUPS   160(CX), Y6
+	VANDPS    c7fffffff<>+0(SB), Y6, Y7
+	VPADDD    Y5, Y7, Y5
+	VANDPS    cffff0000<>+0(SB), Y5, Y5
+	VPMAXUD   c7f800000<>+0(SB), Y5, Y8
+	VPCMPEQD  Y5, Y8, Y8
+	VMOVMSKPS Y8, DI
+	TESTL     DI, DI
+	JZ        usual11
+	MOVL      $0x00000001, BX
+	VBLENDVPS Y8, Y0, Y5, Y5
+	VPMAXUD   c7f800000<>+0(SB), Y7, Y8
+	VPCMPEQD  Y7, Y8, Y8
+	VANDPS    cffff0000<>+0(SB), Y7, Y9
+	VBLENDVPS Y8, Y9, Y5, Y5
+	VPMAXUD   c7f800001<>+0(SB), Y7, Y8
+	VPCMPEQD  Y7, Y8, Y8
+	VANDPS    c00400000<>+0(SB), Y8, Y7
+	VORPS     Y7, Y5, Y5
+
+usual11:
+	VANDPS    c80000000<>+0(SB), Y6, Y6
+	VORPS     Y6, Y5, Y5
+	VMOVUPS   Y5, 160(AX)
+	VPSRLD    $0x10, Y4, Y4
+	VMOVUPS   224(CX), Y5
+	VANDPS    c7fffffff<>+0(SB), Y5, Y6
+	VPADDD    Y4, Y6, Y4
+	VANDPS    cffff0000<>+0(SB), Y4, Y4
+	VPMAXUD   c7f800000<>+0(SB), Y4, Y7
+	VPCMPEQD  Y4, Y7, Y7
+	VMOVMSKPS Y7, DI
+	TESTL     DI, DI
+	JZ        usual12
+	MOVL      $0x00000001, BX
+	VBLENDVPS Y7, Y0, Y4, Y4
+	VPMAXUD   c7f800000<>+0(SB), Y6, Y7
+	VPCMPEQD  Y6, Y7, Y7
+	VANDPS    cffff0000<>+0(SB), Y6, Y8
+	VBLENDVPS Y7, Y8, Y4, Y4
+	VPMAXUD   c7f800001<>+0(SB), Y6, Y7
+	VPCMPEQD  Y6, Y7, Y7
+	VANDPS    c00400000<>+0(SB), Y7, Y6
+	VORPS     Y6, Y4, Y4
+
+usual12:
+	VANDPS    c80000000<>+0(SB), Y5, Y5
+	VORPS     Y5, Y4, Y4
+	VMOVUPS   Y4, 224(AX)
+	VPSLLD    $0x10, Y3, Y4
+	VPSRLD    $0x10, Y4, Y4
+	VMOVUPS   288(CX), Y5
+	VANDPS    c7fffffff<>+0(SB), Y5, Y6
+	VPADDD    Y4, Y6, Y4
+	VANDPS    cffff0000<>+0(SB), Y4, Y4
+	VPMAXUD   c7f800000<>+0(SB), Y4, Y7
+	VPCMPEQD  Y4, Y7, Y7
+	VMOVMSKPS Y7, DI
+	TESTL     DI, DI
+	JZ        usual13
+	MOVL      $0x00000001, BX
+	VBLENDVPS Y7, Y0, Y4, Y4
+	VPMAXUD   c7f800000<>+0(SB), Y6, Y7
+	VPCMPEQD  Y6, Y7, Y7
+	VANDPS    cffff0000<>+0(SB), Y6, Y8
+	VBLENDVPS Y7, Y8, Y4, Y4
+	VPMAXUD   c7f800001<>+0(SB), Y6, Y7
+	VPCMPEQD  Y6, Y7, Y7
+	VANDPS    c00400000<>+0(SB), Y7, Y6
+	VORPS     Y6, Y4, Y4
+
+usual13:
+	VANDPS    c80000000<>+0(SB), Y5, Y5
+	VORPS     Y5, Y4, Y4
+	VMOVUPS   Y4, 288(AX)
+	VPSRLD    $0x10, Y3, Y3
+	VMOVUPS   352(CX), Y4
+	VANDPS    c7fffffff<>+0(SB), Y4, Y5
+	VPADDD    Y3, Y5, Y3
+	VANDPS    cffff0000<>+0(SB), Y3, Y3
+	VPMAXUD   c7f800000<>+0(SB), Y3, Y6
+	VPCMPEQD  Y3, Y6, Y6
+	VMOVMSKPS Y6, DI
+	TESTL     DI, DI
+	JZ        usual14
+	MOVL      $0x00000001, BX
+	VBLENDVPS Y6, Y0, Y3, Y3
+	VPMAXUD   c7f800000<>+0(SB), Y5, Y6
+	VPCMPEQD  Y5, Y6, Y6
+	VANDPS    cffff0000<>+0(SB), Y5, Y7
+	VBLENDVPS Y6, Y7, Y3, Y3
+	VPMAXUD   c7f800001<>+0(SB), Y5, Y6
+	VPCMPEQD  Y5, Y6, Y6
+	VANDPS    c00400000<>+0(SB), Y6, Y5
+	VORPS     Y5, Y3, Y3
+
+usual14:
+	VANDPS    c80000000<>+0(SB), Y4, Y4
+	VORPS     Y4, Y3, Y3
+	VMOVUPS   Y3, 352(AX)
+	VPSLLD    $0x10, Y2, Y3
+	VPSRLD    $0x10, Y3, Y3
+	VMOVUPS   416(CX), Y4
+	VANDPS    c7fffffff<>+0(SB), Y4, Y5
+	VPADDD    Y3, Y5, Y3
+	VANDPS    cffff0000<>+0(SB), Y3, Y3
+	VPMAXUD   c7f800000<>+0(SB), Y3, Y6
+	VPCMPEQD  Y3, Y6, Y6
+	VMOVMSKPS Y6, DI
+	TESTL     DI, DI
+	JZ        usual15
+	MOVL      $0x00000001, BX
+	VBLENDVPS Y6, Y0, Y3, Y3
+	VPMAXUD   c7f800000<>+0(SB), Y5, Y6
+	VPCMPEQD  Y5, Y6, Y6
+	VANDPS    cffff0000<>+0(SB), Y5, Y7
+	VBLENDVPS Y6, Y7, Y3, Y3
+	VPMAXUD   c7f800001<>+0(SB), Y5, Y6
+	VPCMPEQD  Y5, Y6, Y6
+	VANDPS    c00400000<>+0(SB), Y6, Y5
+	VORPS     Y5, Y3, Y3
+
+usual15:
+	VANDPS    c80000000<>+0(SB), Y4, Y4
+	VORPS     Y4, Y3, Y3
+	VMOVUPS   Y3, 416(AX)
+	VPSRLD    $0x10, Y2, Y2
+	VMOVUPS   480(CX), Y3
+	VANDPS    c7fffffff<>+0(SB), Y3, Y4
+	VPADDD    Y2, Y4, Y2
+	VANDPS    cffff0000<>+0(SB), Y2, Y2
+	VPMAXUD   c7f800000<>+0(SB), Y2, Y5
+	VPCMPEQD  Y2, Y5, Y5
+	VMOVMSKPS Y5, DI
+	TESTL     DI, DI
+	JZ        usual16
+	MOVL      $0x00000001, BX
+	VBLENDVPS Y5, Y0, Y2, Y2
+	VPMAXUD   c7f800000<>+0(SB), Y4, Y5
+	VPCMPEQD  Y4, Y5, Y5
+	VANDPS    cffff0000<>+0(SB), Y4, Y6
+	VBLENDVPS Y5, Y6, Y2, Y2
+	VPMAXUD   c7f800001<>+0(SB), Y4, Y5
+	VPCMPEQD  Y4, Y5, Y5
+	VANDPS    c00400000<>+0(SB), Y5, Y4
+	VORPS     Y4, Y2, Y2
+
+usual16:
+	VANDPS  c80000000<>+0(SB), Y3, Y3
+	VORPS   Y3, Y2, Y2
+	VMOVUPS Y2, 480(AX)
+	VPADDD  c00000010<>+0(SB), Y1, Y1
+	ADDQ    $+512, AX
+	ADDQ    $+512, CX
+	DECQ    DX
+	JNZ     group
+	MOVL    BX, large+48(FP)
+	VZEROUPPER
+	RET

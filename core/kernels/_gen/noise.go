@@ -18,6 +18,10 @@ func noise(wide bool) func(c *build.Context) {
 			e.dropoutGroups()
 			e.roundGroups("roundFP16Groups", 13)
 			e.roundGroups("roundBF16Groups", 16)
+		} else {
+			e.dropoutGroupsAVX2()
+			e.roundGroupsAVX2("roundFP16Groups", 13)
+			e.roundGroupsAVX2("roundBF16Groups", 16)
 		}
 	}
 }
@@ -233,12 +237,13 @@ func (e *vector) dropoutGroups() {
 	e.end()
 }
 
+const roundGroupsDoc = "rounds stochastically as numerics.Rounding says, groups > 0; block is the number of the first block of random bits,\n" +
+	"over the bits of what overflows. It returns 0 when nothing overflowed, and all of x was finite."
+
 // roundGroups writes stochastic rounding. FP16's subnormal values become normal ones for the time of it: 2^-14 is added, rounding towards zero, so that
 // their unit is that of the least normal values.
 func (e *vector) roundGroups(name string, discard int) {
-	signature, doc := groupSignature+"over uint32) (large uint32)", "rounds stochastically as numerics.Rounding says, groups > 0; block is the number of the first block of random bits,\n"+
-		"over the bits of what overflows. It returns 0 when nothing overflowed, and all of x was finite."
-	e.begin(name, signature, doc)
+	e.begin(name, groupSignature+"over uint32) (large uint32)", roundGroupsDoc)
 	y, x := e.Load(e.Param("y"), e.GP64()).(reg.GPVirtual), e.Load(e.Param("x"), e.GP64()).(reg.GPVirtual)
 	groups := e.Load(e.Param("groups"), e.GP64()).(reg.GPVirtual)
 	over := e.word("over")
