@@ -106,6 +106,9 @@ func (o *conversion) run(cmd *cobra.Command, from, to string) (err error) {
 	if len(rep.Padded) > 0 {
 		show.say("cut or filled up to a vocabulary of %d: %s", model.Config.Model.VocabSize, strings.Join(rep.Padded, ", "))
 	}
+	for _, note := range rep.Notes {
+		show.say("%s", note)
+	}
 	show.say("%s: %s from %s", to, target.Format, model.Format())
 	return nil
 }

@@ -160,6 +160,7 @@ var architectures = map[bert.Task]string{
 	bert.Pretraining:       "BertForPreTraining",
 	bert.QuestionAnswering: "BertForQuestionAnswering",
 	bert.Classification:    "BertForSequenceClassification",
+	bert.MultipleChoice:    "BertForMultipleChoice",
 }
 
 // marshal writes a config.json as transformers does: sorted keys, two spaces. labels are those of a classifier, else 0.
@@ -207,9 +208,6 @@ func (c Config) marshal(architecture string, labels int, dtype string) ([]byte, 
 
 // marshalGoogle writes a bert_config.json. Its "gelu" is the tanh form, and it has no name for the other one.
 func (c Config) marshalGoogle() ([]byte, error) {
-	if c.Model.HiddenAct != bert.GELUNew {
-		return nil, fmt.Errorf("hidden_act is %q (erf), for which google-research/bert has no name: its \"gelu\" is the tanh form", c.Model.HiddenAct)
-	}
 	c.Model.HiddenAct = bert.GELU
 	text, err := json.Marshal(c.Model)
 	if err != nil {

@@ -57,6 +57,9 @@ func (f *Folder) Write(dir string, t Target) (Report, error) {
 	config, configName := []byte(nil), configFile
 	if t.Format == TensorFlow {
 		configName = googleConfigFile
+		if f.Config.Model.HiddenAct != bert.GELUNew {
+			rep.Notes = append(rep.Notes, `hidden_act is the erf form of GELU, and "gelu" of google-research/bert is the tanh form: it computes slightly other values`)
+		}
 		config, err = f.Config.marshalGoogle()
 	} else {
 		config, err = f.Config.marshal(m.architecture, m.labels, dtypes[m.dtype])
@@ -160,7 +163,7 @@ func (f *Folder) tokenizer(t Target) (*Tokenizer, error) {
 // saveOptimizer writes the slots, or removes those of another model.
 func saveOptimizer(path string, contents []weights.Content) error {
 	if len(contents) == 0 {
-		return removeIfThere(path)
+		return removeAll([]string{path})
 	}
 	return safetensors.Write(path, contents, nil)
 }

@@ -170,6 +170,7 @@ type Report struct {
 	Missing    []string // parameters that the file lacks: they keep the values that they had
 	Unexpected []string // tensors that the model has no use for, by their names in the file
 	Padded     []string // parameters whose vocabulary is longer or shorter in the file: cut off, or filled up with zeros
+	Notes      []string // what else a reader of the result should know
 }
 
 // maxPadding is less than what vocabularies are padded by: they become multiples of 8, 64 or 128.

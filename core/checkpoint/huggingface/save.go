@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,11 +68,15 @@ func saveTensors(dir string, contents []weights.Content, shardBytes int64) error
 		return err
 	}
 	single, index := filepath.Join(dir, modelFile), filepath.Join(dir, modelFile+indexSuffix)
+	stale, err := filepath.Glob(filepath.Join(escape(dir), "model-?????-of-?????.safetensors"))
+	if err != nil {
+		return err
+	}
 	if len(shards) == 1 {
 		if err := safetensors.Write(single, contents, modelMetadata); err != nil {
 			return err
 		}
-		return removeIfThere(index)
+		return removeAll(append(stale, index))
 	}
 	files, total := make(weightMap), int64(0)
 	for i, s := range shards {
@@ -79,6 +84,7 @@ func saveTensors(dir string, contents []weights.Content, shardBytes int64) error
 		if err := safetensors.Write(filepath.Join(dir, name), s, modelMetadata); err != nil {
 			return err
 		}
+		stale = slices.DeleteFunc(stale, func(path string) bool { return filepath.Base(path) == name })
 		for _, c := range s {
 			files[c.Name] = name
 			n, err := c.Check()
@@ -95,7 +101,7 @@ func saveTensors(dir string, contents []weights.Content, shardBytes int64) error
 	if err := saveFile(index, append(text, '\n')); err != nil {
 		return err
 	}
-	return removeIfThere(single)
+	return removeAll(append(stale, single))
 }
 
 // shard cuts contents, in their order, into pieces of at most a number of bytes; a tensor that is larger is a piece of its own.
@@ -124,9 +130,12 @@ func saveFile(path string, text []byte) error {
 	})
 }
 
-func removeIfThere(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
+// removeAll removes files, if they are there.
+func removeAll(paths []string) error {
+	for _, path := range paths {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	return nil
 }

@@ -1,8 +1,6 @@
 package weights
 
-import (
-	"math"
-)
+import "math"
 
 // Statistics are of the values of a tensor. Those that are not finite are counted and left out of the rest.
 type Statistics struct {
@@ -39,17 +37,23 @@ func (t Tensor) Statistics() (s Statistics, ok bool, err error) {
 		}
 		sum, finite := 0.0, 0.0
 		for _, v := range values[:n] {
-			switch {
-			case v != v:
-				s.NaNs++
+			if v-v != 0 {
+				if v != v {
+					s.NaNs++
+				} else {
+					s.Infs++
+				}
 				continue
-			case math.IsInf(v, 0):
-				s.Infs++
-				continue
-			case v == 0:
+			}
+			if v == 0 {
 				s.Zeros++
 			}
-			s.Min, s.Max = min(s.Min, v), max(s.Max, v)
+			if v < s.Min {
+				s.Min = v
+			}
+			if v > s.Max {
+				s.Max = v
+			}
 			sum += v
 			finite++
 		}
