@@ -83,43 +83,48 @@ func (t Tensor) SameData(u Tensor) bool {
 // chunk is how many elements are converted, and bytes are summed, at a time: what stays in a cache.
 const chunk = 1 << 16
 
-// elements returns the bytes of the elements i0 to i1 in row-major order. buf is for those that have to be collected.
-func (t Tensor) elements(i0, i1 int64, buf []byte) ([]byte, error) {
+// elements returns what gives the bytes of the elements i0 to i1 in row-major order. buf is for those that have to be collected.
+func (t Tensor) elements() (func(i0, i1 int64, buf []byte) ([]byte, error), error) {
 	size := int64(bits[t.DType]) / 8
 	if t.strides == nil {
-		return t.part.Bytes(t.offset+i0*size, (i1-i0)*size)
+		return func(i0, i1 int64, _ []byte) ([]byte, error) { return t.part.Bytes(t.offset+i0*size, (i1-i0)*size) }, nil
 	}
-	if i0 == i1 {
-		return nil, nil
+	n := int64(0) // elements from the first to the last one, if there are any
+	if t.Shape.Len() > 0 {
+		n = 1
+		for axis, extent := range t.Shape {
+			n += t.strides[axis] * int64(extent-1)
+		}
 	}
-	last := int64(0)
-	for i, extent := range t.Shape {
-		last += t.strides[i] * int64(extent-1)
-	}
-	storage, err := t.part.Bytes(t.offset, (last+1)*size)
+	storage, err := t.part.Bytes(t.offset, n*size)
 	if err != nil {
 		return nil, err
 	}
-	at, index, rest := int64(0), make([]int, len(t.Shape)), i0
-	for axis := len(t.Shape) - 1; axis >= 0; axis-- {
-		index[axis] = int(rest % int64(t.Shape[axis]))
-		rest /= int64(t.Shape[axis])
-		at += int64(index[axis]) * t.strides[axis]
-	}
-	out := buf[:0]
-	for range i1 - i0 {
-		out = append(out, storage[at*size:at*size+size]...)
-		for axis := len(t.Shape) - 1; axis >= 0; axis-- {
-			index[axis]++
-			at += t.strides[axis]
-			if index[axis] < t.Shape[axis] {
-				break
-			}
-			at -= int64(t.Shape[axis]) * t.strides[axis]
-			index[axis] = 0
+	return func(i0, i1 int64, buf []byte) ([]byte, error) {
+		if i0 == i1 {
+			return nil, nil
 		}
-	}
-	return out, nil
+		at, index, rest := int64(0), make([]int, len(t.Shape)), i0
+		for axis := len(t.Shape) - 1; axis >= 0; axis-- {
+			index[axis] = int(rest % int64(t.Shape[axis]))
+			rest /= int64(t.Shape[axis])
+			at += int64(index[axis]) * t.strides[axis]
+		}
+		out := buf[:0]
+		for range i1 - i0 {
+			out = append(out, storage[at*size:at*size+size]...)
+			for axis := len(t.Shape) - 1; axis >= 0; axis-- {
+				index[axis]++
+				at += t.strides[axis]
+				if index[axis] < t.Shape[axis] {
+					break
+				}
+				at -= int64(t.Shape[axis]) * t.strides[axis]
+				index[axis] = 0
+			}
+		}
+		return out, nil
+	}, nil
 }
 
 // chunks goes through the elements in row-major order. src holds the bytes of n of them.
@@ -127,13 +132,17 @@ func (t Tensor) chunks(use func(src []byte, i, n int) error) error {
 	if err := t.sum.verify(); err != nil {
 		return t.failed(err)
 	}
+	elements, err := t.elements()
+	if err != nil {
+		return t.failed(err)
+	}
 	var buf []byte
 	if t.strides != nil {
-		buf = make([]byte, chunk*bits[t.DType]/8)
+		buf = make([]byte, min(chunk, t.Shape.Len())*bits[t.DType]/8)
 	}
 	for i, total := 0, t.Shape.Len(); i < total; i += chunk {
 		n := min(chunk, total-i)
-		src, err := t.elements(int64(i), int64(i+n), buf)
+		src, err := elements(int64(i), int64(i+n), buf)
 		if err != nil {
 			return t.failed(err)
 		}
@@ -164,11 +173,11 @@ func (t Tensor) Bytes() ([]byte, error) {
 		}
 		return b, nil
 	}
-	b, err := t.elements(0, int64(t.Shape.Len()), make([]byte, n))
+	elements, err := t.elements()
 	if err != nil {
 		return nil, t.failed(err)
 	}
-	return b, nil
+	return elements(0, int64(t.Shape.Len()), make([]byte, n))
 }
 
 // Float32s returns the values of a tensor of type F64, F32, F16 or BF16. Doubles are rounded to the nearest float32, to infinity beyond its range.
