@@ -3,14 +3,14 @@
 BLAS, OpenMP and malloc read variables as a process starts, so the process sets them and starts again in place: its number, descriptors and
 standard streams stay. What the user has set stays as well.
 
-Measured by BERT's training step on a Zen 5 CPU with AVX-512, against none of these: 2 to 5 times as fast. Debian's OpenBLAS 0.3.21 takes new AMD chips for
-ones with AVX2 only, and glibc gives large buffers back after every operator, to fault them in anew for the next.
+Debian's OpenBLAS 0.3.21 takes CPUs with AVX-512 that it does not know, of AMD and of Intel, for ones with AVX2, and glibc gives large buffers back
+after every operator, to fault them in anew for the next. Measured on a Sapphire Rapids, one thread, CPU seconds of a training step of BERT-Tiny at 32 sequences
+of 128 tokens: 0.80 without any of this, 0.71 without the core type, 0.55 with all of it.
 """
 
 from __future__ import annotations
 
 import os
-import platform
 import sys
 from typing import Mapping
 
@@ -42,15 +42,16 @@ def wanted() -> Mapping[str, str]:
         # Deterministic results of cuBLAS; it is read when CUDA starts.
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
     }
-    if platform.machine() == "x86_64" and amd_with_avx512():
+    if has_avx512():
         variables["OPENBLAS_CORETYPE"] = "SKYLAKEX"
     return variables
 
 
-def amd_with_avx512() -> bool:
+def has_avx512() -> bool:
+    """Whether the CPU has what OpenBLAS's kernels for Skylake-X use."""
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
             text = f.read().split("\n\n")[0]
     except OSError:
         return False
-    return "AuthenticAMD" in text and all(f" {flag} " in text + " " for flag in ("avx512f", "avx512bw", "avx512dq", "avx512vl"))
+    return {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= set(text.split())
