@@ -95,7 +95,7 @@ same accuracy and how long they take.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newCompare(), newRun(), newPlugin(), newTokenize(), newVocab(), newData(), newScore(), newRecipe(), newConvert(), newInspect(), newReport(), newServe(), newBench())
+	root.AddCommand(newCompare(), newRun(), newPlugin(), newTokenize(), newVocab(), newData(), newScore(), newRecipe(), newConvert(), newInspect(), newReport(), newServe(), newPlot(), newExport(), newBench())
 	root.AddCommand(newRuns())
 	return root
 }

@@ -72,6 +72,7 @@ type Point struct {
 	Step     int     // of the phase
 	Total    int     // of the run
 	Samples  int64   // sequences trained on up to here
+	Count    int     // sequences of this step or evaluation
 	Measured float64 // seconds of training up to here
 	// Wall is the seconds since the run began, evaluations included; the start of plugins and checkpoints are not in it.
 	Wall   float64
@@ -114,6 +115,7 @@ func Read(run *results.Run) (*Record, error) {
 			evaluated += e.MeasuredSeconds
 			r.Evaluations = append(r.Evaluations, Point{
 				Phase: e.Phase, Step: e.Step, Total: e.TotalStep, Samples: at.Samples, Measured: at.Measured, Wall: at.Measured + evaluated, Values: e.Metrics,
+				Count: e.Sequences,
 			})
 		}
 	}
@@ -127,7 +129,7 @@ func Read(run *results.Run) (*Record, error) {
 		at.Measured += seconds
 		p := Point{
 			Phase: s.Phase, Step: s.Step, Total: s.TotalStep, Samples: at.Samples, Measured: at.Measured, Wall: at.Measured + evaluated,
-			Skipped: !s.Finite, Parts: s.MeasuredSeconds, Values: map[string]float64{
+			Count: s.Sequences, Skipped: !s.Finite, Parts: s.MeasuredSeconds, Values: map[string]float64{
 				GradientNorm: float64(s.GradientNorm), LossScale: float64(s.LossScale), LearningRate: float64(s.LearningRate), StepSeconds: seconds,
 			},
 		}

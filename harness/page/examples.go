@@ -248,6 +248,12 @@ func newExample(c *results.Comparison, g *squad.Paragraph, q *squad.Question, sc
 	end := start + len([]rune(e.Gold))
 	if start >= 0 && end <= len(passage) {
 		from, to := max(0, start-around), min(len(passage), end+around)
+		for from > 0 && from < start && passage[from-1] != ' ' { // whole words
+			from++
+		}
+		for to < len(passage) && to > end && passage[to] != ' ' {
+			to--
+		}
 		e.Before, e.After = string(passage[from:start]), string(passage[end:to])
 		if from > 0 {
 			e.Before = "… " + e.Before

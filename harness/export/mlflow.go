@@ -1,0 +1,355 @@
+package export
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"harness.invalid/harness/curve"
+	"harness.invalid/results"
+)
+
+// mlflowRun is a run as MLflow sees it.
+type mlflowRun struct {
+	Experiment, Name, Status string
+	Start, End               int64 // milliseconds since 1970; End 0: it goes on
+	Params, Tags             map[string]string
+	Metrics                  []mlflowMetric
+}
+
+// mlflowMetric is a value at a step of the run.
+type mlflowMetric struct {
+	Key       string         `json:"key"`
+	Value     results.Number `json:"value"`
+	Timestamp int64          `json:"timestamp"`
+	Step      int            `json:"step"`
+}
+
+// newMLflowRun takes the recipe's fields as parameters, as far as MLflow takes texts so long.
+func newMLflowRun(r *curve.Record) *mlflowRun {
+	m := &mlflowRun{
+		Experiment: r.Identity.Recipe, Name: r.Name(), Status: "RUNNING", Start: r.Began().UnixMilli(),
+		Params: map[string]string{
+			"backend": r.Backend, "precision": r.Precision, "optimizer": r.Optimizer, "seed": strconv.FormatUint(r.Seed, 10), "fingerprint": r.Fingerprint, "data_digest": r.DataDigest,
+		},
+		Tags: map[string]string{
+			"mlflow.runName": r.Name(), "mlflow.source.type": "LOCAL", "mlflow.source.name": "harness", "harness.folder": r.Dir, "harness.cpu": r.Environment.CPU,
+			"harness.version": strings.TrimSpace(r.Environment.Version + " " + r.Environment.Revision),
+		},
+	}
+	for path, value := range r.Recipe.Fields() {
+		// The limits of MLflow: 250 characters for a key, 500 in the oldest servers for the value of a parameter.
+		if len(path) <= 200 && len(value) <= 500 {
+			m.Params["recipe."+path] = value
+		}
+	}
+	if res := r.Result; res != nil {
+		m.End = res.Finished.UnixMilli()
+		switch res.Status {
+		case results.Complete:
+			m.Status = "FINISHED"
+		case results.Stopped:
+			m.Status = "KILLED"
+		default:
+			m.Status = "FAILED"
+		}
+	}
+	for _, p := range merge(r) {
+		kind := "trained/"
+		if p.evaluated {
+			kind = "evaluated/"
+		}
+		at := r.Began().Add(time.Duration(p.Wall * float64(time.Second))).UnixMilli()
+		for _, name := range slices.Sorted(maps.Keys(p.Values)) {
+			m.Metrics = append(m.Metrics, mlflowMetric{kind + name, results.Number(p.Values[name]), at, p.Total})
+		}
+	}
+	return m
+}
+
+// id is made of what it names, 32 hexadecimal digits as MLflow's own, so that a run that is exported again takes its own place.
+func id(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:16])
+}
+
+// The numbers of MLflow's enumerations in a file store. Source: mlflow/entities/run_status.py, source_type.py, lifecycle_stage.py.
+var mlflowStatus = map[string]int{"RUNNING": 1, "FINISHED": 3, "FAILED": 4, "KILLED": 5}
+
+const (
+	mlflowLocal  = 4
+	mlflowActive = "active"
+)
+
+// mlflowStore writes a run into a file store, the folder that `mlflow ui --backend-store-uri FOLDER` shows.
+//
+// Source: mlflow/store/tracking/file_store.py: EXPERIMENT/meta.yaml, EXPERIMENT/RUN/meta.yaml, and a file for each metric (lines of time, value,
+// step), parameter and tag.
+func mlflowStore(dir string, r *curve.Record) error {
+	m := newMLflowRun(r)
+	root, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	// A store names experiments by numbers, 0 being its default.
+	sum := sha256.Sum256([]byte(m.Experiment))
+	experiment := strconv.FormatUint(uint64(sum[0])<<40|uint64(sum[1])<<32|uint64(sum[2])<<24|uint64(sum[3])<<16|uint64(sum[4])<<8|uint64(sum[5])|1, 10)
+	run := id(r.Fingerprint, r.DataDigest, r.Backend, r.Precision, r.Optimizer, strconv.FormatUint(r.Seed, 10), strconv.FormatInt(m.Start, 10))
+	place := func(parts ...string) string {
+		return (&url.URL{Scheme: "file", Path: filepath.ToSlash(filepath.Join(append([]string{root, experiment}, parts...)...))}).String()
+	}
+	folder := filepath.Join(root, experiment, run)
+	if err := os.RemoveAll(folder); err != nil {
+		return err
+	}
+	about := filepath.Join(root, experiment, "meta.yaml")
+	if _, err := os.Stat(about); errors.Is(err, os.ErrNotExist) {
+		if err := putYAML(about, map[string]any{
+			"artifact_location": place(), "creation_time": m.Start, "last_update_time": m.Start, "experiment_id": experiment, "lifecycle_stage": mlflowActive, "name": m.Experiment,
+		}); err != nil {
+			return err
+		}
+	}
+	files := map[string][]byte{}
+	for name, value := range m.Params {
+		files["params/"+name] = []byte(value)
+	}
+	for name, value := range m.Tags {
+		files["tags/"+name] = []byte(value)
+	}
+	for _, v := range m.Metrics {
+		name := "metrics/" + v.Key
+		files[name] = fmt.Appendf(files[name], "%d %s %d\n", v.Timestamp, pythonFloat(float64(v.Value)), v.Step)
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		path := filepath.Join(folder, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, files[name], 0o666); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(folder, "artifacts"), 0o777); err != nil {
+		return err
+	}
+	// Last, because it is what makes the folder a run.
+	var end any
+	if m.End != 0 {
+		end = m.End
+	}
+	return putYAML(filepath.Join(folder, "meta.yaml"), map[string]any{
+		"artifact_uri": place(run, "artifacts"), "start_time": m.Start, "end_time": end, "deleted_time": nil, "entry_point_name": "", "experiment_id": experiment,
+		"lifecycle_stage": mlflowActive, "run_id": run, "run_uuid": run, "run_name": m.Name, "source_name": "", "source_type": mlflowLocal, "source_version": "",
+		"status": mlflowStatus[m.Status], "tags": []string{}, "user_id": "",
+	})
+}
+
+// putYAML writes a mapping whose texts are quoted, since a number of an experiment is a text in MLflow.
+func putYAML(path string, fields map[string]any) error {
+	var out bytes.Buffer
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		text, err := yaml.MarshalWithOptions(fields[name], yaml.JSON())
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&out, "%s: %s\n", name, bytes.TrimSpace(text))
+	}
+	return put(path, func(w io.Writer) error { _, err := w.Write(out.Bytes()); return err })
+}
+
+// pythonFloat is what Python's float() reads.
+func pythonFloat(v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "nan"
+	case math.IsInf(v, 0):
+		return strings.ToLower(strings.TrimPrefix(strconv.FormatFloat(v, 'g', -1, 64), "+"))
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
+}
+
+// The limits of one call to log-batch. Source: MLflow REST API, "Log Batch".
+const (
+	batchMetrics = 1000
+	batchParams  = 100
+	batchTags    = 100
+)
+
+// mlflowClient speaks to a tracking server.
+type mlflowClient struct {
+	ctx  context.Context
+	base string
+}
+
+// mlflowServer sends runs to a tracking server. As MLflow's own client it takes MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and _PASSWORD, from
+// the environment.
+func mlflowServer(ctx context.Context, address string, records []*curve.Record) error {
+	c := &mlflowClient{ctx, strings.TrimSuffix(address, "/") + "/api/2.0/mlflow/"}
+	for _, r := range records {
+		if err := c.send(newMLflowRun(r)); err != nil {
+			return fmt.Errorf("run %s: %w", r.Dir, err)
+		}
+	}
+	return nil
+}
+
+// send makes the run on the server, in the experiment of the recipe's name.
+func (c *mlflowClient) send(m *mlflowRun) error {
+	var found struct {
+		Experiment struct {
+			ID string `json:"experiment_id"`
+		} `json:"experiment"`
+	}
+	experiment := ""
+	switch err := c.call(http.MethodGet, "experiments/get-by-name?experiment_name="+url.QueryEscape(m.Experiment), nil, &found); {
+	case err == nil:
+		experiment = found.Experiment.ID
+	case isMissing(err):
+		var made struct {
+			ID string `json:"experiment_id"`
+		}
+		if err := c.call(http.MethodPost, "experiments/create", map[string]any{"name": m.Experiment}, &made); err != nil {
+			return err
+		}
+		experiment = made.ID
+	default:
+		return err
+	}
+	var created struct {
+		Run struct {
+			Info struct {
+				ID string `json:"run_id"`
+			} `json:"info"`
+		} `json:"run"`
+	}
+	tags := pairs(m.Tags)
+	if err := c.call(http.MethodPost, "runs/create", map[string]any{
+		"experiment_id": experiment, "run_name": m.Name, "start_time": m.Start, "tags": tags[:min(len(tags), batchTags)],
+	}, &created); err != nil {
+		return err
+	}
+	run := created.Run.Info.ID
+	if run == "" {
+		return errors.New("the server made a run without a run_id")
+	}
+	for part := range slices.Chunk(pairs(m.Params), batchParams) {
+		if err := c.call(http.MethodPost, "runs/log-batch", map[string]any{"run_id": run, "params": part}, nil); err != nil {
+			return err
+		}
+	}
+	for part := range slices.Chunk(m.Metrics, batchMetrics) {
+		if err := c.call(http.MethodPost, "runs/log-batch", map[string]any{"run_id": run, "metrics": part}, nil); err != nil {
+			return err
+		}
+	}
+	if m.End == 0 {
+		return nil
+	}
+	return c.call(http.MethodPost, "runs/update", map[string]any{"run_id": run, "status": m.Status, "end_time": m.End}, nil)
+}
+
+// pair is a tag or a parameter.
+type pair struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+func pairs(m map[string]string) []pair {
+	list := make([]pair, 0, len(m))
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		list = append(list, pair{key, m[key]})
+	}
+	return list
+}
+
+// refusal is an answer of the server that is no success.
+type refusal struct {
+	call, code, message string
+	status              int
+}
+
+func (e *refusal) Error() string {
+	text := fmt.Sprintf("MLflow %s: status %d", e.call, e.status)
+	if e.code != "" {
+		text += " " + e.code
+	}
+	if e.message != "" {
+		text += ": " + e.message
+	}
+	return text
+}
+
+func isMissing(err error) bool {
+	var r *refusal
+	return errors.As(err, &r) && r.code == "RESOURCE_DOES_NOT_EXIST"
+}
+
+// callTimeout is what a server may take for one call.
+const callTimeout = time.Minute
+
+func (c *mlflowClient) call(method, name string, body, answer any) error {
+	ctx, cancel := context.WithTimeout(c.ctx, callTimeout)
+	defer cancel()
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	request, err := http.NewRequestWithContext(ctx, method, c.base+name, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if token := os.Getenv("MLFLOW_TRACKING_TOKEN"); token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	} else if user := os.Getenv("MLFLOW_TRACKING_USERNAME"); user != "" {
+		request.SetBasicAuth(user, os.Getenv("MLFLOW_TRACKING_PASSWORD"))
+	}
+	reply, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("MLflow: %w", err)
+	}
+	defer reply.Body.Close()
+	text, err = io.ReadAll(io.LimitReader(reply.Body, 16<<20))
+	if err != nil {
+		return fmt.Errorf("MLflow %s: %w", name, err)
+	}
+	if reply.StatusCode != http.StatusOK {
+		r := &refusal{call: strings.SplitN(name, "?", 2)[0], status: reply.StatusCode}
+		var said struct {
+			Code    string `json:"error_code"`
+			Message string `json:"message"`
+		}
+		if json.Unmarshal(text, &said) == nil {
+			r.code, r.message = said.Code, said.Message
+		}
+		return r
+	}
+	if answer == nil {
+		return nil
+	}
+	if err := json.Unmarshal(text, answer); err != nil {
+		return fmt.Errorf("MLflow %s: %w", name, err)
+	}
+	return nil
+}
