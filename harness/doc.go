@@ -11,13 +11,13 @@
 //
 //	compare    train a recipe on several backends, with several optimizers and seeds, and compare
 //	run        train it once
-//	recipe     list the built-in recipes, show one with everything filled in
+//	recipe     list, show, compare and check recipes, and import them from Hugging Face's command lines
 //	plugin     list backends and optimizers, hold one against its contract and against another program's numbers
 //	convert    convert a model between the formats of Hugging Face, PyTorch and TensorFlow, or take it out of a run
 //	inspect    list the tensors of a file: names, types, shapes, statistics
 //	vocab      learn a WordPiece vocabulary
 //	tokenize   turn lines of text into ids
-//	data       print pre-training instances as google-research/bert makes them
+//	data       download data sets, prepare text for pre-training, print instances as google-research/bert makes them
 //	score      score predictions as SQuAD's own program does
 //	completion shell completion
 //
@@ -44,6 +44,8 @@
 // # Environment
 //
 //	HARNESS_PLUGIN_PATH  folders with plugins of third parties, before the user's own and $PATH
+//	HARNESS_DATA         folder for data sets that are downloaded
+//	HARNESS_DATA_MIRROR  address to download them from in place of their makers'
 //	HARNESS_CPU          generic, avx2 or avx512: the highest level of instructions to use
 //
 // Recipes, plugins and the design of the program are described in docs.

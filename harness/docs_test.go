@@ -19,7 +19,7 @@ import (
 )
 
 // documents are the files whose examples are held against the program, in the order in which a reader runs them.
-var documents = []string{"README.md", "docs/recipes.md", "docs/tasks.md", "docs/plugins.md", "docs/checkpoints.md", "docs/design.md", "harness/doc.go"}
+var documents = []string{"README.md", "docs/recipes.md", "docs/data.md", "docs/tasks.md", "docs/plugins.md", "docs/checkpoints.md", "docs/design.md", "harness/doc.go"}
 
 // document reads one of them.
 func document(t *testing.T, name string) string {
@@ -84,7 +84,7 @@ func commandLines(t *testing.T, name string) []block {
 }
 
 // notRun are beginnings of command lines that a test of the program has no business to run.
-var notRun = []string{"go test ./...", "go build -o ", "go mod tidy"}
+var notRun = []string{"harness data fetch ", "go test ./...", "go build -o ", "go mod tidy"}
 
 // smaller are the overrides that make an experiment of any recipe take a moment; what the document changes itself stays.
 var smaller = []string{
