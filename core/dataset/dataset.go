@@ -22,4 +22,6 @@ type Position struct {
 	Epoch int `json:"epoch"` // passes over the data that are complete
 	Block int `json:"block"` // blocks of the epoch that are complete; 0 in sources without blocks
 	Index int `json:"index"` // sequences of the block that are dealt
+	// Row is how many packed rows are dealt of the sequences that follow; 0 where sequences are not packed.
+	Row int `json:"row,omitempty"`
 }

@@ -22,6 +22,10 @@ type Phase struct {
 	// MaxPredictions is the number of masked positions of a sequence, padding included.
 	MaxPredictions int `yaml:"max_predictions,omitempty" json:"max_predictions,omitempty"`
 
+	// SequencesPerPack puts up to so many sequences of pre-training into one row of Length tokens, where they do not see each other. Batches then count rows,
+	// and a row has room for max_predictions + sequences_per_pack - 1 masked positions. 0 or 1: a row is a sequence. Evaluation does not pack.
+	SequencesPerPack int `yaml:"sequences_per_pack,omitempty" json:"sequences_per_pack,omitempty"`
+
 	// GlobalBatch is the number of sequences of one step: micro_batch x accumulation x replicas. What is not given follows from the others.
 	GlobalBatch int `yaml:"global_batch" json:"global_batch"`
 	// MicroBatch is the number of sequences that a device takes at once.

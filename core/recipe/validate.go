@@ -151,7 +151,7 @@ func modelOf(r *Recipe) bert.Config {
 // settleTask checks what only some tasks have; what a phase inherited without having a use for it is dropped.
 func (p *Phase) settleTask(at func(error, ...string) error) error {
 	if p.Task != bert.Pretraining {
-		p.MaxPredictions, p.Masking = 0, nil
+		p.MaxPredictions, p.Masking, p.SequencesPerPack = 0, nil, 0
 	}
 	if p.Task != bert.QuestionAnswering {
 		p.QuestionAnswering = nil
@@ -160,6 +160,10 @@ func (p *Phase) settleTask(at func(error, ...string) error) error {
 	case bert.Pretraining:
 		if p.MaxPredictions < 1 || p.MaxPredictions > p.Length {
 			return at(fmt.Errorf("is %d, want 1 to length %d", p.MaxPredictions, p.Length), "max_predictions")
+		}
+		// A sequence has three special tokens and one of each segment.
+		if q := p.SequencesPerPack; q < 0 || q > 1 && (q > p.Length/5 || p.MaxPredictions+q-1 > p.Length) {
+			return at(fmt.Errorf("is %d, want 0 or 1 (none), or as many as have room in rows of %d tokens", q, p.Length), "sequences_per_pack")
 		}
 		if p.Masking == nil {
 			p.Masking = new(Masking)

@@ -79,12 +79,12 @@ func newBatchDigest() *batchDigest { return &batchDigest{hash: sha256.New()} }
 func (d *batchDigest) add(b *bert.Batch) {
 	d.buf = d.buf[:0]
 	for _, s := range [][]int32{{int32(b.Size), int32(b.Length), int32(b.Predictions)}, b.InputIDs, b.TokenTypeIDs, b.AttentionMask,
-		b.MaskedLMPositions, b.MaskedLMIDs, b.NextSentenceLabels, b.StartPositions, b.EndPositions, b.Labels} {
+		b.MaskedLMPositions, b.MaskedLMIDs, b.NextSentenceLabels, b.StartPositions, b.EndPositions, b.Labels, b.PositionIDs, b.FirstPositions} {
 		for _, v := range s {
 			d.buf = binary.LittleEndian.AppendUint32(d.buf, uint32(v))
 		}
 	}
-	for _, s := range [][]float32{b.MaskedLMWeights, b.Targets} {
+	for _, s := range [][]float32{b.MaskedLMWeights, b.Targets, b.NextSentenceWeights} {
 		for _, v := range s {
 			d.buf = binary.LittleEndian.AppendUint32(d.buf, math.Float32bits(v))
 		}

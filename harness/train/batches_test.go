@@ -149,7 +149,7 @@ func TestWork(t *testing.T) {
 	w.done = tokens(short, 3)
 	w.start()
 	w.began = w.began.Add(-time.Second) // one second for the next step
-	_, share, left := w.step(short)
+	_, share, left := w.step(short, short.GlobalBatch)
 	if want := 4. / 16; math.Abs(share-want) > 1e-12 {
 		t.Errorf("share %v, want %v", share, want)
 	}
@@ -158,7 +158,7 @@ func TestWork(t *testing.T) {
 		t.Errorf("%v left, want 12 s", left)
 	}
 	for range 4 {
-		_, share, left = w.step(long)
+		_, share, left = w.step(long, long.GlobalBatch)
 	}
 	if math.Abs(share-1) > 1e-12 || left > time.Millisecond {
 		t.Errorf("at the end: share %v, %v left", share, left)

@@ -281,6 +281,10 @@ func (d *Data) openText(r *recipe.Recipe, p *recipe.Phase, seed uint64) (*textSe
 	}
 	t.held, err = deal.Evaluation(sequences, p.Evaluation.Batch)
 	t.unigram = unigramLoss(t.held)
+	if p.SequencesPerPack > 1 && err == nil {
+		s := pretraining.Settings{MaxLength: p.Length, MaxPredictions: p.MaxPredictions}
+		t.deal, err = pretraining.Pack(deal, s, p.GlobalBatch, p.SequencesPerPack, seed)
+	}
 	return t, err
 }
 
@@ -289,8 +293,12 @@ func (d *Data) textSource(r *recipe.Recipe, p *recipe.Phase, seed uint64) (textS
 	m := p.Masking
 	settings := pretraining.Settings{MaxLength: p.Length, MaxPredictions: p.MaxPredictions, ShortProb: m.ShortSeqProb, MaskedProb: m.MaskedLMProb, WholeWord: m.WholeWord}
 	dynamic := m.Kind == recipe.DynamicMasking
+	batch := p.GlobalBatch
+	if p.SequencesPerPack > 1 {
+		batch = 1 // what is packed comes one by one
+	}
 	if r.Data.Kind != recipe.PreparedData {
-		o := pretraining.Options{Settings: settings, Batch: p.GlobalBatch, Seed: seed, DupeFactor: m.DupeFactor, HeldOut: r.Data.HeldOut}
+		o := pretraining.Options{Settings: settings, Batch: batch, Seed: seed, DupeFactor: m.DupeFactor, HeldOut: r.Data.HeldOut}
 		if dynamic {
 			o.DupeFactor = 0
 		}
@@ -299,7 +307,7 @@ func (d *Data) textSource(r *recipe.Recipe, p *recipe.Phase, seed uint64) (textS
 	var lengths []string
 	for _, prepared := range d.prepared {
 		if prepared.Length == p.Length {
-			return prepared.Source(d.Tokenizer, pretraining.Dealing{Settings: settings, Batch: p.GlobalBatch, Seed: seed, Dynamic: dynamic})
+			return prepared.Source(d.Tokenizer, pretraining.Dealing{Settings: settings, Batch: batch, Seed: seed, Dynamic: dynamic})
 		}
 		lengths = append(lengths, fmt.Sprint(prepared.Length))
 	}

@@ -76,7 +76,7 @@ func (p *phase) finish(metrics map[string]float64) {
 	p.Seconds["total"] = p.Seconds["training"] + p.Seconds[partSetup] + p.Seconds[partEvaluation] + p.Seconds[partCheckpoint]
 	skipped := p.Step - p.Updates
 	p.outcome.AddPhase(results.PhaseResult{
-		Name: p.recipe.Name, Steps: p.Step, Skipped: skipped, Sequences: int64(p.Step) * int64(p.recipe.GlobalBatch),
+		Name: p.recipe.Name, Steps: p.Step, Skipped: skipped, Sequences: p.Sequences,
 		Metrics: metrics, MeasuredSeconds: p.Seconds, Target: p.Target,
 	})
 	if skipped*2 > p.Step {

@@ -46,6 +46,8 @@ type phase struct {
 type phaseTotals struct {
 	Step    int `json:"step"`    // done
 	Updates int `json:"updates"` // of them with an update
+	// Sequences is how many were trained on; packed ones are counted one by one.
+	Sequences int64 `json:"sequences"`
 	// Evaluated is the step after which the model was evaluated last: an evaluation that was cut short is made up for when the run goes on.
 	Evaluated int                `json:"evaluated"`
 	Seconds   map[string]float64 `json:"seconds"` // measured, by part
@@ -312,6 +314,11 @@ func (p *phase) step(ctx context.Context, batches <-chan loaded) error {
 	p.digest.add(b)
 	p.position = next.after
 	p.Step++
+	sequences := b.Size
+	if packed := b.NextSentenceWeight(); packed > 0 {
+		sequences = int(packed)
+	}
+	p.Sequences += int64(sequences)
 	p.done = number
 	seconds := map[string]float64{"total": time.Since(start).Seconds(), partData: waited, partBackend: backendSeconds, partOptimizer: optimizerSeconds, partCommit: commitSeconds}
 	for _, ph := range res.Phases {
@@ -321,13 +328,13 @@ func (p *phase) step(ctx context.Context, batches <-chan loaded) error {
 	if err := p.saveSchedule(number, res.Schedule); err != nil {
 		return err
 	}
-	throughput, share, left := p.work.step(p.recipe)
+	throughput, share, left := p.work.step(p.recipe, sequences)
 	p.Observe(Event{Phase: p.recipe.Name, Step: p.Step, Steps: p.steps, Loss: res.Losses.Total(), Skipped: p.Step - p.Updates,
 		Throughput: throughput, Done: share, Left: left})
 	return p.record.Step(results.Step{
 		Phase: p.recipe.Name, Step: p.Step, TotalStep: number, Metrics: lossMetrics(p.recipe.Task, res.Losses),
 		LearningRate: results.Number(rate), LossScale: results.Number(res.LossScale), Finite: res.Finite, Overflows: res.Overflows, Invalid: res.Invalid,
-		GradientNorm: results.Number(norm), Sequences: b.Size, MeasuredSeconds: seconds,
+		GradientNorm: results.Number(norm), Sequences: sequences, MeasuredSeconds: seconds,
 	})
 }
 

@@ -45,14 +45,14 @@ func (w *work) start() {
 	w.window = w.window[:0]
 }
 
-// step counts one step and returns the throughput, the share done and the time left.
-func (w *work) step(p *recipe.Phase) (throughput, share float64, left time.Duration) {
+// step counts one step of so many sequences and returns the throughput, the share done and the time left.
+func (w *work) step(p *recipe.Phase, sequences int) (throughput, share float64, left time.Duration) {
 	now := time.Now()
 	w.done += tokens(p, 1)
 	if len(w.window) == 20 {
 		w.window = append(w.window[:0], w.window[1:]...)
 	}
-	w.window = append(w.window, mark{now, p.GlobalBatch})
+	w.window = append(w.window, mark{now, sequences})
 	if first := w.window[0]; len(w.window) > 1 {
 		n := 0
 		for _, m := range w.window[1:] {

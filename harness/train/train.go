@@ -17,6 +17,7 @@ import (
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
+	"harness.invalid/core/dataset/pretraining"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/recipe"
 	"harness.invalid/core/tensor"
@@ -138,6 +139,10 @@ func (r *run) prepare(i int) (*phase, error) {
 		Model: p.recipe.PhaseModel(config), Head: p.recipe.Head(), Precision: settings.Precision, Options: settings.OptionsAt(0),
 		Seed: r.Seed, Length: p.recipe.Length, MaxPredictions: p.recipe.MaxPredictions,
 		MicroBatch: cut.MicroBatch, Accumulation: cut.Accumulation, Replicas: cut.Replicas,
+	}
+	if q := p.recipe.SequencesPerPack; q > 1 {
+		p.program.SequencesPerPack = q
+		p.program.MaxPredictions = pretraining.PackedPredictions(p.recipe.MaxPredictions, q)
 	}
 	if err := p.program.Validate(); err != nil {
 		return fail(err)

@@ -23,6 +23,7 @@ const (
 	World                     // generated world, by part
 	Shards                    // shard of a prepared sequence, by block of documents
 	Masks                     // of a prepared sequence, by epoch or 0, and sequence
+	Packing                   // order of packed rows, by window
 )
 
 // Draws is a row of random choices. Not for use by several goroutines at once.
