@@ -101,7 +101,7 @@ func (o *conversion) run(cmd *cobra.Command, from, to string) (err error) {
 		return err
 	}
 	if len(rep.Unexpected) > 0 {
-		show.say("left out: %s", strings.Join(rep.Unexpected, ", "))
+		show.say("left out: %s", listed(rep.Unexpected))
 	}
 	if len(rep.Padded) > 0 {
 		show.say("cut or filled up to a vocabulary of %d: %s", model.Config.Model.VocabSize, strings.Join(rep.Padded, ", "))
@@ -111,6 +111,15 @@ func (o *conversion) run(cmd *cobra.Command, from, to string) (err error) {
 	}
 	show.say("%s: %s from %s", to, target.Format, model.Format())
 	return nil
+}
+
+// listed are names in a line; of more than a few those at the start.
+func listed(names []string) string {
+	const few = 10
+	if len(names) <= few {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s, and %d more", strings.Join(names[:few], ", "), len(names)-few)
 }
 
 // target is what the flags and the name of TO ask for, and whether TO is a file.

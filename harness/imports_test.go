@@ -26,6 +26,7 @@ var layers = []struct {
 	{"core/numerics", []string{"core/random"}, nil},
 	{"core/kernels", []string{"core/numerics", "core/random"}, nil},
 	{"core/bert", []string{"core/tensor", "core/random"}, nil},
+	{"core/checkpoint/weights", []string{"core/tensor", "core/spelling"}, nil},
 	{"core", []string{"core"}, []string{"core/plugin"}},
 	{"plugins", []string{"core", "plugins"}, []string{"core/plugin"}},
 	{"results/index", []string{"core/recipe", "core/spelling", "results"}, nil},

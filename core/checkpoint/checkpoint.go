@@ -10,7 +10,8 @@
 // A folder is written under another name and renamed when it is complete, and its sums are checked before anything in it is believed: a write
 // that was torn is an error with the name of the file, never a run that goes wrong.
 //
-// The formats of others are in the packages below: safetensors and huggingface.
+// The formats of others are in the packages below: huggingface opens and writes models in any of them; safetensors, pytorch and tensorflow know one kind of
+// file each; weights is what all have in common.
 package checkpoint
 
 import (

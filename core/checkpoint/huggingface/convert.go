@@ -71,6 +71,9 @@ func (f *Folder) Write(dir string, t Target) (Report, error) {
 	if err != nil {
 		return fail(rep, err)
 	}
+	if tokenizer != nil && tokenizer.Vocab.Len() > f.Config.Model.VocabSize {
+		rep.Notes = append(rep.Notes, fmt.Sprintf("the vocabulary has %d entries and the model %d: text may have ids that it does not know", tokenizer.Vocab.Len(), f.Config.Model.VocabSize))
+	}
 	// What was there in another format would be loaded instead, or by chance.
 	if other, err := modelIn(dir); err == nil && formatOf(other) != t.Format {
 		return fail(rep, fmt.Errorf("the folder holds a model in another format, %s: write to another folder", filepath.Base(other)))

@@ -528,6 +528,21 @@ func TestWriteRefuses(t *testing.T) {
 	}
 }
 
+// TestNotes: what a reader of the result should know.
+func TestNotes(t *testing.T) {
+	c, l, params := model(t, bert.Head{Task: bert.Pretraining})
+	c.Model.HiddenAct = bert.GELU
+	from := filepath.Join(t.TempDir(), "erf")
+	if err := Save(from, c, bert.Head{Task: bert.Pretraining}, l, params, tensor.F32); err != nil {
+		t.Fatal(err)
+	}
+	long := Tokenizer{Vocab: mustVocab(t, append(tokens(vocab(t)), "more")...), Options: huggingFaceOptions}
+	_, rep := convert(t, from, Target{Format: TensorFlow, Tokenizer: &long})
+	if len(rep.Notes) != 2 || !strings.Contains(rep.Notes[0], "erf form of GELU") || !strings.Contains(rep.Notes[1], "has 25 entries and the model 24") {
+		t.Errorf("notes are %q", rep.Notes)
+	}
+}
+
 // TestWriteFile: the parameters alone, in each format.
 func TestWriteFile(t *testing.T) {
 	from := saved(t, bert.Head{Task: bert.Pretraining}, tensor.F32)

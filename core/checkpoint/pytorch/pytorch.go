@@ -68,7 +68,6 @@ type archive struct {
 	part   *weights.Part
 	prefix string // NAME/
 	files  map[string]*zip.File
-	end    int64 // of the local files: where the directory begins, at most
 }
 
 func openZip(p *weights.Part) (*weights.File, error) {
