@@ -126,6 +126,10 @@ func TestExtendsSeveral(t *testing.T) {
 	if _, err := Parse("r.yaml", []byte("extends: [quick, quik]\n")); err == nil || !strings.Contains(err.Error(), `r.yaml:1:18: extends: no recipe is named "quik", did you mean quick?`) {
 		t.Errorf("error is %v, want the place of the second name", err)
 	}
+	packed := []string{"data.kind=prepared", "phases.0={steps: , epochs: 1, sequences_per_pack: 3}"}
+	if _, err := Parse("r.yaml", []byte(small), packed...); err == nil || !strings.Contains(err.Error(), "number of packs of an epoch is not known") {
+		t.Errorf("error is %v, want that packs are not known before", err)
+	}
 	if _, err := Parse("r.yaml", []byte("extends: nvidia/large-phase3\n")); err == nil || !strings.Contains(err.Error(), "did you mean nvidia/large-phase1?") {
 		t.Errorf("error is %v, want the nearest name", err)
 	}

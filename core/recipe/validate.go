@@ -130,6 +130,8 @@ func (r *Recipe) settlePhase(p *Phase) error {
 		return at(fmt.Errorf("is %g, want more than 0", p.Epochs), "epochs")
 	case p.Epochs > 0 && p.Task == bert.Pretraining && r.Data.Kind != PreparedData:
 		return at(fmt.Errorf("is given, but the number of sequences in a text is not known before: want steps, or prepared data"), "epochs")
+	case p.Epochs > 0 && p.SequencesPerPack > 1:
+		return at(fmt.Errorf("is given, but the number of packs of an epoch is not known before: want steps"), "epochs")
 	case (p.Steps > 0) == (p.Epochs > 0):
 		return at(fmt.Errorf("steps is %d and epochs is %g, want one of the two", p.Steps, p.Epochs), "steps")
 	}
