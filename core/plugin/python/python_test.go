@@ -54,7 +54,7 @@ func spec(t testing.TB, transport plugin.Transport, args ...string) plugin.Spec 
 	if err != nil {
 		t.Fatal(err)
 	}
-	limit := 30 * time.Second
+	limit := 2 * time.Minute // for a busy machine
 	return plugin.Spec{
 		Kind: plugin.Optimizer, Name: "pythonic", Path: path, Args: args, Env: []string{"PYTHONPATH=" + sdk}, Threads: 1, Transport: transport,
 		Timeouts: plugin.Timeouts{Start: limit, Call: limit, Open: limit, Step: limit},
