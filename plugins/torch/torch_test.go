@@ -47,7 +47,7 @@ func spec(t testing.TB, kind plugin.Kind, transport plugin.Transport, args ...st
 	if err != nil {
 		t.Fatal(err)
 	}
-	limit := time.Minute
+	limit := 3 * time.Minute // for a busy machine
 	return plugin.Spec{
 		Kind: kind, Name: "torch", Path: interpreter, Args: append([]string{path}, args...), Threads: 1, Transport: transport,
 		Timeouts: plugin.Timeouts{Start: limit, Call: limit, Open: limit, Step: limit},

@@ -174,9 +174,11 @@ class TorchSession(Session):
     def turn(self, mode: contextlib.AbstractContextManager) -> Iterator[None]:
         """PyTorch, set up for this session."""
         with _turn, mode:
-            tf32 = self.program.precision == TF32.name
-            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
-            torch.use_deterministic_algorithms(True, warn_only=True)
+            if self.device.type == "cuda":
+                tf32 = self.program.precision == TF32.name
+                torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+                # The CPU's are deterministic as they are.
+                torch.use_deterministic_algorithms(True, warn_only=True)
             yield
 
     def key(self, step: int, sample: int) -> int:
