@@ -9,6 +9,10 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"harness.invalid/core/plugin"
+	"harness.invalid/core/plugin/python"
+	"harness.invalid/harness/catalog"
 )
 
 // programVariable makes the test binary be the program. Variables of that prefix are handed to plugins, so the binary that the host starts
@@ -57,6 +61,12 @@ func TestScripts(t *testing.T) {
 			switch cond {
 			case "reference":
 				return referenceFolder(root) != "", nil
+			case "python":
+				_, err := python.Interpreter(t.Context(), python.Modules)
+				return err == nil, nil
+			case "torch":
+				_, err := catalog.Find(plugin.Backend, "torch")
+				return err == nil, nil
 			}
 			return false, nil
 		},

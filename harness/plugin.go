@@ -48,13 +48,13 @@ folders of $HARNESS_PLUGIN_PATH, in the user's plugin folder, and in $PATH.`,
 }
 
 func listPlugins(ctx context.Context, out io.Writer) error {
-	list, err := catalog.List(ctx)
+	list, err := catalog.List()
 	if err != nil {
 		return err
 	}
 	t := newTable(out, "kind", "name", "version", "precisions, options", "where")
 	for _, e := range list {
-		where := e.Path
+		where := e.Source()
 		if e.BuiltIn {
 			where = "built in"
 		}

@@ -30,12 +30,15 @@ type processes struct {
 var _ train.Plugins = (*processes)(nil)
 
 func launch(ctx context.Context, k plugin.Kind, name string, transport plugin.Transport, a *arena.Arena) (*plugin.Process, error) {
-	e, err := catalog.Find(ctx, k, name)
+	e, err := catalog.Find(k, name)
 	if err != nil {
 		return nil, err
 	}
 	// Plugins compute on as many threads as this program may: GOMAXPROCS or the limit of a container holds for all of them.
-	return plugin.Launch(ctx, plugin.Spec{Kind: k, Name: name, Path: e.Path, Args: e.Args, Env: e.Env, Threads: runtime.GOMAXPROCS(0), Transport: transport, Arena: a})
+	return plugin.Launch(ctx, plugin.Spec{
+		Kind: k, Name: name, Path: e.Path, Args: e.Args, Env: e.Env, Threads: runtime.GOMAXPROCS(0), Transport: transport, Arena: a,
+		Timeouts: plugin.Timeouts{Start: e.Patience},
+	})
 }
 
 // startProcesses starts a backend. Optimizers are started when a phase asks for them.
@@ -97,7 +100,7 @@ func (p *processes) Close() error {
 
 // probe starts a plugin for a moment, notes it for the record, and asks it something.
 func (e *experiment) probe(ctx context.Context, k plugin.Kind, name string, ask func(*plugin.Process) (version string, err error)) error {
-	entry, err := catalog.Find(ctx, k, name)
+	entry, err := catalog.Find(k, name)
 	if err != nil {
 		return err
 	}

@@ -3,11 +3,11 @@
 package catalog
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/optimizer"
@@ -39,15 +39,16 @@ var optimizers = []struct {
 
 // Entry is a plugin that can be started.
 type Entry struct {
-	Kind    plugin.Kind
-	Name    string
-	Path    string   // of the executable
-	Args    []string // that make it serve
-	Env     []string // that it needs beside what all plugins get
-	Script  string   // what the executable runs, when that is an interpreter
-	BuiltIn bool
-	Family  []string // the entry stands for plugins of these names, and others like them
-	Note    string   // why it can't be used, or what it hides; empty: nothing to say
+	Kind     plugin.Kind
+	Name     string
+	Path     string        // of the executable
+	Args     []string      // that make it serve
+	Env      []string      // that it needs beside what all plugins get
+	Script   string        // what the executable runs, when that is an interpreter
+	Patience time.Duration // how long it may take to answer for the first time; 0: as long as any plugin
+	BuiltIn  bool
+	Family   []string // the entry stands for plugins of these names, and others like them
+	Note     string   // why it can't be used, or what it hides; empty: nothing to say
 
 	interpreted bool // Path and Script are to be found yet
 }
@@ -64,13 +65,13 @@ func (e Entry) Source() string {
 var ServeCommand = []string{"plugin", "serve"}
 
 // List returns all plugins, built-in ones first. Those that can't be used, or are hidden by another of their name, are listed with a note.
-func List(ctx context.Context) ([]Entry, error) {
+func List() ([]Entry, error) {
 	list, err := entries()
 	if err != nil {
 		return nil, err
 	}
 	for i := range list {
-		if err := list[i].prepare(ctx); err != nil {
+		if err := list[i].prepare(); err != nil {
 			list[i].Note = err.Error()
 		}
 	}
@@ -136,7 +137,7 @@ func Names(k plugin.Kind) []string {
 }
 
 // Find returns the plugin of a name.
-func Find(ctx context.Context, k plugin.Kind, name string) (Entry, error) {
+func Find(k plugin.Kind, name string) (Entry, error) {
 	list, err := entries()
 	if err != nil {
 		return Entry{}, err
@@ -150,7 +151,7 @@ func Find(ctx context.Context, k plugin.Kind, name string) (Entry, error) {
 			if e.Family != nil {
 				e.Name, e.Args = name, []string{string(k), class}
 			}
-			if err := e.prepare(ctx); err != nil {
+			if err := e.prepare(); err != nil {
 				return Entry{}, fmt.Errorf("%s %s: %w", k, name, err)
 			}
 			return e, nil

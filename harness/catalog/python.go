@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
+	"time"
 
 	"harness.invalid/core/plugin"
 	"harness.invalid/core/plugin/python"
@@ -33,67 +36,81 @@ func torchOptimizers() Entry {
 var torchModules = append([]python.Module{{Name: "torch", Debian: "python3-torch", PyPI: "torch"}}, python.Modules...)
 
 // torchProgram is the interpreter that has PyTorch and the file of the plugin, looked for once.
-var torchProgram struct {
-	once                sync.Once
-	interpreter, script string
-	err                 error
+var torchProgram = sync.OnceValues(func() (Entry, error) {
+	interpreter, err := python.Interpreter(context.Background(), torchModules)
+	if err != nil {
+		return Entry{}, err
+	}
+	script, err := install("harness-torch", python.SDK(), torch.Program)
+	return Entry{Path: interpreter, Script: script}, err
+})
+
+// sdk is the file from which plugins in Python import harness_plugin.
+var sdk = sync.OnceValues(func() (string, error) { return install("harness_plugin", python.SDK()) })
+
+// anyPython is an interpreter that has what harness_plugin imports.
+var anyPython = sync.OnceValues(func() (string, error) { return python.Interpreter(context.Background(), python.Modules) })
+
+func install(name string, files ...fs.FS) (string, error) {
+	archive, err := python.Archive(files...)
+	if err != nil {
+		return "", err
+	}
+	return python.Install(name, archive)
 }
+
+// importing is how long modules may take to be imported: PyTorch needs a second of one CPU, and much more from a cold disk or on a busy machine.
+const importing = 3 * time.Minute
 
 // prepare finds what the entry needs to be started.
-func (e *Entry) prepare(ctx context.Context) error {
-	if !e.interpreted {
-		if e.Note != "" || e.BuiltIn || !isPython(e.Path) {
-			return nil
+func (e *Entry) prepare() error {
+	switch {
+	case e.interpreted:
+		found, err := torchProgram()
+		if err != nil {
+			return err
 		}
-		return e.lendSDK()
+		e.Path, e.Script, e.Args, e.Patience = found.Path, found.Script, append([]string{found.Script}, e.Args...), importing
+		return nil
+	case e.BuiltIn || e.Note != "":
+		return nil
 	}
-	p := &torchProgram
-	p.once.Do(func() {
-		if p.interpreter, p.err = python.Interpreter(ctx, torchModules); p.err != nil {
-			return
-		}
-		var archive []byte
-		if archive, p.err = python.Archive(python.SDK(), torch.Program); p.err != nil {
-			return
-		}
-		p.script, p.err = python.Install("harness-torch", archive)
-	})
-	if p.err != nil {
-		return p.err
+	line := firstLine(e.Path)
+	if !strings.HasPrefix(line, "#!") || !strings.Contains(line, "python") {
+		return nil
 	}
-	e.Path, e.Script, e.Args = p.interpreter, p.script, append([]string{p.script}, e.Args...)
-	return nil
-}
-
-// lendSDK lets a plugin of a third party import harness_plugin. What its user put into PYTHONPATH goes first.
-func (e *Entry) lendSDK() error {
-	archive, err := python.Archive(python.SDK())
-	if err != nil {
-		return err
-	}
-	path, err := python.Install("harness_plugin", archive)
+	// A plugin in Python imports harness_plugin, after what its user put into PYTHONPATH. One that leaves open which Python is to run it gets one that has the
+	// modules, which python3 on $PATH need not be.
+	path, err := sdk()
 	if err != nil {
 		return err
 	}
 	if given := os.Getenv("PYTHONPATH"); given != "" {
 		path = given + string(filepath.ListSeparator) + path
 	}
-	e.Env = append(e.Env, "PYTHONPATH="+path)
+	e.Env, e.Patience = append(e.Env, "PYTHONPATH="+path), importing
+	if strings.Contains(line, "/env ") {
+		interpreter, err := anyPython()
+		if err != nil {
+			return err
+		}
+		e.Path, e.Script, e.Args = interpreter, e.Path, append([]string{e.Path}, e.Args...)
+	}
 	return nil
 }
 
-// isPython reports whether an executable is a text whose first line names Python.
-func isPython(path string) bool {
+// firstLine is the beginning of a file up to the first end of a line, "" where there is none.
+func firstLine(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
-		return false
+		return ""
 	}
 	defer func() { _ = f.Close() }()
-	head := make([]byte, 128)
-	n, err := io.ReadFull(f, head)
-	if err != nil && n == 0 {
-		return false
+	head := make([]byte, 256)
+	n, _ := io.ReadFull(f, head)
+	line, _, ok := bytes.Cut(head[:n], []byte("\n"))
+	if !ok {
+		return ""
 	}
-	line, _, _ := bytes.Cut(head[:n], []byte("\n"))
-	return bytes.HasPrefix(line, []byte("#!")) && bytes.Contains(line, []byte("python"))
+	return string(line)
 }
