@@ -33,7 +33,7 @@ func newConvert() *cobra.Command {
   a run of harness              or one of its checkpoints
 
 TO is a folder that transformers loads without a warning (or, with --format tensorflow, google-research/bert), or a file by its ending: .safetensors,
-.bin, .pt, .pth or .ckpt, which gets the parameters alone. Parameters go by today's names, tied ones are stored once, vocabularies that were padded
+.bin, .pt, .pth or .ckpt, which gets the parameters alone; without a configuration a file gets all tensors as they are. Parameters go by today's names, tied ones are stored once, vocabularies that were padded
 have the length that the configuration says. Optimizer slots that are stored with the model go along: optimizer.safetensors, or NAME/adam_m and
 NAME/adam_v in a TensorFlow checkpoint. What is left out is told. Files of torch.save are read without running the code that they may hold.`,
 		Example: `  harness convert uncased_L-2_H-128_A-2 bert-tiny
@@ -75,14 +75,6 @@ func (o *conversion) run(cmd *cobra.Command, from, to string) (err error) {
 	if err != nil {
 		return err
 	}
-	model, tokenizer, err := openModel(from, o.config)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, model.Close()) }()
-	if target.Tokenizer, err = o.tokenizer(from, model, tokenizer); err != nil {
-		return err
-	}
 	show := newProgress(cmd.ErrOrStderr(), o.quiet)
 	defer show.close()
 	observe, done := show.task("convert")
@@ -90,6 +82,20 @@ func (o *conversion) run(cmd *cobra.Command, from, to string) (err error) {
 	target.Progress = func(now, total int64) error {
 		observe(now, total)
 		return cmd.Context().Err()
+	}
+	model, tokenizer, err := openModel(from, o.config)
+	if file && o.config == "" && errors.Is(err, fs.ErrNotExist) {
+		if plain, plainErr := huggingface.OpenTensors(from); plainErr == nil {
+			show.say("no configuration lies beside %s: all tensors go as they are, by their own names", from)
+			return errors.Join(huggingface.Copy(plain, to, target), plain.Close())
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, model.Close()) }()
+	if target.Tokenizer, err = o.tokenizer(model, tokenizer); err != nil {
+		return err
 	}
 	var rep huggingface.Report
 	if file {
@@ -168,7 +174,7 @@ func parseBytes(s string) (int64, error) {
 }
 
 // tokenizer is what --vocab and --cased ask for; nil leaves it to what lies beside the model.
-func (o *conversion) tokenizer(from string, model *huggingface.Folder, found *huggingface.Tokenizer) (*huggingface.Tokenizer, error) {
+func (o *conversion) tokenizer(model *huggingface.Folder, found *huggingface.Tokenizer) (*huggingface.Tokenizer, error) {
 	length := model.Config.Model.MaxPositionEmbeddings
 	switch {
 	case o.vocab != "":

@@ -124,15 +124,37 @@ func (f *Folder) WriteFile(path string, t Target) (Report, error) {
 	if err != nil {
 		return rep, err
 	}
+	return rep, m.writeFile(path, t)
+}
+
+func (m *output) writeFile(path string, t Target) error {
 	switch t.Format {
 	case TensorFlow:
-		err = tensorflow.Write(tensorflow.Prefix(path), append(m.contents, m.optimizer...))
+		return tensorflow.Write(tensorflow.Prefix(path), append(m.contents, m.optimizer...))
 	case PyTorch:
-		err = pytorch.Write(path, m.contents, m.aliases)
-	default:
-		err = safetensors.Write(path, m.contents, modelMetadata)
+		return pytorch.Write(path, m.contents, m.aliases)
 	}
-	return rep, err
+	return safetensors.Write(path, m.contents, modelMetadata)
+}
+
+// Copy writes all tensors of a file into another one, under the names and with the shapes that they have: what can be done without a configuration.
+// Numbers that are whole keep their type.
+func Copy(from *weights.File, path string, t Target) error {
+	var m output
+	for _, stored := range from.Tensors() {
+		c := stored.Content()
+		switch c.DType {
+		case tensor.F64, tensor.F32, tensor.F16, tensor.BF16:
+			if t.DType != "" {
+				c = c.As(t.DType)
+			}
+		}
+		m.contents = append(m.contents, c)
+	}
+	if err := m.observe(t); err != nil {
+		return err
+	}
+	return m.writeFile(path, t)
 }
 
 // formatOf is the format of a file that modelIn found.

@@ -528,6 +528,44 @@ func TestWriteRefuses(t *testing.T) {
 	}
 }
 
+// TestCopy: any tensors, as they are, to each format and back.
+func TestCopy(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.safetensors")
+	if err := safetensors.Write(path, []weights.Content{weights.Of("x/y", tensor.Shape{2}, []float32{1, 2}), weights.Of("ids", tensor.Shape{1}, []int64{3})}, modelMetadata); err != nil {
+		t.Fatal(err)
+	}
+	copied := func(from, name string, target Target) string {
+		t.Helper()
+		f, err := OpenTensors(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		to := filepath.Join(dir, name)
+		if err := Copy(f, to, target); err != nil {
+			t.Fatal(err)
+		}
+		return to
+	}
+	for _, format := range []Format{Safetensors, PyTorch, TensorFlow} {
+		copied(copied(path, "there", Target{Format: format}), "back", Target{Format: Safetensors})
+		if files := tree(t, dir); files["back"] != files["a.safetensors"] {
+			t.Errorf("through %s: the file differs", format)
+		}
+	}
+	f, err := OpenTensors(copied(path, "half", Target{Format: Safetensors, DType: tensor.F16}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	x, _ := f.Tensor("x/y")
+	ids, _ := f.Tensor("ids")
+	if x.DType != tensor.F16 || ids.DType != tensor.I64 {
+		t.Errorf("types are %s and %s, want F16 and I64", x.DType, ids.DType)
+	}
+}
+
 // TestNotes: what a reader of the result should know.
 func TestNotes(t *testing.T) {
 	c, l, params := model(t, bert.Head{Task: bert.Pretraining})
