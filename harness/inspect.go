@@ -161,7 +161,12 @@ func (i *inspected) measure() error {
 
 func (in *inspection) print(out io.Writer, statistics bool) error {
 	fmt.Fprintf(out, "%s: %s, %d tensors, %d elements, %d bytes\n", in.File, in.Format, len(in.Tensors), in.Elements, in.Bytes)
-	for _, key := range slices.Sorted(maps.Keys(in.Metadata)) {
+	const few = 20 // a training checkpoint has hundreds
+	for i, key := range slices.Sorted(maps.Keys(in.Metadata)) {
+		if i == few {
+			fmt.Fprintf(out, "and %d more, which --format json shows\n", len(in.Metadata)-few)
+			break
+		}
 		fmt.Fprintf(out, "%s: %s\n", key, strconv.Quote(in.Metadata[key]))
 	}
 	if len(in.Tensors) == 0 {

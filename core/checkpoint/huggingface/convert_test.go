@@ -315,6 +315,41 @@ func TestShards(t *testing.T) {
 	}
 }
 
+// TestBinShards: pytorch_model.bin in pieces.
+func TestBinShards(t *testing.T) {
+	from := saved(t, bert.Head{Task: bert.QuestionAnswering}, tensor.F32)
+	f, err := OpenTensors(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	dir := t.TempDir()
+	files := make(weightMap)
+	for i, name := range []string{"pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"} {
+		var contents []weights.Content
+		for j, info := range f.Tensors() {
+			if j%2 == i {
+				contents = append(contents, info.Content())
+				files[info.Name] = name
+			}
+		}
+		if err := pytorch.Write(filepath.Join(dir, name), contents, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := json.Marshal(shardIndex{Files: files})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(saveFile(filepath.Join(dir, "pytorch_model.bin.index.json"), text), saveFile(filepath.Join(dir, configFile), []byte(tree(t, from)[configFile]))); err != nil {
+		t.Fatal(err)
+	}
+	there, _ := convert(t, dir, Target{Format: Safetensors})
+	if tree(t, there)[modelFile] != tree(t, from)[modelFile] {
+		t.Error("the model differs")
+	}
+}
+
 // TestConvertTypes: parameters in another type are rounded, and what does not fit in FP16 is an error that leaves nothing.
 func TestConvertTypes(t *testing.T) {
 	from := saved(t, bert.Head{Task: bert.Pretraining}, tensor.F32)
