@@ -299,6 +299,28 @@ func TestRefuseArchive(t *testing.T) {
 	}
 }
 
+// TestOverlap: a directory that has two storages at one place.
+func TestOverlap(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.bin")
+	values := []float32{1, 2}
+	if err := Write(path, []weights.Content{weights.Of("a", tensor.Shape{2}, values), weights.Of("b", tensor.Shape{2}, values)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A file's record in the directory ends with where its local header lies, 4 bytes, and its name.
+	place := func(name string) []byte {
+		at := bytes.LastIndex(b, []byte(name))
+		return b[at-4 : at]
+	}
+	copy(place("archive/data/1"), place("archive/data/0"))
+	if _, err := read(b); !errors.Is(err, weights.ErrFormat) || !strings.Contains(err.Error(), `storage "1" overlaps with storage "0"`) {
+		t.Errorf("error is %v, want that storages overlap", err)
+	}
+}
+
 // TestWrite: what is written is read back, twice the same bytes, with data where PyTorch would put them.
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
