@@ -120,6 +120,9 @@ type PhaseResult struct {
 	// MeasuredSeconds of the phase: training and its parts, evaluation, checkpoint ...; total is the whole.
 	MeasuredSeconds map[string]float64 `json:"measured_seconds"`
 	Target          *Reached           `json:"target,omitempty"`
+	// PeakMemoryBytes is the most memory that each process had resident up to the end of the phase, measured: host, backend, optimizer NAME. Memory
+	// that processes share counts in each that touched it. Empty: the system does not tell.
+	PeakMemoryBytes map[string]int64 `json:"peak_memory_bytes,omitempty"`
 }
 
 // SequencesPerSecond is the measured rate of training: without evaluations, checkpoints and the start of the plugins. 0: not known.

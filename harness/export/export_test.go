@@ -20,6 +20,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/parquet-go/parquet-go"
+	"golang.org/x/perf/benchfmt"
 
 	"harness.invalid/harness/curve"
 	"harness.invalid/harness/curve/curvetest"
@@ -327,23 +328,26 @@ func TestGoBenchmarks(t *testing.T) {
 	if err := f.Write(&out, curvetest.Write(t, t.TempDir(), 2, ipu)); err != nil {
 		t.Fatal(err)
 	}
-	var lines []string
-	for line := range strings.Lines(out.String()) {
-		if strings.HasPrefix(line, "Benchmark") {
-			lines = append(lines, strings.TrimSpace(line))
+	// As benchstat reads it.
+	units := map[string][]float64{}
+	lines := 0
+	for in := benchfmt.NewReader(&out, "out"); in.Scan(); {
+		r, ok := in.Result().(*benchfmt.Result)
+		if !ok {
+			t.Errorf("line %d: %v", lines, in.Result())
+			continue
+		}
+		lines++
+		if r.GetConfig("goos") != "linux" || r.GetConfig("cpu") != "Abacus 3000" || !strings.HasPrefix(string(r.Name), "Train/recipe=invented/phase=") || !strings.HasSuffix(string(r.Name), "/backend=ipu/format=fp16.16/optimizer=adamw") {
+			t.Errorf("%s, %v", r.Name, r.Config)
+		}
+		for _, v := range r.Values {
+			units[v.Unit] = append(units[v.Unit], v.Value)
 		}
 	}
-	want := "BenchmarkTrain/recipe=invented/phase=phase1/backend=ipu/format=fp16.16/optimizer=adamw 30 200000000 ns/op 40 sequences/s "
-	if len(lines) != 4 || !strings.HasPrefix(lines[0], want) || !strings.Contains(lines[1], " f1") || !strings.Contains(lines[1], "30 steps-to-target 6 measured-sec-to-target") {
-		t.Errorf("lines:\n%s", strings.Join(lines, "\n"))
-	}
-	for _, line := range lines {
-		if words := strings.Fields(line); len(words)%2 != 0 {
-			t.Errorf("%q: want a name, a count, and pairs of value and unit", line)
-		}
-	}
-	if !strings.HasPrefix(out.String(), "goos: linux\ngoarch: amd64\n") {
-		t.Errorf("head:\n%s", out.String())
+	if lines != 4 || len(units["f1"]) != 2 || !slices.Equal(units["sec/op"], []float64{0.2, 0.2, 0.2, 0.2}) || !slices.Equal(units["sequences/s"], []float64{40, 40, 40, 40}) ||
+		!slices.Equal(units["steps-to-target"], []float64{30, 30}) || !slices.Equal(units["measured-sec-to-target"], []float64{6, 6}) {
+		t.Errorf("%d lines with %v", lines, units)
 	}
 }
 

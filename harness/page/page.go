@@ -118,6 +118,7 @@ func newPage(records []*curve.Record) (*page, error) {
 	p.Cards = cards(c)
 	p.Data = newCharts(c, records)
 	p.Times = times(c)
+	p.Memory = memory(c)
 	if p.Answers, err = disagreements(c, records); err != nil {
 		return nil, err
 	}

@@ -80,7 +80,10 @@ function lines(q) {
   return out;
 }
 
-// ticks are round numbers between two others.
+// flat reports whether two numbers differ by no more than rounding makes them: a mean of equal numbers need not equal them.
+function flat(low, high) { return high - low <= 1e-9 * Math.max(Math.abs(low), Math.abs(high)); }
+
+// ticks are round numbers between two others, which are not flat.
 function ticks(low, high, about) {
   const raw = (high - low) / about, power = 10 ** Math.floor(Math.log10(raw));
   const by = [1, 2, 2.5, 5, 10].map(m => m * power).find(b => b >= raw) || raw;
@@ -155,7 +158,7 @@ class Chart {
     for (const l of this.lines) { x0 = Math.min(x0, l.x[0]); x1 = Math.max(x1, l.x[l.x.length - 1]); }
     if (state.range) [x0, x1] = state.range;
     else if (this.q.evaluated) { const d = (x1 - x0) * .02 || .5; x0 -= d; x1 += d; }
-    if (x1 <= x0) { x0 -= .5; x1 += .5; }
+    if (flat(x0, x1)) { x0 -= .5; x1 += .5; }
     let y0 = Infinity, y1 = -Infinity;
     const see = v => { if (v !== null && v !== undefined && (!log || v > 0)) { y0 = Math.min(y0, v); y1 = Math.max(y1, v); } };
     for (const l of this.lines) for (let i = 0; i < l.x.length; i++) if (l.x[i] >= x0 && l.x[i] <= x1) { see(l.y[i]); if (l.low) { see(l.low[i]); see(l.high[i]); } }
@@ -163,7 +166,7 @@ class Chart {
     for (const t of targets) see(t.value[0]);
     if (y0 === Infinity) { y0 = log ? .1 : 0; y1 = 1; }
     if (log) { if (y1 <= y0 * 1.0001) { y0 /= 2; y1 *= 2; } else { const f = (y1 / y0) ** .04; y0 /= f; y1 *= f; } }
-    else if (y1 <= y0) { const d = Math.abs(y0) * .1 || 1; y0 -= d; y1 += d; }
+    else if (flat(y0, y1)) { const d = Math.abs(y0) * .1 || 1; y0 -= d; y1 += d; }
     else { const d = (y1 - y0) * .04; y0 -= d; y1 += d; }
     const yt = log ? logTicks(y0, y1) : ticks(y0, y1, H / 45);
     const left = 14 + 6.2 * Math.max(2, ...yt.map(v => show(v).length)), right = W - 10, top = 8, bottom = H - 34;
@@ -273,6 +276,7 @@ class Chart {
       make("td", {}, l.low ? `${show(l.y[i])} ± ${show(l.high[i] - l.y[i])}` : show(l.y[i])))));
     this.tip.replaceChildren(make("div", {}, state.axis === "steps" ? `step ${show(x)}` : `step ${step}, ${axes[state.axis]} ${show(x)}`), table);
     this.tip.hidden = false;
+    this.tip.style.left = 0; // so that its width is its own
     const width = this.figure.clientWidth, own = this.tip.offsetWidth;
     this.tip.style.left = Math.max(0, px + 12 + own < width ? px + 12 : px - 12 - own) + "px";
     this.tip.style.top = "2.5rem";
@@ -343,7 +347,7 @@ function nearest(x, v) {
   return Math.abs(x[a] - v) <= Math.abs(x[b] - v) ? a : b;
 }
 
-function zoom(low, high) { state.range = high > low ? [low, high] : null; drawAll(); }
+function zoom(low, high) { state.range = flat(low, high) ? state.range : [low, high]; drawAll(); }
 function drawAll() { for (const c of charts) c.draw(); note(); }
 
 function note() {

@@ -50,6 +50,7 @@ func TestPage(t *testing.T) {
 		"verdict": {`DIFFERENT, better</span> gpu-ref:fp16/adamw against ipu/adamw`, "<strong>squad F1, %</strong>", "3 paired seeds", "phase1 masked LM loss, nats", "EQUIVALENT"},
 		"table":   {"<caption>Recipe invented", `<th scope="row" class="in">F1, %</th>`, "steps to F1 50"},
 		"time":    {"ipu/adamw", "optimizer", "evaluation", "setup", "Measured seconds of the programs that ran here"},
+		"memory":  {"3.0 GiB", "20.0 MiB", "backend"},
 		"answers": {"both exactly right", "&lt;b&gt;wrong&lt;/b&gt;", "<mark>"},
 		"runs":    {"complete", "ipu-adamw-seed3", "70"},
 		"recipe":  {"name: invented", "all runs", "Made up, for tests"},

@@ -77,7 +77,7 @@ func (p *phase) finish(metrics map[string]float64) {
 	skipped := p.Step - p.Updates
 	p.outcome.AddPhase(results.PhaseResult{
 		Name: p.recipe.Name, Steps: p.Step, Skipped: skipped, Sequences: p.Sequences,
-		Metrics: metrics, MeasuredSeconds: p.Seconds, Target: p.Target,
+		Metrics: metrics, MeasuredSeconds: p.Seconds, PeakMemoryBytes: p.peakMemory(), Target: p.Target,
 	})
 	if skipped*2 > p.Step {
 		p.note("phase %s: %d of %d steps were skipped because a gradient was not finite; a smaller loss scale may help", p.recipe.Name, skipped, p.Step)
@@ -85,4 +85,12 @@ func (p *phase) finish(metrics map[string]float64) {
 	for _, n := range p.set.notes() {
 		p.note("phase %s: %s", p.recipe.Name, n)
 	}
+}
+
+// peakMemory is what the processes have taken so far, if the plugins can tell.
+func (p *phase) peakMemory() map[string]int64 {
+	if m, ok := p.Plugins.(interface{ PeakMemory() map[string]int64 }); ok {
+		return m.PeakMemory()
+	}
+	return nil
 }
