@@ -116,10 +116,7 @@ func (c *Comparison) pair(baseline, arm Arm, verdict recipe.Verdict) {
 			last := !slices.ContainsFunc(c.Phases[i+1:], func(p MeasuredPhase) bool { return slices.Contains(p.Metrics, metric) })
 			full := phase.Name + "." + metric
 			d := Difference{Phase: phase.Name, Metric: metric, Primary: verdict.Primary == full || last && verdict.Primary == metric}
-			d.Margin = verdict.Margins[full]
-			if d.Margin == 0 && last {
-				d.Margin = verdict.Margins[metric]
-			}
+			d.Margin = marginOf(verdict, c.Phases, i, metric)
 			d.over(pairs, verdict.Alpha)
 			d.Noise = c.noise(d, p.Seeds, verdict.Alpha)
 			p.Metrics = append(p.Metrics, d)
@@ -161,6 +158,17 @@ func (p *Pairing) decide(alpha float64) {
 			p.Primary, p.Verdict, p.Reason = d.Phase+"."+d.Metric, d.Verdict, d.Reason
 		}
 	}
+}
+
+// marginOf is the margin of a metric of the i-th phase: that of PHASE.NAME, or of NAME in the last phase that measures it; 0: none.
+func marginOf(v recipe.Verdict, phases []MeasuredPhase, i int, metric string) float64 {
+	if margin := v.Margins[phases[i].Name+"."+metric]; margin > 0 {
+		return margin
+	}
+	if slices.ContainsFunc(phases[i+1:], func(p MeasuredPhase) bool { return slices.Contains(p.Metrics, metric) }) {
+		return 0
+	}
+	return v.Margins[metric]
 }
 
 // over takes the values of pairs of baseline and arm.

@@ -1,0 +1,239 @@
+package results
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"harness.invalid/core/recipe"
+)
+
+// plant changes what a run records.
+type plant struct {
+	kernels string                    // "": amd64/avx512
+	cpu     string                    // "": cpu
+	batches string                    // added to the digest of the batches
+	loss    func(step int) float64    // factor
+	f1      func(seed uint64) float64 // added
+	slow    float64                   // factor of times; 0: 1
+	fail    bool                      // the run failed
+	seeds   []uint64                  // nil: 1 to 5
+}
+
+// plantRuns records runs of quick's last phase. Losses, F1 and times have a little noise of their own seed.
+func plantRuns(t *testing.T, r *recipe.Recipe, p plant) []*Run {
+	t.Helper()
+	if p.seeds == nil {
+		p.seeds = []uint64{1, 2, 3, 4, 5}
+	}
+	if p.kernels == "" {
+		p.kernels = "amd64/avx512"
+	}
+	var runs []*Run
+	for _, seed := range p.seeds {
+		rng := rand.New(rand.NewPCG(seed, uint64(len(p.kernels))))
+		dir := filepath.Join(t.TempDir(), fmt.Sprint(seed))
+		id := Identity{Recipe: r.Name, Fingerprint: r.Fingerprint(), DataDigest: "d", Backend: "ipu", Precision: "fp16.16", Optimizer: "adamw", Seed: seed}
+		w, err := Create(dir, id, r, Environment{CPU: "cpu" + p.cpu, Threads: 2, Kernels: p.kernels})
+		if err != nil {
+			t.Fatal(err)
+		}
+		slow := max(p.slow, 1) * (1 + 0.01*rng.NormFloat64())
+		for n := 1; n <= 64; n++ {
+			loss := 4 - 0.02*float64(n) + 0.01*float64(seed)
+			if p.loss != nil {
+				loss *= p.loss(n)
+			}
+			if err := w.Step(Step{Phase: "squad", Step: n, Metrics: Metrics{"loss": loss}, Finite: true, MeasuredSeconds: map[string]float64{TotalSeconds: 0.1 * slow}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f1 := 86 + 0.5*rng.NormFloat64()
+		if p.f1 != nil {
+			f1 += p.f1(seed)
+		}
+		for i, v := range []float64{70, f1} {
+			if err := w.Evaluation(Evaluation{Phase: "squad", Step: 32 * (i + 1), Metrics: Metrics{"f1": v}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		res := Result{Status: Complete, BatchDigest: "b" + p.batches}
+		if p.fail {
+			res.Status, res.Error = Failed, "it fell over"
+		}
+		res.AddPhase(PhaseResult{Name: "squad", Steps: 64, Metrics: Metrics{"f1": f1}})
+		if err := w.Finish(res); err != nil {
+			t.Fatal(err)
+		}
+		run, err := Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, run)
+	}
+	return runs
+}
+
+func TestCheck(t *testing.T) {
+	r := quick(t)
+	b, err := NewBaseline(plantRuns(t, r, plant{}), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What is read back is what was written.
+	path := filepath.Join(t.TempDir(), "b.json")
+	if err := b.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err = ReadBaseline("b", text); err != nil {
+		t.Fatal(err)
+	}
+	flip := func(step int) func(int) float64 {
+		return func(n int) float64 {
+			if n == step {
+				return 1 + 0x1p-45
+			}
+			return 1
+		}
+	}
+	factor := func(f float64) func(int) float64 { return func(int) float64 { return f } }
+	lower := func(by float64) func(uint64) float64 { return func(uint64) float64 { return -by } }
+	const other = "amd64/avx2"
+	for _, c := range []struct {
+		name     string
+		now      plant
+		standing Standing
+		fact     string // one that stands so, and why
+		why      string
+	}{
+		{"nothing", plant{}, Holds, "ipu/adamw squad.f1", "the same bits"},
+		{"one loss in its last bits", plant{loss: flip(21)}, Regressed, "ipu/adamw seed 1 losses", "by squad step 24"},
+		{"one bit in the data order", plant{batches: "'"}, Regressed, "ipu/adamw seed 3 batches", "other batches"},
+		{"rounding on another path", plant{kernels: other, loss: factor(1 + 1e-6)}, Holds, "ipu/adamw seed 1 squad.losses", "on other kernels"},
+		{"another constant on another path", plant{kernels: other, loss: func(n int) float64 { return 1 + 0.001*float64(n) }}, Regressed, "ipu/adamw seed 1 squad.losses", "part 16 of 16 differs by 6.2%"},
+		{"less accurate", plant{kernels: other, f1: lower(5)}, Regressed, "ipu/adamw squad.f1", "worse by more than the tolerance"},
+		{"more accurate", plant{kernels: other, f1: lower(-5)}, Holds, "ipu/adamw squad.f1", "no worse than the tolerance"},
+		{"a little less accurate, with two seeds", plant{kernels: other, f1: func(s uint64) float64 { return -1 - 2*float64(s) + 3 }, seeds: []uint64{1, 2}}, Undecided, "ipu/adamw squad.f1", "more seeds are needed"},
+		{"10% slower", plant{slow: 1.1}, Regressed, "ipu/adamw squad.step_seconds", "worse by more than the tolerance"},
+		{"2% slower", plant{slow: 1.02}, Holds, "ipu/adamw squad.step_seconds", "no worse"},
+		{"slower on another machine", plant{slow: 2, cpu: "2"}, Holds, "", ""},
+		{"target not reached", plant{kernels: other, f1: lower(50)}, Regressed, "ipu/adamw squad.steps_to_target", "0 of 5 runs of the baseline and 5 of 5 now"},
+		{"failed", plant{fail: true}, Regressed, "ipu/adamw seed 1", "it fell over"},
+		{"other seeds", plant{seeds: []uint64{11, 12, 13, 14, 15}}, Holds, "ipu/adamw squad.f1", "no worse"},
+	} {
+		got, err := b.Check("b", plantRuns(t, r, c.now), time.Now())
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		found := c.fact == ""
+		for _, f := range got.Facts {
+			if f.Name == c.fact {
+				found = f.Standing == c.standing && strings.Contains(f.Reason, c.why)
+			}
+			if f.Standing == Holds && !f.Exact && f.Power != nil && (float64(*f.Power) < 0 || float64(*f.Power) > 1) {
+				t.Errorf("%s: %s: power is %v", c.name, f.Name, *f.Power)
+			}
+		}
+		if got.Standing != c.standing || !found {
+			t.Errorf("%s: %s (%s), want %s by %s: %s\n%+v", c.name, got.Standing, got.Count(), c.standing, c.fact, c.why, got.Facts)
+		}
+	}
+
+	// Waivers, while they last.
+	b.Waivers = []Waiver{{"ipu/adamw squad.*", "2030-01-31", "known"}, {"gpu-ref*", "2030-01-31", "of another arm"}}
+	slow := plantRuns(t, r, plant{slow: 1.1})
+	for day, want := range map[string]Standing{"2030-01-31": Holds, "2030-02-01": Regressed} {
+		now, err := time.Parse(time.DateOnly, day)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := b.Check("b", slow, now.Add(time.Hour))
+		if err != nil || c.Standing != want || len(c.Notes) != 1 || !strings.Contains(c.Notes[0], `"gpu-ref*"`) {
+			t.Errorf("%s: %s, notes %q, %v, want %s", day, c.Standing, c.Notes, err, want)
+		}
+	}
+}
+
+func TestCheckRefuses(t *testing.T) {
+	r := quick(t)
+	runs := plantRuns(t, r, plant{seeds: []uint64{1}})
+	b, err := NewBaseline(runs, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := b.Check("b", runs, time.Now()); err != nil || c.Standing != Holds {
+		t.Errorf("without times: %+v, %v", c, err)
+	}
+	if _, err := b.Check("b", nil, time.Now()); !errors.Is(err, ErrIncomparable) {
+		t.Errorf("no runs: %v", err)
+	}
+	runs[0].Fingerprint = "other"
+	if _, err := b.Check("b", runs, time.Now()); !errors.Is(err, ErrIncomparable) || !strings.Contains(err.Error(), "save a new baseline") {
+		t.Errorf("another recipe: %v", err)
+	}
+	b.Arms = append(b.Arms, BaselineArm{Arm: Arm{"gpu-ref", "adamw"}, Runs: b.Arms[0].Runs})
+	runs[0].Fingerprint = b.Fingerprint
+	if c, err := b.Check("b", runs, time.Now()); err != nil || c.Standing != Undecided {
+		t.Errorf("an arm without runs: %+v, %v, want %s", c, err, Undecided)
+	}
+	for text, want := range map[string]string{
+		`{"recipes": 1}`: `unknown field "recipes"`,
+		`{}`:             "no fingerprint",
+		`{"fingerprint": "f", "alpha": 0.05, "arms": [{"backend": "ipu", "runs": [{}]}], "waivers": [{"fact": "*", "until": "soon", "reason": "x"}]}`: `not "soon"`,
+		`{"fingerprint": "f", "alpha": 0.05, "arms": [{"backend": "ipu", "runs": []}]}`:                                                               "has no runs",
+		`{"fingerprint": "f", "alpha": 5, "arms": [{}]}`:                                                                                              "alpha is 5",
+	} {
+		if _, err := ReadBaseline("b", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error is %v, want %s", text, err, want)
+		}
+	}
+	if err := b.Tolerances.Set("squad.f2", 1); err == nil || !strings.Contains(err.Error(), "squad.f1") {
+		t.Errorf("unknown tolerance: %v", err)
+	}
+}
+
+// TestCheckErrorRates: over runs that are no worse than the baseline's a fact is called a regression at most at the rate α, and one that is worse by
+// twice the tolerance about as often as its power says.
+func TestCheckErrorRates(t *testing.T) {
+	const trials = 2000
+	rng := rand.New(rand.NewPCG(9, 10))
+	draw := func(n int, mean, sd float64) map[uint64]float64 {
+		m := map[uint64]float64{}
+		for i := range n {
+			m[uint64(i)] = mean + sd*rng.NormFloat64()
+		}
+		return m
+	}
+	q := question{tolerance: 1, higher: true, alpha: 0.05, unpaired: true}
+	for _, c := range []struct {
+		n    int
+		drop float64
+	}{{3, 0}, {5, 0}, {5, 2}, {10, 2}} {
+		regressed, power := 0.0, 0.0
+		for range trials {
+			f := test("f", draw(c.n, 80, 0.8), draw(c.n, 80-c.drop, 0.8), q)
+			if f.Standing == Regressed {
+				regressed++
+			}
+			power += float64(*f.Power) / trials
+		}
+		rate := regressed / trials
+		if c.drop == 0 && rate > 0.05+4*math.Sqrt(0.05*0.95/trials) {
+			t.Errorf("%+v: called a regression at a rate of %.3f", c, rate)
+		}
+		if c.drop > 0 && math.Abs(rate-power) > 0.08 {
+			t.Errorf("%+v: called a regression at a rate of %.3f, power is %.3f", c, rate, power)
+		}
+	}
+}
