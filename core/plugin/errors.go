@@ -112,12 +112,6 @@ func (p *Process) translate(ctx context.Context, limit time.Duration, mark int, 
 	return p.withLastWords(errors.New(s.Message()), mark)
 }
 
-// missingService reports that the process does not serve what was called: gRPC's own answer, not the plugin's.
-func missingService(err error) bool {
-	s := status.Convert(err)
-	return s.Code() == codes.Unimplemented && strings.HasPrefix(s.Message(), "unknown service")
-}
-
 // remoteError is an error of the plugin with a meaning that survived the wire.
 type remoteError struct {
 	message string

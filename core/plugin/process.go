@@ -18,6 +18,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"harness.invalid/core/arena"
 	"harness.invalid/core/plugin/internal/pb"
@@ -276,7 +278,8 @@ func (p *Process) greet(ctx context.Context) (err error) {
 	if err == nil {
 		return nil
 	}
-	if missingService(err) {
+	// What gRPC itself says of a service that is not there differs from language to language; every plugin describes itself.
+	if status.Code(err) == codes.Unimplemented {
 		return fmt.Errorf("it is a plugin, but no %s", p.spec.Kind)
 	}
 	return p.translate(ctx, p.spec.Timeouts.Start, 0, err)

@@ -193,6 +193,19 @@ func TestHostGone(t *testing.T) {
 	}
 }
 
+// TestKind: an optimizer is no backend, and the error says so.
+func TestKind(t *testing.T) {
+	s := spec(t, plugin.Memory, "testdata/harness-optimizer-signum")
+	s.Kind = plugin.Backend
+	p, err := plugin.Launch(t.Context(), s)
+	if err == nil {
+		_ = p.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "it is a plugin, but no backend") {
+		t.Errorf("error %v, want one that says that it is no backend", err)
+	}
+}
+
 // TestByHand: a plugin that a person starts says what it is.
 func TestByHand(t *testing.T) {
 	s := spec(t, plugin.Memory, "testdata/harness-optimizer-signum")
