@@ -42,6 +42,7 @@ type experiment struct {
 	firstSeed uint64
 	seeds     int
 	noise     bool // run the first arm with as many other seeds as well
+	saveModel bool // leave the trained models in Hugging Face's format
 
 	recipe    *recipe.Recipe
 	arms      []arm
@@ -66,6 +67,7 @@ func (e *experiment) flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&e.data, "data", nil, "name a data file: text=F, prepared=FOLDER, vocab=F, model=FOLDER, or TASK.train=F and TASK.dev=F such as squad.train=F (repeatable; of one name there may be several)")
 	f.StringVar(&e.out, "out", "", "folder for the runs (default runs/RECIPE-TIME)")
 	f.BoolVar(&e.resume, "resume", false, "go on with the runs in --out from their last checkpoints")
+	f.BoolVar(&e.saveModel, "save-model", false, "leave the trained model in model/ of each run's folder, in Hugging Face's format")
 	f.BoolVar(&e.quiet, "quiet", false, "no progress, only the result")
 	storeFlag(f, &e.store)
 	f.StringVar(&e.transport, "transport", "memory", "how tensors reach the plugins: memory (shared) or stream (gRPC)")
@@ -118,7 +120,7 @@ func (e *experiment) load() error {
 	if len(e.data) > 0 && r.Data.Kind == recipe.GeneratedData {
 		return withHint(fmt.Errorf("--data: recipe %s makes up its own data and reads no files", r.Name), "use a recipe for files, such as --recipe tiny-wiki-squad, or --set data.kind=files")
 	}
-	return nil
+	return e.useModel()
 }
 
 // nameFiles sets the files of a name of --data: text, prepared, vocab, model, TASK.train or TASK.dev.
@@ -339,6 +341,7 @@ func (e *experiment) one(ctx context.Context, c cell, data *train.Data) (*result
 	job := train.Job{
 		Recipe: e.recipe, Data: data, Backend: c.arm.backend, Precision: c.arm.precision, Optimizer: c.arm.optimizer, Seed: c.seed,
 		Dir: dir, Identity: id, Environment: results.CaptureEnvironment(e.plugins...), Resume: e.resume,
+		SaveModel: e.saveModel,
 	}
 	job.Environment.Kernels = runtime.GOARCH + "/" + kernels.Level()
 	if e.resume {

@@ -99,6 +99,20 @@ func (p *progress) task(name string) (observe func(done, total int64), end func(
 	}, func() {}
 }
 
+// count shows how many sequences of an evaluation are done. finish ends the display.
+func (p *progress) count(name string) (told func(done, all int), finish func()) {
+	if p.off {
+		return nil, func() {}
+	}
+	began := time.Now()
+	event := func(done, all int) train.Event {
+		left := time.Duration(float64(time.Since(began)) * float64(all-done) / float64(done))
+		return train.Event{Phase: name, Step: done, Steps: all, Done: float64(done) / float64(all), Left: left, Counted: true}
+	}
+	observe, finish := p.run(name)
+	return func(done, all int) { observe(event(done, all)) }, finish
+}
+
 // barSteps is the resolution of a bar.
 const barSteps = 10000
 
@@ -137,7 +151,9 @@ func describe(e train.Event) string {
 		}
 		return s
 	}
-	s += fmt.Sprintf("  loss %.3f", e.Loss)
+	if !e.Counted {
+		s += fmt.Sprintf("  loss %.3f", e.Loss)
+	}
 	if e.Skipped > 0 {
 		s += fmt.Sprintf("  skipped %d", e.Skipped)
 	}

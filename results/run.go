@@ -15,7 +15,7 @@
 // checkpoint; everything else is renamed into place. A process that dies costs at most the line that it was writing, a power cut at most what
 // came after the last checkpoint.
 //
-// Times in this package are measured, in seconds of wall time; modelled times have other names.
+// Times in this package are measured, in seconds of wall time; those that a machine model gives are called modelled, and never added to the others.
 package results
 
 import (
@@ -66,6 +66,9 @@ type Step struct {
 	Sequences    int     `json:"sequences"`
 	// MeasuredSeconds by part of the step: data, forward, backward, optimizer ...; total is the whole.
 	MeasuredSeconds map[string]float64 `json:"measured_seconds"`
+	// ModelledSeconds of the step on the system that the backend models, and of all steps of the phase up to it; 0: there is no model.
+	ModelledSeconds      float64 `json:"modelled_seconds,omitempty"`
+	ModelledTotalSeconds float64 `json:"modelled_total_seconds,omitempty"`
 }
 
 // Evaluation is one line of evaluations.jsonl.
@@ -123,6 +126,14 @@ type PhaseResult struct {
 	// PeakMemoryBytes is the most memory that each process had resident up to the end of the phase, measured: host, backend, optimizer NAME. Memory
 	// that processes share counts in each that touched it. Empty: the system does not tell.
 	PeakMemoryBytes map[string]int64 `json:"peak_memory_bytes,omitempty"`
+	Best            *Best              `json:"best,omitempty"` // nil: evaluations were not compared
+}
+
+// Best is the best evaluation of a phase that compares them.
+type Best struct {
+	Metric string  `json:"metric"`
+	Value  float64 `json:"value"`
+	Step   int     `json:"step"`
 }
 
 // SequencesPerSecond is the measured rate of training: without evaluations, checkpoints and the start of the plugins. 0: not known.
@@ -145,6 +156,7 @@ type Reached struct {
 	Value           float64 `json:"value"`
 	Step            int     `json:"step"`             // of the first evaluation that reached it; 0: none did
 	MeasuredSeconds float64 `json:"measured_seconds"` // of training up to there
+	ModelledSeconds float64 `json:"modelled_seconds,omitempty"`
 }
 
 // AddPhase adds the end of a phase: its metrics under both names, its steps and its time.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"harness.invalid/core/bert"
 	"harness.invalid/core/dataset/tasks"
@@ -128,6 +129,72 @@ func (p *Phase) measures(name string) error {
 			task = t.Name
 		}
 		return fmt.Errorf("%w (task %s)", err, task)
+	}
+	return nil
+}
+
+// fineTuningMargin is the margin of a metric for which a recipe has none, in points.
+const fineTuningMargin = 1
+
+// LoadFineTuning is Load of a recipe for one task: of its phases those stay that are on it. Where there are none, the first of the task's kind is
+// taken with its settings, as SQuAD's for another set of questions. What belonged to the others goes. The data are files.
+func LoadFineTuning(ref, task string, overrides ...string) (*Recipe, error) {
+	t, err := tasks.Named(task)
+	if err != nil {
+		return nil, err
+	}
+	root, err := resolve(ref, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	return finish(root, nameOf(ref), overrides, func(r *Recipe) error { return r.only(t) })
+}
+
+// only leaves the phases on a task. The recipe is not settled yet.
+func (r *Recipe) only(t *tasks.Task) error {
+	var phases []Phase
+	similar := -1
+	for i, p := range r.Phases {
+		of := p.FineTuning()
+		switch {
+		case of == nil:
+		case of.Name == t.Name:
+			phases = append(phases, p)
+		case of.Kind == t.Kind && similar < 0:
+			similar = i
+		}
+	}
+	if len(phases) == 0 {
+		if similar < 0 {
+			return fmt.Errorf("recipe %s has no phase that is fine-tuned on %s, and none of its kind (%s)", r.Name, t.Name, t.Kind)
+		}
+		p := r.Phases[similar]
+		p.Task, p.Dataset, p.NumLabels, p.Target, p.Evaluation.Metric = t.Kind, t.Name, 0, nil, ""
+		phases = []Phase{p}
+	}
+	r.Phases = phases
+	for _, b := range r.Backends {
+		maps.DeleteFunc(b.Phases, func(name string, _ Backend) bool { _, ok := r.Phase(name); return !ok })
+	}
+	r.Data.Kind, r.Data.Generated = FilesData, Generated{}
+	measured := func(name string) bool {
+		phase, metric, ok := strings.Cut(name, ".")
+		if !ok {
+			metric = name
+		} else if _, there := r.Phase(phase); !there {
+			return false
+		}
+		return metric == "loss" && t.Kind != bert.QuestionAnswering || t.Measures(metric)
+	}
+	maps.DeleteFunc(r.Verdict.Margins, func(name string, _ float64) bool { return !measured(name) })
+	if !measured(r.Verdict.Primary) {
+		r.Verdict.Primary = t.Metrics[0]
+	}
+	if _, ok := r.Verdict.Margins[r.Verdict.Primary]; !ok {
+		if r.Verdict.Margins == nil {
+			r.Verdict.Margins = make(map[string]float64)
+		}
+		r.Verdict.Margins[r.Verdict.Primary] = fineTuningMargin
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func Load(ref string, overrides ...string) (*Recipe, error) {
 	if err != nil {
 		return nil, err
 	}
-	return finish(root, nameOf(ref), overrides)
+	return finish(root, nameOf(ref), overrides, nil)
 }
 
 // Parse reads a recipe from text; name stands for it in errors. What it extends, when it is a path, is relative to the working folder.
@@ -33,7 +33,7 @@ func Parse(name string, text []byte, overrides ...string) (*Recipe, error) {
 	if root, err = extend(root, "", []string{name}); err != nil {
 		return nil, err
 	}
-	return finish(root, nameOf(name), overrides)
+	return finish(root, nameOf(name), overrides, nil)
 }
 
 // Text is the file of a recipe as it was written, with its comments and without what it extends.
@@ -191,8 +191,8 @@ func (n *node) without(keys ...string) *node {
 	return &out
 }
 
-// finish applies overrides, gives phases their defaults, and checks everything.
-func finish(root *node, name string, overrides []string) (*Recipe, error) {
+// finish applies overrides, gives phases their defaults, makes a change of the caller's where there is one, and checks everything.
+func finish(root *node, name string, overrides []string, change func(*Recipe) error) (*Recipe, error) {
 	root = root.clone()
 	for _, o := range overrides {
 		if err := set(root, o); err != nil {
@@ -218,6 +218,11 @@ func finish(root *node, name string, overrides []string) (*Recipe, error) {
 	}
 	if r.Name == "" {
 		r.Name = name
+	}
+	if change != nil {
+		if err := change(r); err != nil {
+			return nil, err
+		}
 	}
 	if err := r.settle(); err != nil {
 		var f *fieldError

@@ -10,13 +10,13 @@ import (
 	"io"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
+	"harness.invalid/core/checkpoint/huggingface"
 	"harness.invalid/core/dataset"
 	"harness.invalid/core/dataset/pretraining"
 	"harness.invalid/core/dataset/tasks"
@@ -34,10 +34,13 @@ type Data struct {
 	// Digest is a SHA-256 over the contents of all files: runs on other data can't be compared.
 	Digest string
 
-	corpus    *pretraining.Corpus
-	prepared  []*pretraining.Prepared
-	tasks     map[string]split
-	vocabFile string
+	corpus   *pretraining.Corpus
+	prepared []*pretraining.Prepared
+	tasks    map[string]split
+
+	folderTokenizer huggingface.Tokenizer // Tokenizer as a model folder has it
+	model           *huggingface.Folder   // to start from; nil: initial values
+	modelName       string
 }
 
 // split are the examples of a task.
@@ -81,25 +84,19 @@ func OpenData(r *recipe.Recipe, dir string, told func(what string)) (_ *Data, er
 	if files.Vocab == "" && len(d.prepared) > 0 {
 		files.Vocab = d.prepared[0].VocabFile()
 	}
-	if d.vocabFile = files.Vocab; d.vocabFile == "" {
+	if err := d.openModel(&files, sum); err != nil {
+		return nil, err
+	}
+	if d.model == nil && files.Vocab == "" {
 		told("learning a vocabulary")
-		d.vocabFile = filepath.Join(dir, "vocab.txt")
-		if _, err := LearnVocab(d.vocabFile, files.Text, r.Vocab.Size, r.Vocab.Lowercase); err != nil {
+		files.Vocab = filepath.Join(dir, "vocab.txt")
+		if _, err := LearnVocab(files.Vocab, files.Text, r.Vocab.Size, r.Vocab.Lowercase); err != nil {
 			return nil, err
 		}
 	}
-	v, err := wordpiece.Load(d.vocabFile)
-	if err != nil {
+	if err := d.openTokenizer(&files, r.Vocab.Lowercase, sum); err != nil {
 		return nil, err
 	}
-	if d.Tokenizer, err = wordpiece.New(v, wordpiece.Google(r.Vocab.Lowercase)); err != nil {
-		return nil, err
-	}
-	text, err := os.ReadFile(d.vocabFile)
-	if err != nil {
-		return nil, err
-	}
-	fmt.Fprintf(sum, "vocab %x\n", sha256.Sum256(text))
 	if len(files.Text) > 0 {
 		told("reading the text")
 		if d.corpus, err = pretraining.Open(files.Text, nil); err != nil {
@@ -112,6 +109,42 @@ func OpenData(r *recipe.Recipe, dir string, told func(what string)) (_ *Data, er
 	}
 	d.Digest = hex.EncodeToString(sum.Sum(nil))
 	return d, nil
+}
+
+// openModel opens the folder with the parameters to start from, if there is one.
+func (d *Data) openModel(files *recipe.Files, sum io.Writer) (err error) {
+	if files.Model == "" {
+		return nil
+	}
+	if d.model, err = huggingface.Open(files.Model); err != nil {
+		return err
+	}
+	d.modelName = files.Model
+	digest, err := folderDigest(files.Model)
+	fmt.Fprintf(sum, "model %s\n", digest)
+	return err
+}
+
+// openTokenizer reads the vocabulary that is given, or else the model's tokenizer.
+func (d *Data) openTokenizer(files *recipe.Files, lowercase bool, sum io.Writer) (err error) {
+	if files.Vocab == "" {
+		d.folderTokenizer, err = huggingface.ReadTokenizer(files.Model)
+	} else {
+		d.folderTokenizer.Options = wordpiece.Google(lowercase)
+		d.folderTokenizer.Vocab, err = wordpiece.Load(files.Vocab)
+	}
+	if err != nil {
+		return err
+	}
+	if d.Tokenizer, err = d.folderTokenizer.New(); err != nil {
+		return err
+	}
+	text := sha256.New()
+	if _, err := d.folderTokenizer.Vocab.WriteTo(text); err != nil {
+		return err
+	}
+	fmt.Fprintf(sum, "vocab %x\n", text.Sum(nil))
+	return nil
 }
 
 // openTasks reads the examples of all tasks that phases are fine-tuned on.
@@ -144,10 +177,14 @@ func (d *Data) openTasks(r *recipe.Recipe, files *recipe.Files, sum io.Writer) (
 
 // Close closes the files.
 func (d *Data) Close() error {
-	if d.corpus == nil {
-		return nil
+	var errs []error
+	if d.corpus != nil {
+		errs = append(errs, d.corpus.Close())
 	}
-	return d.corpus.Close()
+	if d.model != nil {
+		errs = append(errs, d.model.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // wanted reports all files that a recipe needs and that were not given.
@@ -176,7 +213,7 @@ func wanted(r *recipe.Recipe, f recipe.Files) error {
 			}
 		}
 	}
-	if f.Vocab == "" && len(f.Prepared) == 0 {
+	if f.Vocab == "" && f.Model == "" && len(f.Prepared) == 0 {
 		need("text", len(f.Text) > 0)
 	}
 	if len(missing) == 0 {

@@ -44,6 +44,9 @@ func (p *phase) evaluate(ctx context.Context, final bool) (map[string]float64, e
 	p.lap(partEvaluation, start)
 	p.Evaluated = p.Step
 	p.reach(metrics)
+	if err := p.judge(metrics); err != nil {
+		return nil, err
+	}
 	p.Observe(Event{Phase: p.recipe.Name, Step: p.Step, Steps: p.steps, Metrics: metrics, Skipped: p.Step - p.Updates, Done: p.work.done / p.work.total})
 	return metrics, p.record.Evaluation(results.Evaluation{
 		Phase: p.recipe.Name, Step: p.Step, TotalStep: p.done, Metrics: metrics, Sequences: p.set.evaluated(),
@@ -77,8 +80,11 @@ func (p *phase) finish(metrics map[string]float64) {
 	skipped := p.Step - p.Updates
 	p.outcome.AddPhase(results.PhaseResult{
 		Name: p.recipe.Name, Steps: p.Step, Skipped: skipped, Sequences: p.Sequences,
-		Metrics: metrics, MeasuredSeconds: p.Seconds, PeakMemoryBytes: p.peakMemory(), Target: p.Target,
+		Metrics: metrics, MeasuredSeconds: p.Seconds, PeakMemoryBytes: p.peakMemory(), Target: p.Target, Best: p.Best,
 	})
+	if p.Stopped && p.Step < p.steps {
+		p.note("phase %s: stopped after step %d of %d, since %d evaluations in a row were no better in %s", p.recipe.Name, p.Step, p.steps, p.Stale, p.recipe.Judge().Name)
+	}
 	if skipped*2 > p.Step {
 		p.note("phase %s: %d of %d steps were skipped because a gradient was not finite; a smaller loss scale may help", p.recipe.Name, skipped, p.Step)
 	}

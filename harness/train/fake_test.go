@@ -214,7 +214,7 @@ func (e *experiment) read(dir string) outcome {
 		v.MeasuredSeconds, v.TrainingSeconds = 0, 0
 		o.evaluations = append(o.evaluations, v)
 	}
-	o.result.MeasuredSeconds, o.result.Started, o.result.Finished = nil, time.Time{}, time.Time{}
+	o.result.MeasuredSeconds, o.result.Started, o.result.Finished, o.result.LoadAverage = nil, time.Time{}, time.Time{}, nil
 	for i := range o.result.Phases {
 		p := &o.result.Phases[i]
 		p.MeasuredSeconds = nil

@@ -52,6 +52,9 @@ type phaseTotals struct {
 	Evaluated int                `json:"evaluated"`
 	Seconds   map[string]float64 `json:"seconds"` // measured, by part
 	Target    *results.Reached   `json:"target,omitempty"`
+	Best      *results.Best      `json:"best,omitempty"`
+	Stale     int                `json:"stale,omitempty"`   // evaluations since the best one
+	Stopped   bool               `json:"stopped,omitempty"` // early: too many of them
 }
 
 // The parts of a phase's measured time that the host sees. What the backend measures inside "backend" has its own names.
@@ -86,12 +89,15 @@ func (p *phase) train(ctx context.Context) (err error) {
 	if err := p.loop(ctx); err != nil {
 		return err
 	}
-	metrics, err := p.evaluate(ctx, true)
+	metrics, err := p.conclude(ctx)
 	if err != nil {
 		return err
 	}
 	p.finish(metrics)
 	if p.index == len(p.Recipe.Phases)-1 {
+		if p.SaveModel {
+			return p.saveModel(p.record.Path(ModelDir))
+		}
 		return nil
 	}
 	// The next phase starts from here, whatever becomes of the shared memory.
@@ -185,7 +191,9 @@ func (p *phase) fill() error {
 		clear(s)
 	}
 	if p.resume == nil {
-		p.initial(p.program.Model, p.memory.Layout, p.memory.Params)
+		if err := p.initial(p.program.Model, p.memory.Layout, p.memory.Params); err != nil {
+			return err
+		}
 		if p.recipe.CarryOptimizerState {
 			p.carry(p.memory.Layout, p.slotNames, p.memory.Slots)
 		}
@@ -230,7 +238,7 @@ func (p *phase) loop(ctx context.Context) error {
 		for range batches { // the source is free again when the channel is closed
 		}
 	}()
-	for p.Step < p.steps {
+	for p.Step < p.steps && !p.Stopped {
 		err := p.advance(ctx, batches)
 		if err != nil && ctx.Err() != nil {
 			return errors.Join(context.Cause(ctx), p.interrupted(ctx))
@@ -245,7 +253,7 @@ func (p *phase) loop(ctx context.Context) error {
 // advance does one step, with the evaluation that is due before it and the checkpoint that is due after it.
 func (p *phase) advance(ctx context.Context, batches <-chan loaded) error {
 	if every := p.recipe.Evaluation.Every; every > 0 && p.Step > 0 && p.Step%every == 0 && p.Evaluated != p.Step {
-		if _, err := p.evaluate(ctx, false); err != nil {
+		if _, err := p.evaluate(ctx, false); err != nil || p.Stopped {
 			return err
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"harness.invalid/core/backend"
@@ -52,7 +54,12 @@ type Job struct {
 	Environment results.Environment
 	// Resume goes on from the last checkpoint in Dir, if there is one.
 	Resume bool
+	// SaveModel leaves the trained model in the folder ModelDir of Dir, in Hugging Face's format.
+	SaveModel bool
 }
+
+// ModelDir is the folder of a run in which SaveModel leaves the trained model.
+const ModelDir = "model"
 
 // run is a job that is under way.
 type run struct {
@@ -156,8 +163,9 @@ func (r *run) prepare(i int) (*phase, error) {
 	return p, nil
 }
 
-// initial fills a phase's parameters: those that the phase before had, by name, and initial values for the rest.
-func (r *run) initial(config bert.Config, l *tensor.Layout, params []float32) {
+// initial fills a phase's parameters: those that the phase before had, by name, in the first phase those of the model to start from, and initial
+// values for the rest.
+func (r *run) initial(config bert.Config, l *tensor.Layout, params []float32) error {
 	clear(params)
 	for _, t := range l.Tensors() {
 		if r.layout != nil {
@@ -168,6 +176,14 @@ func (r *run) initial(config bert.Config, l *tensor.Layout, params []float32) {
 		}
 		bert.InitializeTensor(config, t, t.Of(params), r.Seed)
 	}
+	if r.layout != nil || r.Data.model == nil {
+		return nil
+	}
+	missing, err := r.Data.loadModel(l, params)
+	if slices.ContainsFunc(missing, func(name string) bool { return strings.HasPrefix(name, "bert.pooler.") }) {
+		r.note("the model to start from has no pooler: it was initialised, like the head on top of it")
+	}
+	return err
 }
 
 // carry fills the slots of a phase's optimizer with what the phase before left there, by the names of slots and tensors. The rest stays as it is.

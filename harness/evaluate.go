@@ -1,0 +1,54 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func newEvaluate() *cobra.Command {
+	var e experiment
+	var f fineTuning
+	var files []string
+	var out string
+	cmd := &cobra.Command{
+		Use:   "evaluate --model DIR --task TASK --data F --backend B",
+		Short: "Measure a fine-tuned model as the task's own program does",
+		Long: `Evaluate runs a fine-tuned model over the examples of a task, whose answers are known, and prints what the task's own program prints, as JSON:
+see harness score.
+
+Without --task and --recipe those are taken with which harness finetune made the model.`,
+		Example: `  harness evaluate --model runs/mine/gpu-ref-adamw-seed1/model --data dev.tsv --backend gpu-ref
+  harness evaluate --model bert-squad --task squad --data dev-v1.1.json --backend ipu:fp16.16 --out answers`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p := newProgress(cmd.ErrOrStderr(), e.quiet)
+			data, answers, err := f.ask(cmd.Context(), &e, p, files)
+			p.close()
+			if err != nil {
+				return err
+			}
+			if !data.Marked() {
+				return withHint(fmt.Errorf("%s has examples whose answers are not known", strings.Join(files, ", ")), "harness predict answers them")
+			}
+			marks, err := data.Mark(answers)
+			if err != nil {
+				return err
+			}
+			if out != "" {
+				if err := answers.Save(func(name string) string { return filepath.Join(out, name) }); err != nil {
+					return err
+				}
+			}
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(marks.Official)
+		},
+	}
+	f.flags(cmd, &e)
+	cmd.Flags().StringArrayVar(&files, "data", nil, "file to measure on (repeatable)")
+	cmd.Flags().StringVar(&out, "out", "", "folder for the answers; none: they are not kept")
+	e.complete(cmd)
+	return cmd
+}

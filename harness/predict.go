@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"harness.invalid/harness/exam"
+)
+
+func newPredict() *cobra.Command {
+	var e experiment
+	var f fineTuning
+	var files []string
+	var out string
+	cmd := &cobra.Command{
+		Use:   "predict --model DIR --task TASK --data F --backend B --out DIR",
+		Short: "Have a fine-tuned model answer a file",
+		Long: `Predict runs a fine-tuned model over the examples of a task and writes its answers in the task's own format: SQuAD's predictions.json and
+nbest_predictions.json (and null_odds.json of squad2), GLUE's predictions.tsv, CLUE's predictions.jsonl. The examples need no labels.
+
+Without --task and --recipe those are taken with which harness finetune made the model.`,
+		Example: `  harness predict --model runs/mine/gpu-ref-adamw-seed1/model --data test.tsv --backend gpu-ref --out answers
+  harness predict --model bert-squad --task squad --data dev-v1.1.json --backend ipu --out answers`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p := newProgress(cmd.ErrOrStderr(), e.quiet)
+			_, answers, err := f.ask(cmd.Context(), &e, p, files)
+			p.close()
+			if err != nil {
+				return err
+			}
+			return saveAnswers(cmd, answers, out)
+		},
+	}
+	f.flags(cmd, &e)
+	cmd.Flags().StringArrayVar(&files, "data", nil, "file to answer (repeatable)")
+	cmd.Flags().StringVar(&out, "out", "predictions", "folder for the answers")
+	e.complete(cmd)
+	return cmd
+}
+
+// saveAnswers writes answers into a folder and tells the names of the files.
+func saveAnswers(cmd *cobra.Command, answers *exam.Answers, dir string) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	if err := answers.Save(func(name string) string { return filepath.Join(dir, name) }); err != nil {
+		return err
+	}
+	for _, name := range exam.Files(answers.Task) {
+		fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(dir, name))
+	}
+	return nil
+}
