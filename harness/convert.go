@@ -276,12 +276,6 @@ func openRun(run, at string) (*huggingface.Folder, *huggingface.Tokenizer, error
 
 // runConfig is the configuration of a run's model. Its vocabulary is as long as the checkpoint has it.
 func runConfig(r *recipe.Recipe, at string) (huggingface.Config, error) {
-	if dir := r.Data.Files.Model; dir != "" {
-		c, err := huggingface.ReadConfig(filepath.Join(dir, "config.json"))
-		if err == nil || !errors.Is(err, fs.ErrNotExist) {
-			return c, err
-		}
-	}
 	const words = "bert.embeddings.word_embeddings.weight"
 	f, err := huggingface.OpenTensors(at)
 	if err != nil {
