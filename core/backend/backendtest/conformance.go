@@ -62,6 +62,7 @@ func (s *suite) rules() []rule {
 		{"leaves parameters alone in a step", s.leavesParameters},
 		{"repeats a step bit for bit", s.repeats},
 		{"sums replicas and micro-batches to the same gradient", s.cuts},
+		{"packs sequences, or refuses to", s.packs},
 		{"drops out in training only", s.dropsOut},
 		{"goes on from a saved state bit for bit", s.resumes},
 		{"refuses a broken state", s.refusesState},

@@ -47,6 +47,9 @@ func (s *brokenSession) Step(ctx context.Context, step backend.Step, batches ite
 	if s.fault == "uses one mask" {
 		step.Step = 1
 	}
+	if s.fault == "sees across sequences" {
+		batches = unnumbered(batches)
+	}
 	r, err := s.Session.Step(ctx, step, batches)
 	s.steps++
 	switch {
@@ -68,6 +71,25 @@ func (s *brokenSession) Step(ctx context.Context, step backend.Step, batches ite
 		r.Losses.NextSentence.Weight--
 	}
 	return r, err
+}
+
+// unnumbered makes all tokens those of the first sequence of their row.
+func unnumbered(batches iter.Seq2[*bert.Batch, error]) iter.Seq2[*bert.Batch, error] {
+	return func(yield func(*bert.Batch, error) bool) {
+		for b, err := range batches {
+			if b != nil && b.Sequences > 1 {
+				one := *b
+				one.AttentionMask = make([]int32, len(b.AttentionMask))
+				for i, m := range b.AttentionMask {
+					one.AttentionMask[i] = min(1, m)
+				}
+				b = &one
+			}
+			if !yield(b, err) {
+				return
+			}
+		}
+	}
 }
 
 func (s *brokenSession) Commit(ctx context.Context, step int) error {
@@ -106,6 +128,8 @@ func TestConformanceFindsFaults(t *testing.T) {
 		"loses losses":         "sets every element",
 		"drifts":               "commits once",
 		"flattens outputs":     "evaluates all outputs",
+
+		"sees across sequences": "packs sequences",
 	} {
 		found := false
 		for _, r := range backendtest.Conformance(t.Context(), broken{gpuref.New(), fault}) {
