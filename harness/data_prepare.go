@@ -58,8 +58,8 @@ for each length of its phases, by --data prepared=FOLDER or as data.kind prepare
 				stages[stage](now, total)
 			}
 			m, err := pretraining.Prepare(cmd.Context(), out, corpus, t, p)
-			if cause := cmd.Context().Err(); cause != nil {
-				return withHint(errors.Join(err, cause), "go on with the same command")
+			if err != nil && cmd.Context().Err() != nil {
+				return withHint(err, "go on with the same command")
 			}
 			if err != nil {
 				return err
@@ -67,9 +67,13 @@ for each length of its phases, by --data prepared=FOLDER or as data.kind prepare
 			if format == "json" {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(m)
 			}
-			seconds := time.Since(start).Seconds()
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d documents and %d held out, %d sequences of up to %d, %d tokens, %d shards; %.1f s, %.1f MB of text/s\n",
-				out, m.Documents, m.HeldOutDocuments, m.Sequences(), m.Length, m.Tokens(), len(m.Shards), seconds, float64(corpus.Bytes())/1e6/seconds)
+			took := "there before"
+			if len(stages) > 0 {
+				seconds := time.Since(start).Seconds()
+				took = fmt.Sprintf("%.1f s, %.1f MB of text/s", seconds, float64(corpus.Bytes())/1e6/seconds)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d documents and %d held out, %d sequences of up to %d, %d tokens, %d shards; %s\n",
+				out, m.Documents, m.HeldOutDocuments, m.Sequences(), m.Length, m.Tokens(), len(m.Shards), took)
 			return nil
 		},
 	}
