@@ -123,11 +123,14 @@ class Sessions:
         """Waits until no other call of the session is under way. `with` releases it."""
         with self._mutex:
             entry = self._entries.get(number)
-        if entry is None:
-            raise ValueError(f"no session has the number {number}: it was closed, or never opened")
-        while not entry.busy.acquire(timeout=0.1):
+        while entry and not entry.busy.acquire(timeout=0.1):
             if not context.is_active():
                 raise Cancelled
+        if entry and entry.session is None:  # closed while this call waited
+            entry.busy.release()
+            entry = None
+        if entry is None:
+            raise ValueError(f"no session has the number {number}: it was closed, or never opened")
         return entry
 
     def close(self, number: int, context: grpc.ServicerContext) -> None:
