@@ -17,7 +17,7 @@ import (
 const (
 	exitOK          = 0
 	exitFailed      = 1 // the answer is no: a plugin did not pass, a result is out of tolerance
-	exitError       = 2 // no answer: wrong usage, bad input, a plugin that died
+	exitError       = 2 // no answer: a check that can't tell, wrong usage, bad input, a plugin that died
 	exitInterrupted = 130
 )
 
@@ -48,6 +48,8 @@ func execute(args []string, in io.Reader, out, errOut io.Writer) int {
 		return exitOK
 	case errors.Is(err, errFailed):
 		return exitFailed
+	case errors.Is(err, errUndecided):
+		return exitError
 	}
 	code, stopped := exitError, ""
 	if ctx.Err() != nil {
@@ -95,7 +97,8 @@ same accuracy and how long they take.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newCompare(), newRun(), newPlugin(), newTokenize(), newVocab(), newData(), newScore(), newFinetune(), newPredict(), newEvaluate(), newRecipe(), newConvert(), newInspect(), newReport(), newServe(), newPlot(), newExport(), newBench(), newRuns(), newBaseline(), newCheck())
-	root.AddCommand(newEstimate(), newProfile(), newBaseline(), newCheck())
+	root.AddCommand(newCompare(), newRun(), newPlugin(), newTokenize(), newVocab(), newData(), newScore(), newFinetune(), newPredict(), newEvaluate(), newRecipe(), newConvert(), newInspect(), newReport(), newServe(), newPlot(), newExport(), newBench())
+	root.AddCommand(newRuns())
+	root.AddCommand(newCheck(), newBaseline())
 	return root
 }
