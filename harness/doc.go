@@ -18,6 +18,10 @@
 //	vocab      learn a WordPiece vocabulary
 //	tokenize   turn lines of text into ids
 //	data       download data sets, prepare text for pre-training, print instances as google-research/bert makes them
+//	report     show runs in a page for browsers, or in a table of any format
+//	serve      show the runs of a folder in a browser, and follow those that go on
+//	plot       draw curves of runs as SVG, PNG or PDF
+//	export     write runs for TensorBoard, MLPerf, DLLogger, MLflow, Parquet and benchstat
 //	score      score predictions as SQuAD's own program does
 //	completion shell completion
 //
@@ -25,13 +29,15 @@
 //
 //	harness compare --backends gpu-ref:fp32,gpu-ref:bf16,ipu:fp16.16 --out runs/formats
 //	harness compare --backends gpu-ref:fp32,gpu-ref:bf16,ipu:fp16.16 --out runs/formats --resume --format csv
+//	harness report runs/formats -o report.html
+//	harness plot runs/formats --quantity f1 -o f1.svg
 //	harness run --backend ipu:fp16.32 --optimizer lamb --seed 7 --format json
 //	harness recipe show quick --set phases.squad.steps=200
 //	harness plugin list
 //
 // # Output
 //
-// Results go to standard output, as a table, Markdown, CSV or JSON (--format); progress and errors go to standard error (--quiet: errors only).
+// Results go to standard output, as a table, Markdown, CSV, JSON, HTML or LaTeX (--format); progress and errors go to standard error (--quiet: errors only).
 // Each run leaves a folder in --out, runs/RECIPE-TIME by default.
 //
 // # Exit codes

@@ -112,13 +112,14 @@ func openRecords(folders []string, baseline string) ([]*curve.Record, error) {
 	}
 	is := func(r *curve.Record) bool { return r.Arm().String() == baseline || r.Backend == baseline }
 	if !slices.ContainsFunc(records, is) {
-		var arms []string
+		var arms, words []string
 		for _, r := range records {
 			if a := r.Arm().String(); !slices.Contains(arms, a) {
 				arms = append(arms, a)
+				words = append(words, r.Backend, a)
 			}
 		}
-		return nil, fmt.Errorf("--baseline %s: no run is of that arm%s (there are: %s)", baseline, spelling.Hint(baseline, arms), strings.Join(arms, ", "))
+		return nil, fmt.Errorf("--baseline %s: no run is of that arm%s (there are: %s)", baseline, spelling.Hint(baseline, words), strings.Join(arms, ", "))
 	}
 	slices.SortStableFunc(records, func(a, b *curve.Record) int {
 		switch {

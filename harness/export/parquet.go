@@ -32,7 +32,7 @@ type Row struct {
 
 // parquetTable writes all values of all runs.
 func parquetTable(w io.Writer, records []*curve.Record) error {
-	out := parquet.NewGenericWriter[Row](w, parquet.Compression(&parquet.Zstd), parquet.CreatedBy("harness", "", ""))
+	out := parquet.NewGenericWriter[Row](w, parquet.Compression(&parquet.Zstd))
 	var rows []Row
 	for _, r := range records {
 		for _, p := range merge(r) {
