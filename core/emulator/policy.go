@@ -1,8 +1,9 @@
 // Package emulator runs the operators of core/bert on the CPU in the number formats of another device.
 //
 // Device implements bert.Device over core/kernels. It computes in float32 and rounds what an operator stores as a Policy says, in the
-// epilogues of the matrix products and while rows are in cache, so emulation costs little more than FP32. Trainer and the ring
-// reduction are what every emulated device's session needs around it: micro-batches in, gradients out.
+// epilogues of the matrix products and while rows are in cache, so emulation costs little more than FP32. Trainer is what every emulated
+// device's session needs around it, micro-batches in, gradients out: a Plan places the model on devices that work as a pipeline, and a ring reduces
+// the gradients of replicas.
 //
 // Rounding draws its random bits from counters keyed by (seed, step, sample, site, element): an activation is rounded alike whichever
 // micro-batch, worker or replica computes its sample. Partial sums inside matrix products and weight gradients belong to a micro-batch and
