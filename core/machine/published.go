@@ -3,9 +3,9 @@ package machine
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/goccy/go-yaml"
-	"gonum.org/v1/gonum/optimize"
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
@@ -75,38 +75,58 @@ func (r *Row) Machine() backend.Machine {
 }
 
 // Fit finds the constants, all positive, for which modelled comes nearest to published throughput: the least sum of squares of the logarithms of their
-// ratios, so that 10% too fast weighs as much as 10% too slow, on large systems as on small ones. It begins at start. The same rows give
-// the same constants (Nelder, Mead 1965, on the logarithms of the constants).
+// ratios, so that 10% too fast weighs as much as 10% too slow, on large systems as on small ones. It begins at start and goes along one constant after the
+// other, in steps of 17% at first and of 1% at last (a compass search): the same rows give the same constants, and fits of other rows try the same ones.
 func Fit(rows []Row, start []float64, modelled func(r *Row, constants []float64) (float64, error)) ([]float64, error) {
-	var failed error
-	constants := func(logs []float64) []float64 {
-		c := make([]float64, len(logs))
-		for i, l := range logs {
-			c[i] = start[i] * math.Exp(l)
+	steps := make([]int, len(start)) // each constant is start times fitStep to this power
+	constants := func(steps []int) []float64 {
+		c := make([]float64, len(steps))
+		for i, n := range steps {
+			c[i] = start[i] * math.Pow(fitStep, float64(n))
 		}
 		return c
 	}
-	loss := func(logs []float64) float64 {
-		c, sum := constants(logs), 0.
+	loss := func(steps []int) (float64, error) {
+		c, sum := constants(steps), 0.
 		for i := range rows {
 			v, err := modelled(&rows[i], c)
 			if err != nil {
-				failed = fmt.Errorf("%s: %w", rows[i].Name, err)
-				return math.Inf(1)
+				return 0, fmt.Errorf("%s: %w", rows[i].Name, err)
 			}
 			d := math.Log(v / rows[i].SequencesPerSecond)
 			sum += d * d
 		}
-		return sum
+		return sum, nil
 	}
-	result, err := optimize.Minimize(optimize.Problem{Func: loss}, make([]float64, len(start)), &optimize.Settings{
-		Converger: &optimize.FunctionConverge{Absolute: 1e-7, Iterations: 20}, MajorIterations: 200,
-	}, &optimize.NelderMead{SimplexSize: 0.2})
-	if failed != nil {
-		return nil, failed
-	}
+	least, err := loss(steps)
 	if err != nil {
-		return nil, fmt.Errorf("fit: %w", err)
+		return nil, err
 	}
-	return constants(result.X), nil
+	for size, tries := 16, 0; size > 0; tries++ {
+		moved := false
+		for i := range steps {
+			for _, by := range []int{-size, size} {
+				next := slices.Clone(steps)
+				next[i] += by
+				l, err := loss(next)
+				if err != nil {
+					return nil, err
+				}
+				if l < least {
+					steps, least, moved = next, l, true
+					break
+				}
+			}
+		}
+		if !moved || tries > maxFitTries {
+			size, tries = size/2, 0
+		}
+	}
+	return constants(steps), nil
 }
+
+// A step of a fit, and how often it tries steps of one size.
+const (
+	fitStep     = 1.01
+	maxFitTries = 100
+)

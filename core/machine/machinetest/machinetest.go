@@ -48,12 +48,28 @@ func Check(t *testing.T, m Model) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.remember()
 	if *update {
 		m.fit(t, rows)
 	}
 	m.checkFit(t, rows)
 	table := m.table(t, rows, *update)
 	m.checkDocument(t, table)
+}
+
+// remember keeps what the model said, since fits of other rows ask the same.
+func (m *Model) remember() {
+	of, said := m.SequencesPerSecond, map[string]float64{}
+	m.SequencesPerSecond = func(r *machine.Row, c []float64) (float64, error) {
+		key := fmt.Sprint(*r, c)
+		v, ok := said[key]
+		var err error
+		if !ok {
+			v, err = of(r, c)
+			said[key] = v
+		}
+		return v, err
+	}
 }
 
 func fittedRows(rows []machine.Row) []machine.Row {
@@ -81,7 +97,8 @@ func round(v float64) float64 {
 	return math.Round(v*scale) / scale
 }
 
-// checkFit: no constant can be moved by 5% without a worse fit, so that the file is that of the rows and the model.
+// checkFit: no constant can be moved by 5% for a fit that is better by more than a tenth, so that the file is that of the rows and the model. Constants are
+// rounded, and plans change in jumps: hence the tenth.
 func (m *Model) checkFit(t *testing.T, rows []machine.Row) {
 	fitted := fittedRows(rows)
 	loss := func(c []float64) float64 {
@@ -96,12 +113,13 @@ func (m *Model) checkFit(t *testing.T, rows []machine.Row) {
 		}
 		return sum
 	}
+	const slack = 0.9
 	least := loss(m.Fitted)
 	for i := range m.Fitted {
 		for _, by := range []float64{0.95, 1.05} {
 			moved := slices.Clone(m.Fitted)
 			moved[i] *= by
-			if l := loss(moved); l < least {
+			if l := loss(moved); l < slack*least {
 				t.Errorf("constant %d times %g fits better (%.5f) than the one in %s (%.5f): run go generate", i, by, l, m.Constants, least)
 			}
 		}
@@ -183,7 +201,7 @@ func (m *Model) leftOut(t *testing.T, rows []machine.Row, r *machine.Row) float6
 	others := slices.DeleteFunc(fittedRows(rows), func(o machine.Row) bool {
 		return o.Name == r.Name && o.System == r.System && o.Precision == r.Precision
 	})
-	c, err := machine.Fit(others, m.Fitted, m.SequencesPerSecond)
+	c, err := machine.Fit(others, m.Start, m.SequencesPerSecond)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,9 @@ type constants struct {
 	MatmulEfficiency float64 `yaml:"matmul_efficiency"`
 	// ElementsPerCycle that a multiprocessor reads or writes in kernels on elements, besides the time of the bytes.
 	ElementsPerCycle float64 `yaml:"elements_per_cycle"`
-	// HostSeconds that the GPU waits for the host at every update: the optimizer's loop over tensors, the loss read back, the next batch.
-	HostSeconds float64 `yaml:"host_seconds"`
+	// HostSecondsPerTensor that the GPU waits for the host at every update, for each tensor of the model: the optimizer's loop, the loss read back, the
+	// next batch.
+	HostSecondsPerTensor float64 `yaml:"host_seconds_per_tensor"`
 }
 
 // Figures that are not fitted. The share of peak bandwidth is what STREAM-like kernels get on these chips; a launch takes the host some microseconds.

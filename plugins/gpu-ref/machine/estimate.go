@@ -151,7 +151,7 @@ func (m *model) time() backend.Estimate {
 		{Name: "recomputation", Seconds: micro * again / n},
 		{Name: "all_reduce", Seconds: reduce},
 		{Name: "optimizer", Seconds: update},
-		{Name: "host_io", Seconds: m.constants.HostSeconds},
+		{Name: "host_io", Seconds: m.tensors() * m.constants.HostSecondsPerTensor},
 	}}
 	for _, b := range e.Breakdown {
 		e.StepSeconds += b.Seconds

@@ -63,8 +63,9 @@ func (m *model) outside(S int) both {
 	switch m.program.Head.Task {
 	case bert.QuestionAnswering:
 		return b.plus(m.linear(B*S, H, 2))
-	case bert.Classification:
-		return b.plus(m.linear(B, H, H)).plus(m.linear(B, H, m.program.Head.Labels))
+	case bert.Pretraining:
+	default:
+		return b.plus(m.linear(B, H, H)).plus(m.linear(B, H, max(1, m.program.Head.Labels)))
 	}
 	rows := B * m.predictions(S)
 	masked, logits := float64(rows)*float64(H), float64(rows)*float64(V)

@@ -35,8 +35,8 @@ type Settings struct {
 	Unsharded bool
 	// EmbeddingParts is in how many parts embeddings and projection on the vocabulary are computed; 0: 1.
 	EmbeddingParts int
-	// Proportions of a tile's memory that operands and results of a product may take (availableMemoryProportion), of all IPUs or of each; nil: those
-	// with which the program fits and is fastest.
+	// Proportions of a tile's memory that operands and results of a product may take (availableMemoryProportion), of all IPUs or of each: bounds, below
+	// which the program takes what it fits with and is fastest. nil: any.
 	Proportions []float64
 }
 
@@ -124,8 +124,8 @@ func Estimate(p backend.Program, s Settings, sys *System, on backend.Machine) (b
 	return estimate(p, s, sys, on, newPlanner(fitted))
 }
 
-// proportions are what is tried when none is given; published configurations have 0.1 to 0.4.
-var proportions = []float64{0.4, 0.25, 0.15, 0.1}
+// proportions are what is tried, within the bounds that were given; published configurations have 0.05 to 0.4.
+var proportions = []float64{0.4, 0.25, 0.2, 0.15, 0.1, 0.05}
 
 // estimate takes the fastest of the settings that are left open with which the program fits, and the smallest when it fits with none.
 func estimate(p backend.Program, s Settings, sys *System, on backend.Machine, c *planner) (backend.Estimate, error) {
@@ -151,12 +151,17 @@ func estimate(p backend.Program, s Settings, sys *System, on backend.Machine, c 
 
 // closed lists the settings with everything decided that is left open.
 func (s Settings) closed() []Settings {
-	shares, states, kinds := [][]float64{s.Proportions}, []State{s.State}, []Recompute{s.Recompute}
-	if s.Proportions == nil {
-		shares = nil
-		for _, p := range proportions {
-			shares = append(shares, []float64{p})
+	states, kinds := []State{s.State}, []Recompute{s.Recompute}
+	var shares [][]float64
+	for _, p := range proportions {
+		within := []float64{p}
+		if s.Proportions != nil {
+			within = slices.Clone(s.Proportions)
+			for i := range within {
+				within[i] = min(within[i], p)
+			}
 		}
+		shares = append(shares, within)
 	}
 	if s.State == "" {
 		states = []State{OnChip, OffChip}

@@ -1,6 +1,10 @@
 package machine
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 // product is groups matrix products C[m, n] = A[m, k]·B[k, n] that are computed at once.
 type product struct {
@@ -46,36 +50,65 @@ func (c *Chip) ampCycles(rows, inner, columns int, slow float64) float64 {
 // planner remembers plans: programs of one size have the same products, whatever their accumulation.
 type planner struct {
 	constants
-	plans map[planKey]plan
+	fronts map[productKey][]plan
+	serial map[serialKey]plan
 }
 
-type planKey struct {
+type productKey struct {
 	product
-	chip       Chip
-	format     format
-	proportion float64
+	chip   Chip
+	format format
 }
 
-// proportion of memory of the device that is being worked on.
-func (m *model) proportion() float64 {
-	if p := m.settings.Proportions; len(p) > 1 {
-		return p[m.device]
+type serialKey struct {
+	productKey
+	limit float64
+}
+
+func newPlanner(c constants) *planner {
+	return &planner{c, map[productKey][]plan{}, map[serialKey]plan{}}
+}
+
+// limit is the memory of a tile that a product may take on the device that is being worked on.
+func (m *model) limit() float64 {
+	proportion := m.settings.Proportions[0]
+	if len(m.settings.Proportions) > 1 {
+		proportion = m.settings.Proportions[m.device]
 	}
-	return m.settings.Proportions[0]
+	return proportion * float64(m.system.Chip.SRAMPerTileBytes)
 }
-
-func newPlanner(c constants) *planner { return &planner{c, map[planKey]plan{}} }
 
 // planProduct finds the cheapest plan for a product whose blocks fit into the tile memory that the program leaves to it, as poplin's planner does.
 func (m *model) planProduct(p product) plan {
-	key := planKey{p, m.system.Chip, m.format, m.proportion()}
-	if known, ok := m.planner.plans[key]; ok {
-		return known
+	key := productKey{p, m.system.Chip, m.format}
+	front, ok := m.planner.fronts[key]
+	if !ok {
+		front = m.front(p)
+		m.planner.fronts[key] = front
 	}
-	best := plan{cost: cost{compute: math.Inf(1)}}
+	limit := m.limit()
+	if i, _ := slices.BinarySearchFunc(front, limit, func(q plan, limit float64) int {
+		if q.tileBytes <= limit {
+			return -1
+		}
+		return 1
+	}); i > 0 {
+		return front[i-1]
+	}
+	within := serialKey{key, limit}
+	known, ok := m.planner.serial[within]
+	if !ok {
+		known = m.serialise(p)
+		m.planner.serial[within] = known
+	}
+	return known
+}
+
+// front lists the plans of a product that no other one beats in both memory and time: by memory, and each faster than the one before.
+func (m *model) front(p product) []plan {
 	c := &m.system.Chip
 	width := m.format.bytes
-	limit := key.proportion * float64(c.SRAMPerTileBytes)
+	var all []plan
 	for _, groups := range parts(p.groups, c.Tiles) {
 		serial := ceil(p.groups, groups)
 		for _, columns := range blockParts(p.n, ampBlock) {
@@ -88,7 +121,7 @@ func (m *model) planProduct(p product) plan {
 				r, k, n := ceil(p.m, rows), ceil(p.k, inner), ceil(p.n, columns)
 				operands := float64(r*k+k*n) * width
 				partials := float64(r*n) * m.format.partialBytes
-				if operands+partials > limit {
+				if operands+partials > float64(c.SRAMPerTileBytes) {
 					continue
 				}
 				var x cost
@@ -102,17 +135,20 @@ func (m *model) planProduct(p product) plan {
 					x.compute += share * m.vectorCycles
 					x.supersteps = 4
 				}
-				if m.cycles(x) < m.cycles(best.cost) {
-					best = plan{groups, rows, inner, columns, 1, x, operands + partials}
-				}
+				all = append(all, plan{groups, rows, inner, columns, 1, x, operands + partials})
 			}
 		}
 	}
-	if math.IsInf(best.cost.compute, 1) {
-		best = m.serialise(p)
+	slices.SortFunc(all, func(a, b plan) int {
+		return cmp.Or(cmp.Compare(a.tileBytes, b.tileBytes), cmp.Compare(m.cycles(a.cost), m.cycles(b.cost)))
+	})
+	var front []plan
+	for _, q := range all {
+		if len(front) == 0 || m.cycles(q.cost) < m.cycles(front[len(front)-1].cost) {
+			front = append(front, q)
+		}
 	}
-	m.planner.plans[key] = best
-	return best
+	return slices.Clip(front)
 }
 
 // serialise computes a product whose blocks do not fit in two halves, one after the other: half of the columns, of the rows, or of the inner products.

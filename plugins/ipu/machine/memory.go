@@ -140,11 +140,6 @@ func advice(p backend.Program, s Settings, sys *System, on backend.Machine, c *p
 			return "activations computed again (recomputation=layer)"
 		}
 	}
-	if s.Proportions != nil {
-		if s.Proportions = nil; try(p, s) {
-			return "less memory for products (available_memory_proportion)"
-		}
-	}
 	for q := p; q.MicroBatch > 1; {
 		q.MicroBatch, q.Accumulation = q.MicroBatch/2, q.Accumulation*2
 		if try(q, s) {

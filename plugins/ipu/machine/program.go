@@ -114,8 +114,9 @@ func (m *model) heads() both {
 	switch m.program.Head.Task {
 	case bert.QuestionAnswering:
 		return m.linear(B*S, H, 2).plus(m.pointwise(float64(B*S*2), softmaxPasses, softmaxGradPasses))
-	case bert.Classification:
-		return m.linear(B, H, H).plus(m.linear(B, H, m.program.Head.Labels))
+	case bert.Pretraining:
+	default:
+		return m.linear(B, H, H).plus(m.linear(B, H, max(1, m.program.Head.Labels)))
 	}
 	rows := B * m.program.MaxPredictions
 	masked, logits := float64(rows)*float64(H), float64(rows)*float64(V)
@@ -159,10 +160,10 @@ func headParameters(c *bert.Config, h bert.Head) float64 {
 	switch h.Task {
 	case bert.QuestionAnswering:
 		return 2*H + 2
-	case bert.Classification:
-		return H*H + H + float64(h.Labels)*(H+1)
+	case bert.Pretraining:
+		return 2*(H*H+H) + 2*H + float64(c.VocabSize) + 2*H + 2
 	}
-	return 2*(H*H+H) + 2*H + float64(c.VocabSize) + 2*H + 2
+	return H*H + H + float64(h.Labels)*(H+1)
 }
 
 // parameters of a device.

@@ -2,35 +2,15 @@ package machine
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"testing"
 
 	"harness.invalid/core/machine"
 	"harness.invalid/core/machine/machinetest"
 )
 
-// settings are those of a published row.
-func settings(t testing.TB, r *machine.Row) Settings {
-	var s Settings
-	for name, value := range r.Options {
-		if name != "pipeline" {
-			t.Fatalf("%s: option %s", r.Name, name)
-		}
-		for field := range strings.SplitSeq(value, ",") {
-			n, err := strconv.ParseFloat(field, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.LayersPerIPU = append(s.LayersPerIPU, n)
-		}
-	}
-	return s
-}
-
 // TestPublished holds the model against published.yaml. With -update it fits constants.yaml first and writes the table of docs/machines.md.
 func TestPublished(t *testing.T) {
-	p := newPlanner(fitted)
+	planners := map[float64]*planner{} // plans depend on the first constant alone
 	machinetest.Check(t, machinetest.Model{
 		Name: "ipu", Rows: "published.yaml", Constants: "constants.yaml", Document: "../../../docs/machines.md",
 		Start: []float64{1.2, 5e8}, Fitted: []float64{fitted.VectorCycles, fitted.HostBytesPerSecond},
@@ -42,16 +22,21 @@ func TestPublished(t *testing.T) {
 			if err != nil {
 				return 0, err
 			}
+			s, err := ReadSettings(r.Options, program.Model.NumHiddenLayers)
+			if err != nil {
+				return 0, err
+			}
 			system, err := Systems.Load(r.System)
 			if err != nil {
 				return 0, err
 			}
-			// Plans depend on the first constant alone.
-			if p.VectorCycles != c[0] {
+			p := planners[c[0]]
+			if p == nil {
 				p = newPlanner(constants{VectorCycles: c[0]})
+				planners[c[0]] = p
 			}
 			p.HostBytesPerSecond = c[1]
-			e, err := estimate(program, settings(t, r), system, r.Machine(), p)
+			e, err := estimate(program, s, system, r.Machine(), p)
 			return e.SequencesPerSecond, err
 		},
 	})
