@@ -281,6 +281,35 @@ func TestPacking(t *testing.T) {
 	if e := relative(tight.grads, loose.grads); e > 2e-6 {
 		t.Errorf("gradients of packed rows differ by %.2g", e)
 	}
+
+	// In a program, on one device and on two.
+	var first []float32
+	for _, plan := range []emulator.Plan{{}, cut(bert.RecomputeStage, emulator.Sequential, []int{0, 1}, 3, 6)} {
+		p := backend.Program{Model: c, Head: tight.model.Head, Seed: 3, Length: 20, MaxPredictions: 9, SequencesPerPack: perRow, MicroBatch: 1, Accumulation: rows, Replicas: 1}
+		s, err := emulator.NewTrainer(p, backend.Memory{Layout: tight.model.Layout, Params: tight.params, Grads: tight.grads}, half(true), plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Commit(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		batches := func(yield func(*bert.Batch, error) bool) {
+			_ = yield(packed.Slice(0, 1), nil) && yield(packed.Slice(1, 2), nil)
+		}
+		step := backend.Step{Step: 1, Sequences: rows, MaskedWeight: packed.MaskedWeight(), NextSentenceWeight: packed.NextSentenceWeight()}
+		if _, err := s.Step(t.Context(), step, batches, 64); err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = slices.Clone(tight.grads)
+		} else if !slices.Equal(tight.grads, first) {
+			t.Error("gradients of packed rows on two devices differ from those on one")
+		}
+		step.NextSentenceWeight--
+		if _, err := s.Step(t.Context(), step, batches, 64); err == nil || !strings.Contains(err.Error(), "next sentence weight 4 was announced") {
+			t.Errorf("a wrong weight: %v, want an error", err)
+		}
+	}
 	for name, spoil := range map[string]func(b *bert.Batch){
 		"position_ids has 0 values":              func(b *bert.Batch) { b.PositionIDs = nil },
 		"first_positions[1] is 20":               func(b *bert.Batch) { b.FirstPositions = slices.Clone(b.FirstPositions); b.FirstPositions[1] = 20 },
