@@ -100,5 +100,6 @@ same accuracy and how long they take.`,
 	root.AddCommand(newCompare(), newRun(), newPlugin(), newTokenize(), newVocab(), newData(), newScore(), newFinetune(), newPredict(), newEvaluate(), newRecipe(), newConvert(), newInspect(), newReport(), newServe(), newPlot(), newExport(), newBench())
 	root.AddCommand(newRuns())
 	root.AddCommand(newCheck(), newBaseline())
+	root.AddCommand(newEstimate(), newProfile())
 	return root
 }

@@ -126,7 +126,10 @@ type PhaseResult struct {
 	// PeakMemoryBytes is the most memory that each process had resident up to the end of the phase, measured: host, backend, optimizer NAME. Memory
 	// that processes share counts in each that touched it. Empty: the system does not tell.
 	PeakMemoryBytes map[string]int64 `json:"peak_memory_bytes,omitempty"`
-	Best            *Best              `json:"best,omitempty"` // nil: evaluations were not compared
+	Best            *Best            `json:"best,omitempty"` // nil: evaluations were not compared
+	// System is whose time is modelled; empty: there is no model. ModelledSeconds are of its steps, without evaluations.
+	System          string  `json:"system,omitempty"`
+	ModelledSeconds float64 `json:"modelled_seconds,omitempty"`
 }
 
 // Best is the best evaluation of a phase that compares them.

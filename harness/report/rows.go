@@ -87,6 +87,17 @@ func newTable(c *results.Comparison) *table {
 		}
 		return strconv.Itoa(all)
 	})
+	t.words("modelled system", func(i int) string {
+		var systems []string
+		for _, r := range t.runs[i] {
+			for _, p := range r.Phases {
+				if p.System != "" && !slices.Contains(systems, p.System) {
+					systems = append(systems, p.System)
+				}
+			}
+		}
+		return strings.Join(systems, ", ")
+	})
 	for _, p := range c.Phases {
 		for _, metric := range p.Metrics {
 			t.metric(p.Name, metric)
@@ -218,6 +229,14 @@ func (t *table) speed(phase string) {
 	t.count(phase, "skipped_steps", "skipped steps", of(func(p results.PhaseResult) float64 { return float64(p.Skipped) }))
 	t.times(phase, "measured_sequences_per_second", "measured sequences/s", of(results.PhaseResult.SequencesPerSecond))
 	t.times(phase, "measured_seconds", "measured seconds", of(func(p results.PhaseResult) float64 { return p.MeasuredSeconds[results.TotalSeconds] }))
+	modelled := func(f func(p results.PhaseResult) float64) func(results.RunSummary) (float64, bool) {
+		return func(r results.RunSummary) (float64, bool) {
+			p, ok := r.Phase(phase)
+			return f(p), ok && p.ModelledSeconds > 0
+		}
+	}
+	t.times(phase, "modelled_sequences_per_second", "modelled sequences/s", modelled(func(p results.PhaseResult) float64 { return float64(p.Sequences) / p.ModelledSeconds }))
+	t.times(phase, "modelled_seconds", "modelled seconds", modelled(func(p results.PhaseResult) float64 { return p.ModelledSeconds }))
 }
 
 // target adds steps and time to the target of a phase, if it has one. Both count training alone.
@@ -268,6 +287,13 @@ func (t *table) target(phase string) {
 			t.rows[from+i].cells[arm] = c
 		}
 	}
+	t.times(phase, "modelled_seconds_to_target", "modelled seconds "+to, func(r results.RunSummary) (float64, bool) {
+		p, ok := r.Phase(phase)
+		if !ok || p.Target == nil {
+			return 0, false
+		}
+		return p.Target.ModelledSeconds, p.Target.ModelledSeconds > 0
+	})
 }
 
 // show is mean ± standard deviation.

@@ -64,7 +64,7 @@ func (p *phase) reach(metrics map[string]float64) {
 	m, _ := recipe.MetricNamed(t.Metric)
 	v, ok := metrics[t.Metric]
 	if ok && (m.Higher && v >= t.Value || !m.Higher && v <= t.Value) {
-		p.Target.Step, p.Target.MeasuredSeconds = p.Step, p.trainingSeconds()
+		p.Target.Step, p.Target.MeasuredSeconds, p.Target.ModelledSeconds = p.Step, p.trainingSeconds(), p.clock.seconds(p.Step)
 	}
 }
 
@@ -81,6 +81,7 @@ func (p *phase) finish(metrics map[string]float64) {
 	p.outcome.AddPhase(results.PhaseResult{
 		Name: p.recipe.Name, Steps: p.Step, Skipped: skipped, Sequences: p.Sequences,
 		Metrics: metrics, MeasuredSeconds: p.Seconds, PeakMemoryBytes: p.peakMemory(), Target: p.Target, Best: p.Best,
+		System: p.clock.system, ModelledSeconds: p.clock.seconds(p.Step),
 	})
 	if p.Stopped && p.Step < p.steps {
 		p.note("phase %s: stopped after step %d of %d, since %d evaluations in a row were no better in %s", p.recipe.Name, p.Step, p.steps, p.Stale, p.recipe.Judge().Name)

@@ -34,6 +34,7 @@ type phase struct {
 	steps    int
 	resume   *checkpoint.Checkpoint // where to go on; nil: at the beginning
 
+	clock     modelledClock
 	memory    Memory
 	slotNames []string
 	session   backend.Session
@@ -144,6 +145,7 @@ func (p *phase) open(ctx context.Context) error {
 	if err := p.openBackend(ctx, state, committed); err != nil {
 		return errors.Join(err, p.optimizer.Close())
 	}
+	p.startClock(ctx)
 	return nil
 }
 
@@ -343,6 +345,7 @@ func (p *phase) step(ctx context.Context, batches <-chan loaded) error {
 		Phase: p.recipe.Name, Step: p.Step, TotalStep: number, Metrics: lossMetrics(p.recipe.Task, res.Losses),
 		LearningRate: results.Number(rate), LossScale: results.Number(res.LossScale), Finite: res.Finite, Overflows: res.Overflows, Invalid: res.Invalid,
 		GradientNorm: results.Number(norm), Sequences: sequences, MeasuredSeconds: seconds,
+		ModelledSeconds: p.clock.step, ModelledTotalSeconds: p.clock.seconds(p.Step),
 	})
 }
 
