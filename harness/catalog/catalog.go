@@ -15,8 +15,12 @@ import (
 	"harness.invalid/core/spelling"
 	gpuref "harness.invalid/plugins/gpu-ref"
 	"harness.invalid/plugins/ipu"
+	"harness.invalid/plugins/optimizers/adafactor"
 	"harness.invalid/plugins/optimizers/adamw"
 	"harness.invalid/plugins/optimizers/lamb"
+	"harness.invalid/plugins/optimizers/lion"
+	"harness.invalid/plugins/optimizers/muon"
+	"harness.invalid/plugins/optimizers/nadamw"
 	"harness.invalid/plugins/optimizers/sgd"
 )
 
@@ -32,8 +36,12 @@ var optimizers = []struct {
 	name string
 	new  func() optimizer.Optimizer
 }{
+	{"adafactor", func() optimizer.Optimizer { return adafactor.New() }},
 	{"adamw", func() optimizer.Optimizer { return adamw.New() }},
 	{"lamb", func() optimizer.Optimizer { return lamb.New() }},
+	{"lion", func() optimizer.Optimizer { return lion.New() }},
+	{"muon", func() optimizer.Optimizer { return muon.New() }},
+	{"nadamw", func() optimizer.Optimizer { return nadamw.New() }},
 	{"sgd", func() optimizer.Optimizer { return sgd.New() }},
 }
 
