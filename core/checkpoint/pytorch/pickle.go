@@ -80,7 +80,7 @@ type machine struct {
 	op    int    // of the instruction under way
 	stack []any
 	memo  map[uint64]any
-	spent int // work done, in instructions and items copied
+	spent int // work done, in instructions, items copied, and pieces of names
 	// persistent finds what a storage's id stands for.
 	persistent func(id tuple) (*storage, error)
 }
@@ -610,7 +610,7 @@ const (
 )
 
 func (c *collector) collect(name string, v any) error {
-	if err := c.machine.spend(1); err != nil {
+	if err := c.machine.spend(1 + len(name)/8); err != nil {
 		return err
 	}
 	if len(name) > maxName {
