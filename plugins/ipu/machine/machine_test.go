@@ -1,0 +1,210 @@
+package machine
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"harness.invalid/core/backend"
+	"harness.invalid/core/bert"
+)
+
+// system loads a built-in system.
+func system(t testing.TB, name string) *System {
+	t.Helper()
+	s, err := Systems.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// large is BERT-Large at 128 tokens as PopART runs it on four replicas.
+func large(t testing.TB) (backend.Program, Settings) {
+	t.Helper()
+	c, err := bert.Defaults().Size("large")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.VocabSize, c.AttentionProbsDropoutProb = 30400, 0
+	p := backend.Program{
+		Model: c, Head: bert.Head{Task: bert.Pretraining}, Precision: "fp16.16", Length: 128, MaxPredictions: 20, MicroBatch: 8, Accumulation: 2048, Replicas: 4,
+	}
+	return p, Settings{LayersPerIPU: []float64{3, 7, 7, 7}}
+}
+
+// TestPeak rebuilds what is published of chips and systems from their parts: 250 and 350 teraFLOPS FP16.16, 900 MB, 15.978 and 89.23 petaFLOPS.
+func TestPeak(t *testing.T) {
+	for name, want := range map[string]float64{"ipu-pod4": 4 * 250e12, "bow-pod4": 4 * 350e12, "ipu-pod64": 15.978e15, "ipu-pod128": 31.955e15, "bow-pod256": 89.23e15} {
+		s := system(t, name)
+		if got := float64(s.IPUs) * s.Chip.PeakFlops(); math.Abs(got/want-1) > 0.01 {
+			t.Errorf("%s: %.4g FLOPS, published %.4g", name, got, want)
+		}
+		if got := float64(s.Chip.SRAMBytes()); math.Abs(got/900e6-1) > 0.05 {
+			t.Errorf("%s: %.4g bytes a chip, published 900 MB", name, got)
+		}
+	}
+}
+
+// TestSystems: every description has a doc and sources, and its name is that of its file.
+func TestSystems(t *testing.T) {
+	names := Systems.Names()
+	if len(names) != 10 {
+		t.Errorf("%d systems: %v", len(names), names)
+	}
+	for _, name := range names {
+		if s := system(t, name); s.Name != name || s.Doc == "" || len(s.Sources) == 0 {
+			t.Errorf("%s: name %q, doc %q, %d sources", name, s.Name, s.Doc, len(s.Sources))
+		}
+	}
+	for text, want := range map[string]string{
+		"extends: bow-pod46\nipus: 8":         "did you mean bow-pod16?",
+		"extends: bow-pod16\nipu: 8":          "ipu",
+		"extends: bow-pod16\nipus: 0":         "ipus is 0, want a positive number",
+		"ipus: 4":                             "want a positive number",
+		"extends: bow-pod16\nlinks: [1, 2]\n": "links",
+	} {
+		if _, err := Systems.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want an error with %q", text, err, want)
+		}
+	}
+	if s, err := Systems.Parse("extends: bow-pod16\nname: mine\nipus: 32"); err != nil || s.IPUs != 32 || s.Chip.ClockHz != 1.85e9 {
+		t.Errorf("a system that extends another: %+v, %v", s, err)
+	}
+}
+
+// TestMemory rebuilds the memory arithmetic of the four IPU pipeline: weights and gradients of seven layers 176 MB each, stashes of depth 9, 7, 5 and 3,
+// 103 MB on the second IPU and 75 MB on the first; 705 MB of optimizer state do not fit beside them.
+func TestMemory(t *testing.T) {
+	p, s := large(t)
+	s.State = OffChip
+	e, err := Estimate(p, s, system(t, "bow-pod16"), backend.Machine{Optimizer: "lamb"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Err(); err != nil || e.Advice != "" {
+		t.Errorf("a published configuration does not fit: %v, %q", err, e.Advice)
+	}
+	for _, w := range []struct {
+		device int
+		part   string
+		mb     float64
+	}{{1, "weights", 176}, {1, "gradients", 176}, {1, "stash", 103}, {0, "stash", 75}, {0, "weights", 143}} {
+		for _, part := range e.Memory[w.device].Parts {
+			if part.Name == w.part && math.Abs(float64(part.Bytes)/1e6-w.mb) > 1 {
+				t.Errorf("IPU %d: %s take %.1f MB, want %g", w.device, w.part, float64(part.Bytes)/1e6, w.mb)
+			}
+		}
+	}
+	var depths []int
+	for _, st := range e.Pipeline.Stages {
+		if strings.HasSuffix(st.Name, "forward") {
+			depths = append(depths, st.Stash)
+		}
+	}
+	if len(depths) != 4 || depths[0] != 9 || depths[1] != 7 || depths[2] != 5 || depths[3] != 3 {
+		t.Errorf("stash depths %v, want 9 7 5 3", depths)
+	}
+	s.State, s.Unsharded = OnChip, true
+	if e, err = Estimate(p, s, system(t, "bow-pod16"), backend.Machine{Optimizer: "lamb"}); err != nil {
+		t.Fatal(err)
+	}
+	err = e.Err()
+	if !errors.Is(err, backend.ErrOutOfMemory) || !strings.Contains(err.Error(), "IPU 1 needs") || !strings.Contains(err.Error(), "has 940.6 MB") || !strings.Contains(e.Advice, "offchip") {
+		t.Errorf("the whole state on chip: %v, advice %q", err, e.Advice)
+	}
+}
+
+// TestSchedule: G + P - 1 cycles with P = 9 stages for five forward ones, the bubble is the share (P-1)/(G+P-1), and the parts of a step are its whole.
+func TestSchedule(t *testing.T) {
+	p, s := large(t)
+	for _, g := range []int{9, 512, 2048} {
+		p.Accumulation = g
+		e, err := Estimate(p, s, system(t, "bow-pod16"), backend.Machine{Optimizer: "lamb"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Pipeline.Cycles != g+8 {
+			t.Errorf("accumulation %d: %d cycles, want %d", g, e.Pipeline.Cycles, g+8)
+		}
+		sum, bubble, tail := 0., 0., 0.
+		for _, b := range e.Breakdown {
+			if sum += b.Seconds; b.Name == "bubble" {
+				bubble = b.Seconds
+			}
+			if b.Seconds < 0 {
+				t.Errorf("%s takes %g s", b.Name, b.Seconds)
+			}
+		}
+		for _, u := range e.Pipeline.Update {
+			tail += u.Seconds
+		}
+		if math.Abs(sum/e.StepSeconds-1) > 1e-12 {
+			t.Errorf("the parts take %g s, the step %g s", sum, e.StepSeconds)
+		}
+		if want := 8 / float64(g+8); math.Abs(bubble/(e.StepSeconds-tail)/want-1) > 1e-9 {
+			t.Errorf("accumulation %d: bubble %g of the cycles, want %g", g, bubble/(e.StepSeconds-tail), want)
+		}
+	}
+	p.Accumulation = 8
+	if _, err := Estimate(p, s, system(t, "bow-pod16"), backend.Machine{}); err == nil || !strings.Contains(err.Error(), "needs at least 9") {
+		t.Errorf("accumulation 8: %v", err)
+	}
+	p.Accumulation, p.Replicas = 9, 5
+	if _, err := Estimate(p, s, system(t, "bow-pod16"), backend.Machine{}); err == nil || !strings.Contains(err.Error(), "want at most 4 replicas") {
+		t.Errorf("5 replicas: %v", err)
+	}
+	p.Replicas, s.LayersPerIPU = 4, []float64{3, 7, 7, 6}
+	if _, err := Estimate(p, s, system(t, "bow-pod16"), backend.Machine{}); err == nil || !strings.Contains(err.Error(), "are 23 layers, the model has 24") {
+		t.Errorf("23 layers: %v", err)
+	}
+}
+
+// TestOrder: what must be faster is. A faster clock helps by no more than its ratio, since links and host keep theirs; more recomputation, FP32 sums
+// and a sequential schedule cost.
+func TestOrder(t *testing.T) {
+	p, s := large(t)
+	rate := func(p backend.Program, s Settings, name string) float64 {
+		e, err := Estimate(p, s, system(t, name), backend.Machine{Optimizer: "lamb"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.SequencesPerSecond
+	}
+	gc200, bow := rate(p, s, "ipu-pod16"), rate(p, s, "bow-pod16")
+	if r := bow / gc200; r < 1.3 || r > 1.85/1.33 {
+		t.Errorf("Bow is %.3f times as fast as GC200, want up to the ratio of the clocks, 1.391", r)
+	}
+	q := p
+	q.Replicas, q.Accumulation = 16, 512
+	if r := rate(q, s, "bow-pod64") / bow; r < 3.5 || r > 4 {
+		t.Errorf("four times the IPUs are %.2f times as fast", r)
+	}
+	q = p
+	if q.Precision = "fp16.32"; rate(q, s, "bow-pod16") >= bow {
+		t.Error("FP32 partial sums cost nothing")
+	}
+	u := s
+	if u.Schedule = Sequential; rate(p, u, "bow-pod16") > bow/3 {
+		t.Error("four IPUs that take turns are more than a third as fast as a pipeline")
+	}
+}
+
+func FuzzReadSettings(f *testing.F) {
+	f.Add("pipeline", "3,7,7,7")
+	f.Add("available_memory_proportion", "0.1,auto")
+	f.Add("schedule", "grouped")
+	f.Add("execution", "phased")
+	f.Fuzz(func(t *testing.T, name, value string) {
+		s, err := ReadSettings(map[string]string{name: value}, 24)
+		if err != nil {
+			return
+		}
+		for _, n := range s.LayersPerIPU {
+			if !(n >= 0) {
+				t.Errorf("%s=%s: %v layers", name, value, n)
+			}
+		}
+	})
+}
