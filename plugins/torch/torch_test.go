@@ -76,6 +76,7 @@ func TestBackend(t *testing.T) {
 		}
 	}
 	agrees(t, b)
+	sameOverStream(t, b)
 }
 
 // agrees trains a small model without dropout on PyTorch and on gpu-ref. The two share no line of the model, so what they have in common is right. On 100
@@ -151,24 +152,26 @@ func batch(p backend.Program, step int) *bert.Batch {
 	return b
 }
 
-// TestTransports: gradients have the same bits, with dropout and in two micro-batches, whether memory is shared or streamed.
-func TestTransports(t *testing.T) {
+// sameOverStream: gradients have the same bits, with dropout and in two micro-batches, whether memory is shared or streamed.
+func sameOverStream(t *testing.T, shared backend.Backend) {
 	p := backend.Program{Model: model(), Head: bert.Head{Task: bert.QuestionAnswering}, Precision: "fp32", Seed: 3, Length: 16, MicroBatch: 2, Accumulation: 2, Replicas: 1}
 	l, err := bert.Parameters(p.Model, p.Head)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bert.Batch{Size: 4, Length: p.Length, InputIDs: make([]int32, 64), TokenTypeIDs: make([]int32, 64), AttentionMask: make([]int32, 64),
+	global := &bert.Batch{Size: 4, Length: p.Length, InputIDs: make([]int32, 64), TokenTypeIDs: make([]int32, 64), AttentionMask: make([]int32, 64),
 		StartPositions: []int32{1, 2, 3, 4}, EndPositions: []int32{5, 6, 7, 8}}
-	for i := range b.InputIDs {
-		b.InputIDs[i], b.AttentionMask[i] = int32(i), 1
+	for i := range global.InputIDs {
+		global.InputIDs[i], global.AttentionMask[i] = int32(i), 1
 	}
-	micro := func(yield func(*bert.Batch, error) bool) { _ = yield(b.Slice(0, 2), nil) && yield(b.Slice(2, 4), nil) }
+	micro := func(yield func(*bert.Batch, error) bool) {
+		_ = yield(global.Slice(0, 2), nil) && yield(global.Slice(2, 4), nil)
+	}
 	var grads [2][]float32
-	for i, transport := range []plugin.Transport{plugin.Memory, plugin.Stream} {
+	for i, b := range []backend.Backend{shared, start(t, spec(t, plugin.Backend, plugin.Stream, "backend")).Backend()} {
 		m := backend.Memory{Layout: l, Params: make([]float32, l.Len()), Grads: make([]float32, l.Len())}
 		bert.Initialize(p.Model, l, m.Params, 1)
-		s, err := start(t, spec(t, plugin.Backend, transport, "backend")).Backend().Open(t.Context(), p, m)
+		s, err := b.Open(t.Context(), p, m)
 		if err != nil {
 			t.Fatal(err)
 		}
