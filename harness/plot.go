@@ -53,9 +53,9 @@ RUN is the folder of a run, or a folder with runs below. The ending of the file 
 	}
 	f := cmd.Flags()
 	f.StringVarP(&out, "output", "o", "", "file to write, ending in .svg, .png or .pdf")
-	f.StringVar(&o.Quantity, "quantity", "loss", `metric, gradient_norm, loss_scale, learning_rate or measured_step_seconds; "evaluated loss" where both are recorded`)
+	f.StringVar(&o.Quantity, "quantity", "loss", `metric, gradient_norm, loss_scale, learning_rate, measured_step_seconds or modelled_step_seconds; "evaluated loss" where both are recorded`)
 	f.StringVar(&o.Phase, "phase", "", "one phase of the recipe (default: all)")
-	f.StringVar(&against, "against", string(curve.Steps), "steps, samples or measured-seconds")
+	f.StringVar(&against, "against", string(curve.Steps), "steps, samples, measured-seconds or modelled-seconds")
 	f.BoolVar(&o.Log, "log", false, "logarithmic axis of values")
 	f.IntVar(&o.Smooth, "smooth", 0, "mean of the last so many steps of each run")
 	f.BoolVar(&o.EachRun, "each-run", false, "a line for each run in place of means and bands")

@@ -28,9 +28,10 @@ const (
 	Steps           Axis = "steps"
 	Samples         Axis = "samples"          // sequences trained on
 	MeasuredSeconds Axis = "measured-seconds" // wall time of the programs that ran
+	ModelledSeconds Axis = "modelled-seconds" // of the steps on the system that a backend models
 )
 
-var axes = []string{string(Steps), string(Samples), string(MeasuredSeconds)}
+var axes = []string{string(Steps), string(Samples), string(MeasuredSeconds), string(ModelledSeconds)}
 
 // ParseAxis reads the name of an axis.
 func ParseAxis(name string) (Axis, error) {
@@ -47,6 +48,8 @@ func (a Axis) Label() string {
 		return "sequences trained on"
 	case MeasuredSeconds:
 		return "measured seconds of training"
+	case ModelledSeconds:
+		return "modelled seconds of training"
 	}
 	return "step"
 }
@@ -57,6 +60,8 @@ const (
 	LossScale    = "loss_scale"
 	LearningRate = "learning_rate"
 	StepSeconds  = "measured_step_seconds"
+	// ModelledStepSeconds is there where a backend models a system.
+	ModelledStepSeconds = "modelled_step_seconds"
 )
 
 // Record is what a run recorded.
@@ -74,6 +79,7 @@ type Point struct {
 	Samples  int64   // sequences trained on up to here
 	Count    int     // sequences of this step or evaluation
 	Measured float64 // seconds of training up to here
+	Modelled float64 // seconds of training up to here on the system that is modelled; NaN: none is
 	// Wall is the seconds since the run began, evaluations included; the start of plugins and checkpoints are not in it.
 	Wall   float64
 	Values map[string]float64 // by quantity; absent: there is none
@@ -90,6 +96,8 @@ func (p Point) At(a Axis) float64 {
 		return float64(p.Samples)
 	case MeasuredSeconds:
 		return p.Measured
+	case ModelledSeconds:
+		return p.Modelled
 	}
 	return float64(p.Total)
 }
@@ -105,8 +113,8 @@ func Read(run *results.Run) (*Record, error) {
 		}
 		evaluations = append(evaluations, e)
 	}
-	var at Point
-	var evaluated float64 // seconds
+	at := Point{Modelled: math.NaN()}
+	var evaluated, modelled float64 // seconds
 	// An evaluation belongs behind the step that it followed.
 	before := func(total int) {
 		for len(evaluations) > 0 && evaluations[0].TotalStep < total {
@@ -114,7 +122,7 @@ func Read(run *results.Run) (*Record, error) {
 			evaluations = evaluations[1:]
 			evaluated += e.MeasuredSeconds
 			r.Evaluations = append(r.Evaluations, Point{
-				Phase: e.Phase, Step: e.Step, Total: e.TotalStep, Samples: at.Samples, Measured: at.Measured, Wall: at.Measured + evaluated, Values: e.Metrics,
+				Phase: e.Phase, Step: e.Step, Total: e.TotalStep, Samples: at.Samples, Measured: at.Measured, Modelled: at.Modelled, Wall: at.Measured + evaluated, Values: e.Metrics,
 				Count: e.Sequences,
 			})
 		}
@@ -127,11 +135,18 @@ func Read(run *results.Run) (*Record, error) {
 		seconds := s.MeasuredSeconds[results.TotalSeconds]
 		at.Samples += int64(s.Sequences)
 		at.Measured += seconds
+		if s.ModelledSeconds > 0 {
+			modelled += s.ModelledSeconds
+			at.Modelled = modelled
+		}
 		p := Point{
-			Phase: s.Phase, Step: s.Step, Total: s.TotalStep, Samples: at.Samples, Measured: at.Measured, Wall: at.Measured + evaluated,
+			Phase: s.Phase, Step: s.Step, Total: s.TotalStep, Samples: at.Samples, Measured: at.Measured, Modelled: at.Modelled, Wall: at.Measured + evaluated,
 			Count: s.Sequences, Skipped: !s.Finite, Parts: s.MeasuredSeconds, Values: map[string]float64{
 				GradientNorm: float64(s.GradientNorm), LossScale: float64(s.LossScale), LearningRate: float64(s.LearningRate), StepSeconds: seconds,
 			},
+		}
+		if s.ModelledSeconds > 0 {
+			p.Values[ModelledStepSeconds] = s.ModelledSeconds
 		}
 		if p.Skipped {
 			p.Values[GradientNorm] = math.NaN() // recorded as 0, since nobody took it
@@ -189,7 +204,7 @@ func Quantities(records []*Record) []Quantity {
 		for _, m := range recipe.Metrics() {
 			known = append(known, m.Name)
 		}
-		known = append(known, GradientNorm, LossScale, LearningRate, StepSeconds)
+		known = append(known, GradientNorm, LossScale, LearningRate, StepSeconds, ModelledStepSeconds)
 		for _, name := range slices.Sorted(maps.Keys(names)) {
 			if !slices.Contains(known, name) {
 				known = append(known, name)
@@ -214,12 +229,14 @@ var labels = map[string]string{
 	LossScale:    "loss scale",
 	LearningRate: "learning rate",
 	StepSeconds:  "measured seconds of a step",
+
+	ModelledStepSeconds: "modelled seconds of a step",
 }
 
 // Curve is a quantity of one run.
 type Curve struct{ X, Y []float64 }
 
-// Curve takes a quantity out of a record; phase "" is all phases. Values that are not finite stay.
+// Curve takes a quantity out of a record; phase "" is all phases. Values that are not finite stay; points without a place on the axis go.
 func (r *Record) Curve(q Quantity, phase string, a Axis) Curve {
 	points := r.Steps
 	if q.Evaluated {
@@ -227,8 +244,9 @@ func (r *Record) Curve(q Quantity, phase string, a Axis) Curve {
 	}
 	var c Curve
 	for _, p := range points {
-		if v, ok := p.Values[q.Name]; ok && (phase == "" || p.Phase == phase) {
-			c.X, c.Y = append(c.X, p.At(a)), append(c.Y, v)
+		x := p.At(a)
+		if v, ok := p.Values[q.Name]; ok && (phase == "" || p.Phase == phase) && !math.IsNaN(x) {
+			c.X, c.Y = append(c.X, x), append(c.Y, v)
 		}
 	}
 	return c

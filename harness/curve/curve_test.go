@@ -68,6 +68,24 @@ func TestQuantities(t *testing.T) {
 	}
 }
 
+// TestModelled: modelled time is there where it was recorded, and nowhere else.
+func TestModelled(t *testing.T) {
+	records := curvetest.Write(t, t.TempDir(), 1, curvetest.Arm{Backend: "ipu", F1: 80, StepSeconds: 0.1, ModelledSeconds: 0.002}, curvetest.Arm{Backend: "gpu-ref", F1: 80, StepSeconds: 0.1})
+	f1 := curve.Quantity{Name: "f1", Evaluated: true}
+	if c := records[0].Curve(f1, "squad", curve.ModelledSeconds); len(c.X) != 4 || math.Abs(c.X[3]-0.14) > 1e-12 {
+		t.Errorf("F1 against modelled time: %+v, want 4 points up to 70 steps of 0.002 s", c)
+	}
+	if c := records[1].Curve(f1, "squad", curve.ModelledSeconds); len(c.X) != 0 {
+		t.Errorf("F1 against a time that nobody modelled: %+v", c)
+	}
+	if v := records[0].Steps[3].Values[curve.ModelledStepSeconds]; v != 0.002 {
+		t.Errorf("a step takes %g modelled seconds", v)
+	}
+	if _, ok := records[1].Steps[3].Values[curve.ModelledStepSeconds]; ok {
+		t.Error("a step has a time that nobody modelled")
+	}
+}
+
 // TestOver: two runs of 3 and 2 points. The mean of 1 and 3 is 2, their standard deviation √2.
 func TestOver(t *testing.T) {
 	b := curve.Over([]curve.Curve{{X: []float64{1, 2, 3}, Y: []float64{1, 5, 9}}, {X: []float64{3, 4}, Y: []float64{3, math.NaN()}}})
@@ -108,7 +126,7 @@ func TestParseAxis(t *testing.T) {
 	if a, err := curve.ParseAxis("samples"); err != nil || a != curve.Samples {
 		t.Errorf("%v, %v", a, err)
 	}
-	if _, err := curve.ParseAxis("sampels"); err == nil || err.Error() != `axis is "sampels", want one of steps, samples, measured-seconds, did you mean samples?` {
+	if _, err := curve.ParseAxis("sampels"); err == nil || err.Error() != `axis is "sampels", want one of steps, samples, measured-seconds, modelled-seconds, did you mean samples?` {
 		t.Errorf("error is %v", err)
 	}
 }

@@ -26,6 +26,7 @@ type Row struct {
 	TotalStep   int32   `parquet:"total_step,delta"`
 	Samples     int64   `parquet:"samples,delta"`
 	Measured    float64 `parquet:"measured_seconds"` // of training up to here
+	Modelled    float64 `parquet:"modelled_seconds"` // the same on the system that is modelled; NaN: none is
 	Name        string  `parquet:"name,dict"`
 	Value       float64 `parquet:"value"`
 }
@@ -38,7 +39,7 @@ func parquetTable(w io.Writer, records []*curve.Record) error {
 		for _, p := range merge(r) {
 			row := Row{
 				Run: r.Dir, Recipe: r.Identity.Recipe, Fingerprint: r.Fingerprint, DataDigest: r.DataDigest, Backend: r.Backend, Precision: r.Precision, Optimizer: r.Optimizer,
-				Seed: int64(r.Seed), Phase: p.Phase, Kind: "trained", Step: int32(p.Step), TotalStep: int32(p.Total), Samples: p.Samples, Measured: p.Measured,
+				Seed: int64(r.Seed), Phase: p.Phase, Kind: "trained", Step: int32(p.Step), TotalStep: int32(p.Total), Samples: p.Samples, Measured: p.Measured, Modelled: p.Modelled,
 			}
 			if p.evaluated {
 				row.Kind = "evaluated"

@@ -50,7 +50,8 @@ type points struct {
 	Step     numbers            `json:"steps"`
 	Samples  numbers            `json:"samples"`
 	Measured numbers            `json:"measured-seconds"`
-	Skipped  []int              `json:"skipped,omitempty"` // places in the columns
+	Modelled numbers            `json:"modelled-seconds,omitempty"` // not there unless every point has it
+	Skipped  []int              `json:"skipped,omitempty"`          // places in the columns
 	Values   map[string]numbers `json:"values"`
 }
 
@@ -143,6 +144,9 @@ func columns(list []curve.Point, r *recipe.Recipe, every int) points {
 		out.Step = append(out.Step, float64(last.Total))
 		out.Samples = append(out.Samples, float64(last.Samples))
 		out.Measured = append(out.Measured, last.Measured)
+		if !math.IsNaN(last.Modelled) {
+			out.Modelled = append(out.Modelled, last.Modelled)
+		}
 		sums := map[string]float64{}
 		skipped := false
 		for _, p := range list[from:to] {
@@ -162,6 +166,9 @@ func columns(list []curve.Point, r *recipe.Recipe, every int) points {
 			out.Values[name] = append(column, v)
 		}
 		from = to
+	}
+	if len(out.Modelled) < len(out.Step) {
+		out.Modelled = nil
 	}
 	return out
 }

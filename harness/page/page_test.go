@@ -100,10 +100,11 @@ func data(t *testing.T, html string) (d struct {
 		Name         string
 		Arm          int
 		Steps, Tests struct {
-			Phase   []int
-			Steps   []float64
-			Skipped []int
-			Values  map[string][]*float64
+			Phase    []int
+			Steps    []float64
+			Modelled []float64 `json:"modelled-seconds"`
+			Skipped  []int
+			Values   map[string][]*float64
 		}
 	}
 	Every int
@@ -120,7 +121,9 @@ func data(t *testing.T, html string) (d struct {
 func TestNumbers(t *testing.T) {
 	lost := gpu
 	lost.NaN = 60
-	d := data(t, write(t, curvetest.Write(t, t.TempDir(), 2, ipu, lost)))
+	modelled := ipu
+	modelled.ModelledSeconds = 0.001
+	d := data(t, write(t, curvetest.Write(t, t.TempDir(), 2, modelled, lost)))
 	if strings.Join(d.Arms, " ") != "ipu/adamw gpu-ref:fp16/adamw" || strings.Join(d.Phases, " ") != "phase1 squad" || len(d.Runs) != 4 || d.Every != 1 {
 		t.Fatalf("arms %v, phases %v, %d runs, every %d", d.Arms, d.Phases, len(d.Runs), d.Every)
 	}
@@ -130,6 +133,9 @@ func TestNumbers(t *testing.T) {
 	}
 	if s := d.Runs[0].Steps.Skipped; len(s) != 1 || s[0] != 34 {
 		t.Errorf("skipped steps at %v, want 34", s)
+	}
+	if m := d.Runs[0].Steps.Modelled; len(m) != 70 || m[69] != 0.07 || d.Runs[1].Arm == 0 && len(d.Runs[1].Tests.Modelled) != 5 || len(d.Runs[3].Steps.Modelled) != 0 {
+		t.Errorf("modelled seconds %v", m)
 	}
 	for _, q := range d.Quantities {
 		if q.Evaluated && q.Name != "f1" && q.Name != "exact_match" {

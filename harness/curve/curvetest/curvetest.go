@@ -50,8 +50,9 @@ type Arm struct {
 	Backend, Precision string
 	F1                 float64 // at the end
 	StepSeconds        float64
-	Skip               int // the total step that is skipped; 0: none
-	NaN                int // the total step from which the loss is NaN; 0: none
+	ModelledSeconds    float64 // of a step; 0: nothing is modelled
+	Skip               int     // the total step that is skipped; 0: none
+	NaN                int     // the total step from which the loss is NaN; 0: none
 }
 
 // Write writes a run folder for each arm and seed (from 1 on) into dir, with the questions beside them, and reads them back.
@@ -145,7 +146,7 @@ func step(r *recipe.Recipe, a Arm, random *rand.Rand, before int) results.Step {
 	}
 	s := results.Step{
 		Phase: p.Name, Step: at + 1, TotalStep: before + 1, Metrics: results.Metrics{"loss": loss}, LearningRate: 1e-3, LossScale: 4096, Finite: before+1 != a.Skip,
-		GradientNorm: results.Number(1 + random.Float64()), Sequences: p.GlobalBatch,
+		GradientNorm: results.Number(1 + random.Float64()), Sequences: p.GlobalBatch, ModelledSeconds: a.ModelledSeconds,
 		MeasuredSeconds: map[string]float64{"total": a.StepSeconds, "data": 0.05 * a.StepSeconds, "backend": 0.8 * a.StepSeconds, "optimizer": 0.15 * a.StepSeconds},
 	}
 	if p.Name == "phase1" {
