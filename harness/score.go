@@ -2,13 +2,16 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"harness.invalid/core/dataset/tasks"
 	"harness.invalid/harness/exam"
+	"harness.invalid/results"
 )
 
 func newScore() *cobra.Command {
@@ -21,12 +24,16 @@ func newScore() *cobra.Command {
 Spearman of GLUE and CLUE as fractions. Predictions are in the benchmark's own format: an object of answers by question, GLUE's index and
 prediction, CLUE's lines of {"id": 0, "label": "1"}.
 
+For glue and clue it takes the folders of runs that were fine-tuned on their tasks, and prints the score of the benchmark: the mean over its tasks
+of the mean over a task's runs, which differ in their seeds. It names the tasks that it has no run of.
+
 Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 		Example: `  harness score squad dev-v1.1.json runs/quick/ipu-adamw-seed1/squad.predictions.json
   harness score squad2 dev-v2.0.json predictions.json --na-prob-file null_odds.json
   harness score mrpc dev.tsv predictions.tsv
-  harness score cmrc2018 cmrc2018_dev.json predictions.json`,
-		Args: cobra.MinimumNArgs(3),
+  harness score cmrc2018 cmrc2018_dev.json predictions.json
+  harness score clue runs/tnews runs/afqmc`,
+		Args: cobra.MinimumNArgs(2),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 0 {
 				return tasks.Names(), cobra.ShellCompDirectiveNoFileComp
@@ -34,9 +41,15 @@ Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 			return nil, cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if b := tasks.Benchmark(strings.ToLower(args[0])); b == tasks.GLUE || b == tasks.CLUE {
+				return scoreBenchmark(cmd, b, args[1:])
+			}
 			t, err := tasks.Named(args[0])
 			if err != nil {
 				return err
+			}
+			if len(args) < 3 {
+				return errors.New("want a task, one or more files of data, and a file of predictions")
 			}
 			files, predictions := args[1:len(args)-1], args[len(args)-1]
 			data, err := exam.Read(t, files...)
@@ -67,4 +80,63 @@ Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 	cmd.Flags().StringVar(&odds, "na-prob-file", "", "odds of no answer by question, such as null_odds.json (squad2)")
 	cmd.Flags().Float64Var(&threshold, "na-prob-thresh", 1, "odds above which a question has no answer (squad2, with --na-prob-file)")
 	return cmd
+}
+
+// taskScore is what the runs of a task come to, in %.
+type taskScore struct {
+	Mean float64 `json:"mean"`
+	SD   float64 `json:"sd"`
+	Best float64 `json:"best"`
+	Runs int     `json:"runs"`
+}
+
+// scoreBenchmark prints the score of a benchmark over the runs in some folders.
+func scoreBenchmark(cmd *cobra.Command, b tasks.Benchmark, folders []string) error {
+	values := map[string][]float64{}
+	for _, folder := range folders {
+		dirs, err := results.Find(folder)
+		if err != nil {
+			return err
+		}
+		for _, dir := range dirs {
+			r, err := results.Open(dir)
+			if err != nil {
+				return err
+			}
+			if r.Result == nil || r.Result.Status != results.Complete {
+				fmt.Fprintf(cmd.ErrOrStderr(), "harness: %s is not complete and is left out\n", dir)
+				continue
+			}
+			for i := range r.Recipe.Phases {
+				p := &r.Recipe.Phases[i]
+				if t := p.FineTuning(); t != nil && t.Benchmark == b {
+					marks := exam.Marks{Metrics: r.Result.Phases[i].Metrics}
+					values[t.Name] = append(values[t.Name], marks.Score(t))
+				}
+			}
+		}
+	}
+	out := struct {
+		Score   float64              `json:"score"`
+		Tasks   map[string]taskScore `json:"tasks"`
+		Missing []string             `json:"missing"`
+	}{Tasks: map[string]taskScore{}, Missing: []string{}}
+	means := map[string]float64{}
+	for name, v := range values {
+		s := results.NewSample(v)
+		out.Tasks[name] = taskScore{Mean: float64(s.Mean), Best: slices.Max(v), Runs: len(v)}
+		if s.SD != nil && len(v) > 1 {
+			t := out.Tasks[name]
+			t.SD = float64(*s.SD)
+			out.Tasks[name] = t
+		}
+		means[name] = float64(s.Mean)
+	}
+	if len(means) == 0 {
+		return fmt.Errorf("%s: no complete run of one of its tasks in %s", b, strings.Join(folders, ", "))
+	}
+	var missing []string
+	out.Score, missing = exam.Overall(b, means)
+	out.Missing = append(out.Missing, missing...)
+	return json.NewEncoder(cmd.OutOrStdout()).Encode(out)
 }
