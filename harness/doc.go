@@ -11,6 +11,11 @@
 //
 //	compare    train a recipe on several backends, with several optimizers and seeds, and compare
 //	run        train it once
+//	runs       list, show, compare, tag, export and remove the runs that there are
+//	check      hold runs against a baseline: did something get worse?
+//	baseline   write a baseline
+//	mlperf     score runs to a target as MLPerf does, with its test of reference convergence points
+//	algoperf   score optimizers over several recipes as AlgoPerf does
 //	recipe     list, show, compare and check recipes, and import them from Hugging Face's command lines
 //	plugin     list backends and optimizers, hold one against its contract and against another program's numbers
 //	convert    convert a model between the formats of Hugging Face, PyTorch and TensorFlow, or take it out of a run
@@ -43,8 +48,8 @@
 // # Exit codes
 //
 //	0    the command did what it was asked to; a comparison may have any verdict
-//	1    something was tried and failed: a plugin does not keep its contract
-//	2    an error: wrong usage, bad input, a plugin that died
+//	1    something was tried and failed: a plugin does not keep its contract, a check found a regression
+//	2    no answer: a check that could not be decided, or an error: wrong usage, bad input, a plugin that died
 //	130  stopped by Ctrl-C or SIGTERM, after a checkpoint; --resume goes on
 //
 // # Environment
@@ -52,6 +57,7 @@
 //	HARNESS_PLUGIN_PATH  folders with plugins of third parties, before the user's own and $PATH
 //	HARNESS_DATA         folder for data sets that are downloaded
 //	HARNESS_DATA_MIRROR  address to download them from in place of their makers'
+//	HARNESS_STORE        index of runs: a SQLite file, or postgres://USER@HOST/DATABASE
 //	HARNESS_CPU          generic, avx2 or avx512: the highest level of instructions to use
 //
 // Recipes, plugins and the design of the program are described in docs.
