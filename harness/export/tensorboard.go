@@ -93,7 +93,7 @@ func merge(r *curve.Record) []placed {
 func event(at time.Time, step int64, fill func([]byte) []byte) []byte {
 	b := binary.LittleEndian.AppendUint64([]byte{1<<3 | 1}, math.Float64bits(float64(at.UnixNano())/1e9))
 	if step != 0 {
-		b = binary.AppendUvarint(append(b, 2<<3|0), uint64(step))
+		b = binary.AppendUvarint(append(b, 2<<3), uint64(step))
 	}
 	return fill(b)
 }

@@ -113,7 +113,14 @@ func Write(w io.Writer, records []*curve.Record, o Options) error {
 		}
 	}
 	if drawn == 0 {
-		return fmt.Errorf("no run has recorded %s in phase %s", q.Name, o.Phase)
+		where := ""
+		if o.Phase != "" {
+			where = " in phase " + o.Phase
+		}
+		if o.Against == curve.ModelledSeconds {
+			where += " against modelled time, which is there only where a backend models a system"
+		}
+		return fmt.Errorf("no run has recorded %s%s", q.Name, where)
 	}
 	if math.IsInf(p.Y.Min, 0) || math.IsInf(p.X.Min, 0) || p.Y.Min > p.Y.Max {
 		return fmt.Errorf("no run has a value of %s that can be drawn", q.Name)
