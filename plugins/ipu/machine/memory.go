@@ -122,7 +122,7 @@ func advice(p backend.Program, s Settings, sys *System, on backend.Machine, c *p
 		if err != nil {
 			return false
 		}
-		for _, closed := range m.settings.closed() {
+		for _, closed := range m.settings.closed(p.Length) {
 			m.settings = closed
 			if fits(m.memory(m.stages())) {
 				return true
