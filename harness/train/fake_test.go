@@ -88,6 +88,14 @@ type hooked struct {
 	sessions int // that are open
 }
 
+// Estimate is that of the backend, if it has a model.
+func (h *hooked) Estimate(ctx context.Context, p backend.Program, on backend.Machine) (backend.Estimate, error) {
+	if e, ok := h.Backend.(backend.Estimator); ok {
+		return e.Estimate(ctx, p, on)
+	}
+	return backend.Estimate{}, backend.ErrUnsupported
+}
+
 type hookedSession struct {
 	backend.Session
 	of     *hooked
