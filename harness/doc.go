@@ -27,7 +27,10 @@
 //	serve      show the runs of a folder in a browser, and follow those that go on
 //	plot       draw curves of runs as SVG, PNG or PDF
 //	export     write runs for TensorBoard, MLPerf, DLLogger, MLflow, Parquet and benchstat
-//	score      score predictions as SQuAD's own program does
+//	finetune   fine-tune a model on SQuAD, GLUE, CLUE and their kin
+//	predict    have a fine-tuned model answer a file
+//	evaluate   measure it as the task's own program does
+//	score      score predictions of all tasks, and the runs of a benchmark
 //	completion shell completion
 //
 // A backend is NAME or NAME:PRECISION. The first one is what the others are held against:
