@@ -38,7 +38,7 @@ func TestCarriedState(t *testing.T) {
 	for _, carries := range []string{"true", "false"} {
 		e := load(t, "phases.phase1.steps=3", "phases.phase2.steps=2", "phases.squad.steps=1", "phases.squad.target=", "phases.squad.evaluation.every=0",
 			"phases.phase2.carry_optimizer_state="+carries)
-		w := &watched{plugins: plugins{backend: builtIn("gpu-ref")}}
+		w := &watched{plugins: plugins{backend: &hooked{Backend: builtIn("gpu-ref")}}}
 		j := e.job("gpu-ref", t.TempDir())
 		j.Plugins = w
 		whole := e.run(j)
