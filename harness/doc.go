@@ -14,6 +14,7 @@
 //	runs       list, show, compare, tag, export and remove the runs that there are
 //	check      hold runs against a baseline: did something get worse?
 //	baseline   write a baseline
+//	tune       search settings of a recipe by quasi-random trials
 //	mlperf     score runs to a target as MLPerf does, with its test of reference convergence points
 //	algoperf   score optimizers over several recipes as AlgoPerf does
 //	recipe     list, show, compare and check recipes, and import them from Hugging Face's command lines

@@ -101,6 +101,6 @@ same accuracy and how long they take.`,
 	root.AddCommand(newRuns())
 	root.AddCommand(newCheck(), newBaseline())
 	root.AddCommand(newEstimate(), newProfile())
-	root.AddCommand(newMLPerf(), newAlgoPerf())
+	root.AddCommand(newMLPerf(), newAlgoPerf(), newTune())
 	return root
 }
