@@ -11,11 +11,6 @@ type product struct {
 	groups, m, k, n int
 }
 
-// macs is the number of multiply-adds.
-func (p product) macs() float64 {
-	return float64(p.groups) * float64(p.m) * float64(p.k) * float64(p.n)
-}
-
 // plan is how a product is laid over the tiles: groups, rows, inner products and columns each cut into so many parts, one combination a tile. The
 // tiles then hold blocks of rows x inner x columns, and serial groups one after the other.
 type plan struct {
