@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -343,7 +342,7 @@ func (e *experiment) one(ctx context.Context, c cell, data *train.Data) (*result
 		Dir: dir, Identity: id, Environment: results.CaptureEnvironment(e.plugins...), Resume: e.resume,
 		SaveModel: e.saveModel,
 	}
-	job.Environment.Kernels = runtime.GOARCH + "/" + kernels.Level()
+	job.Environment.Kernels = kernels.Path()
 	if e.resume {
 		before, err := results.Open(dir)
 		if err == nil {

@@ -15,7 +15,7 @@ type Environment struct {
 	Arch        string    `json:"arch"`
 	CPU         string    `json:"cpu"`               // model, as the system names it
 	CPUFeatures []string  `json:"cpu_features"`      // those that kernels may use
-	Kernels     string    `json:"kernels,omitempty"` // path that built-in plugins compute on, such as amd64/avx512: it decides the last bits
+	Kernels     string    `json:"kernels,omitempty"` // path that built-in plugins compute on, such as amd64/avx512/GenuineIntel: it decides the last bits
 	CPUs        int       `json:"cpus"`              // that the process may use
 	Threads     int       `json:"threads"`           // GOMAXPROCS
 	Memory      int64     `json:"memory_bytes,omitempty"`

@@ -2,7 +2,11 @@
 
 package kernels
 
-import "golang.org/x/sys/cpu"
+import (
+	"encoding/binary"
+
+	"golang.org/x/sys/cpu"
+)
 
 // levels returns what this build and processor can run, the slowest first.
 func levels() []*table {
@@ -14,4 +18,15 @@ func levels() []*table {
 		list = append(list, &avx512)
 	}
 	return list
+}
+
+// vendor names the maker where the level depends on it: AVX-512's approximate reciprocal, the start of every division, is each maker's own.
+func vendor(level string) string {
+	if level != avx512.name {
+		return ""
+	}
+	b, d, c := vendorID()
+	name := binary.LittleEndian.AppendUint32(nil, b)
+	name = binary.LittleEndian.AppendUint32(name, d)
+	return string(binary.LittleEndian.AppendUint32(name, c))
 }

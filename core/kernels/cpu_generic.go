@@ -5,5 +5,8 @@ package kernels
 // levels returns what this build and processor can run, the slowest first.
 func levels() []*table { return []*table{&generic} }
 
+// vendor names the processor's maker where the level depends on it.
+func vendor(string) string { return "" }
+
 // pause waits for a moment.
 func pause() {}

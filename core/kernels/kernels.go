@@ -20,6 +20,7 @@ package kernels
 
 import (
 	"os"
+	"runtime"
 
 	"harness.invalid/core/numerics"
 	"harness.invalid/core/random"
@@ -85,6 +86,16 @@ var active = choose(os.Getenv("HARNESS_CPU"))
 
 // Level returns the name of the implementation in use: "generic", "avx2" or "avx512".
 func Level() string { return active.name }
+
+// Path names everything that decides the last bits of results: architecture, level and, where it matters, the processor's maker, such as
+// amd64/avx512/GenuineIntel. Runs with equal paths agree bit for bit.
+func Path() string {
+	path := runtime.GOARCH + "/" + Level()
+	if v := vendor(Level()); v != "" {
+		path += "/" + v
+	}
+	return path
+}
 
 // choose returns the best level that the processor has, up to the one that limit names. An unknown name limits nothing.
 func choose(limit string) *table {

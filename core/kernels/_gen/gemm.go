@@ -386,3 +386,15 @@ func pauseInstruction(c *build.Context) {
 	c.PAUSE()
 	c.RET()
 }
+
+// vendorInstruction asks the processor who made it.
+func vendorInstruction(c *build.Context) {
+	function(c, "vendorID", "func() (b, d, c uint32)", "vendorID returns the name of the processor's maker as CPUID has it in the registers EBX, EDX and ECX.")
+	c.XORL(reg.EAX, reg.EAX)
+	c.XORL(reg.ECX, reg.ECX)
+	c.CPUID()
+	c.Store(reg.EBX, c.ReturnIndex(0))
+	c.Store(reg.EDX, c.ReturnIndex(1))
+	c.Store(reg.ECX, c.ReturnIndex(2))
+	c.RET()
+}
