@@ -207,8 +207,11 @@ func (t *table) times(phase, quantity, label string, of func(results.RunSummary)
 			continue
 		}
 		digits := 1
-		if c.sample.Mean >= 1000 {
+		switch {
+		case c.sample.Mean >= 1000:
 			digits = 0
+		case c.sample.Mean < 0.1:
+			digits = 5 // a modelled device is done with a small model in no time
 		}
 		c.text = show(*c.sample, digits)
 		if first := r.cells[0].sample; i > 0 && first != nil && first.Mean > 0 {
