@@ -35,8 +35,8 @@ type Fact struct {
 	Exact    bool   `json:"exact"`
 	Baseline string `json:"baseline"`
 	Now      string `json:"now"`
-	// Change, Tolerance and Noise have the units of the fact, or are relative (Relative). Change is positive for the better where there is a better.
-	// Noise is how far apart runs of the same program may come out with probability 1-2α: half of the interval of Change. Power is the probability
+	// Change, Tolerance and Noise have the units of the fact, or are relative (Relative). Change is that of the value, now less
+	// the baseline. Noise is how far apart runs of the same program may come out with probability 1-2α: half of the interval of Change. Power is the probability
 	// that a change for the worse of twice the tolerance would be called one. nil: not known, or not of this fact.
 	Change    *Number `json:"change,omitempty"`
 	Tolerance *Number `json:"tolerance,omitempty"`
@@ -405,8 +405,8 @@ func test(name string, was, is map[uint64]float64, q question) Fact {
 		shown = func(v float64) *Number { return new(Number(math.Expm1(v))) }
 	}
 	f.Change = shown(w)
-	if !q.relative && w != 0 {
-		f.Change = new(Number(-w)) // for the better
+	if q.higher && w != 0 {
+		f.Change = new(Number(-w))
 	}
 	limit := q.tolerance
 	if q.relative {
