@@ -105,7 +105,7 @@ func (h *host) read(run string) outcome {
 	o.Result.Started, o.Result.Finished = time.Time{}, time.Time{}
 	for i := range o.Result.Phases {
 		p := &o.Result.Phases[i]
-		p.MeasuredSeconds = nil
+		p.MeasuredSeconds, p.PeakMemoryBytes = nil, nil
 		if p.Target != nil {
 			p.Target.MeasuredSeconds = 0
 		}

@@ -225,7 +225,7 @@ func (e *experiment) read(dir string) outcome {
 	o.result.MeasuredSeconds, o.result.Started, o.result.Finished, o.result.LoadAverage = nil, time.Time{}, time.Time{}, nil
 	for i := range o.result.Phases {
 		p := &o.result.Phases[i]
-		p.MeasuredSeconds = nil
+		p.MeasuredSeconds, p.PeakMemoryBytes = nil, nil
 		if p.Target != nil {
 			p.Target.MeasuredSeconds = 0
 		}
