@@ -64,9 +64,6 @@ func (p *Predictions) add(q prediction) {
 	p.list = append(p.list, q)
 }
 
-// Len is the number of predictions.
-func (p *Predictions) Len() int { return len(p.list) }
-
 // Score measures predictions against the labels of data, in the units of the official programs: fractions and coefficients, 0 to 1 or -1 to 1. Every
 // example must have its prediction. A correlation that is not defined is NaN.
 func (d *Data) Score(p *Predictions) (map[string]float64, error) {

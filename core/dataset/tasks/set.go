@@ -16,7 +16,6 @@ import (
 type Set struct {
 	Data      *Data
 	MaxLength int // tokens of a sequence, special tokens included
-	Truncated int // sequences that did not fit
 
 	labelled  bool
 	sequences []sequence // of all choices of all examples
@@ -69,9 +68,7 @@ func (s *Set) add(t *wordpiece.Tokenizer, special map[string]int32, segments []s
 			tokens = append(tokens, ids)
 		}
 	}
-	if truncate(tokens, s.MaxLength-1-len(tokens), mask) {
-		s.Truncated++
-	}
+	truncate(tokens, s.MaxLength-1-len(tokens), mask)
 	q := sequence{ids: []int32{special[wordpiece.Cls]}}
 	for i, ids := range tokens {
 		if i == 1 {
@@ -88,13 +85,12 @@ func (s *Set) add(t *wordpiece.Tokenizer, special map[string]int32, segments []s
 
 // truncate takes tokens off the end of the longest segment, of equal ones the last, until all together are no more than a number: that is
 // _truncate_seq_pair of run_classifier.py for any number of segments. A segment with a blank in it loses them at the end that is farther from
-// the blank. It reports whether anything was cut.
-func truncate(segments [][]int32, most int, mask int32) bool {
+// the blank.
+func truncate(segments [][]int32, most int, mask int32) {
 	total := 0
 	for _, ids := range segments {
 		total += len(ids)
 	}
-	cut := total > most
 	for ; total > most; total-- {
 		longest := 0
 		for i, ids := range segments {
@@ -109,7 +105,6 @@ func truncate(segments [][]int32, most int, mask int32) bool {
 			segments[longest] = ids[:len(ids)-1]
 		}
 	}
-	return cut
 }
 
 // width is the number of sequences of an example.
@@ -122,17 +117,6 @@ func (s *Set) width() int {
 
 // Len returns the number of sequences.
 func (s *Set) Len() int { return len(s.sequences) }
-
-// First returns a set of the first n examples.
-func (s *Set) First(n int) *Set {
-	if n >= len(s.Data.Examples) {
-		return s
-	}
-	part, data := *s, *s.Data
-	data.Examples = data.Examples[:n]
-	part.Data, part.sequences = &data, s.sequences[:n*s.width()]
-	return &part
-}
 
 // batch returns examples as a batch.
 func (s *Set) batch(which []int32) *bert.Batch {

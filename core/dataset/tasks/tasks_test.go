@@ -253,9 +253,6 @@ func TestBatches(t *testing.T) {
 		if err := b.Validate(config, s.Data.Task.Head(), true); err != nil || b.Size != s.Len()*2 || b.Sample != 0 {
 			t.Errorf("%s: batch of %d from %d: %v", c.task, b.Size, b.Sample, err)
 		}
-		if first := s.First(1); first.Len()*len(s.Data.Examples) != s.Len() {
-			t.Errorf("%s: the first example has %d sequences of %d", c.task, first.Len(), s.Len())
-		}
 	}
 	choices := set(t, "c3", `[[["a"], [{"question": "b", "choice": ["c", "d"], "answer": "d"}], "1"]]`, 8, true)
 	if _, err := choices.Source(6, 1); err == nil || !strings.Contains(err.Error(), "multiple of the 4 choices") {
