@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -164,7 +165,7 @@ func (o *conversion) target(to string) (t huggingface.Target, file bool, err err
 
 // parseBytes reads a size such as 5GB or 512MiB.
 func parseBytes(s string) (int64, error) {
-	number := strings.TrimRight(s, "BKMGTiBkmgtb ")
+	number := strings.TrimRightFunc(s, func(r rune) bool { return r != '.' && !unicode.IsDigit(r) })
 	unit, ok := map[string]float64{"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}[strings.ToUpper(strings.TrimSpace(s[len(number):]))]
 	n, err := strconv.ParseFloat(number, 64)
 	if err != nil || !ok || !(n*unit >= 1 && n*unit < 1<<60) {
