@@ -45,8 +45,8 @@ var torchProgram = sync.OnceValues(func() (Entry, error) {
 	return Entry{Path: interpreter, Script: script}, err
 })
 
-// sdk is the file from which plugins in Python import harness_plugin.
-var sdk = sync.OnceValues(func() (string, error) { return install("harness_plugin", python.SDK()) })
+// sdk is the file from which plugins in Python import harness_plugin, and harness_torch, for a backend that changes a part of PyTorch's.
+var sdk = sync.OnceValues(func() (string, error) { return install("harness_plugin", python.SDK(), torch.Program) })
 
 // anyPython is an interpreter that has what harness_plugin imports.
 var anyPython = sync.OnceValues(func() (string, error) { return python.Interpreter(context.Background(), python.Modules) })
