@@ -21,8 +21,8 @@ import (
 )
 
 func newPlugin() *cobra.Command {
-	cmd := &cobra.Command{Use: "plugin", Short: "List backends and optimizers, and hold them against their contract"}
-	cmd.AddCommand(newPluginList(), newPluginVerify(), newPluginServe())
+	cmd := &cobra.Command{Use: "plugin", Short: "List, inspect, verify and write backends and optimizers"}
+	cmd.AddCommand(newPluginList(), newPluginInspect(), newPluginVerify(), newPluginNew(), newPluginServe())
 	return cmd
 }
 

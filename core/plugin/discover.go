@@ -88,7 +88,7 @@ func candidate(path string) (Found, bool) {
 
 // problem says why a candidate can't be used.
 func problem(f Found, before []Found) string {
-	if !namePattern.MatchString(f.Name) {
+	if !NamePattern.MatchString(f.Name) {
 		return fmt.Sprintf("name %q has other characters than a-z, 0-9 and -", f.Name)
 	}
 	info, err := os.Stat(f.Path)

@@ -70,8 +70,8 @@ func (k Kind) check() error {
 	return nil
 }
 
-// namePattern is what a plugin may be called.
-var namePattern = regexp.MustCompile(`^[a-z0-9-]+$`)
+// NamePattern is what a plugin may be called.
+var NamePattern = regexp.MustCompile(`^[a-z0-9-]+$`)
 
 // Transport is how sections get to a plugin.
 type Transport string
