@@ -131,6 +131,9 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
+// trainCommand is what a line that trains begins with.
+var trainCommand = regexp.MustCompile(`harness (run|compare)\b`)
+
 // runLine runs one command line. runs is a folder for the runs of an experiment that names none.
 func runLine(t *testing.T, shell, dir, line, runs string) {
 	trains := strings.Contains(line, "harness compare ") || strings.Contains(line, "harness run ")
@@ -144,9 +147,12 @@ func runLine(t *testing.T, shell, dir, line, runs string) {
 		if !strings.Contains(line, "--out ") {
 			line += " --out " + runs
 		}
+		sets := ""
 		for _, s := range smaller {
-			line += " --set '" + s + "'"
+			sets += " --set '" + s + "'"
 		}
+		// First, so that what the line itself sets holds.
+		line = trainCommand.ReplaceAllString(line, "$0"+sets)
 	}
 	cmd := exec.CommandContext(t.Context(), shell, "-c", line)
 	cmd.Dir = dir
