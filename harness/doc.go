@@ -18,7 +18,7 @@
 //	mlperf     score runs to a target as MLPerf does, with its test of reference convergence points
 //	algoperf   score optimizers over several recipes as AlgoPerf does
 //	recipe     list, show, compare and check recipes, and import them from Hugging Face's command lines
-//	plugin     list backends and optimizers, hold one against its contract and against another program's numbers
+//	plugin     list, inspect and write backends and optimizers, hold one against its contract and against another program's numbers
 //	convert    convert a model between the formats of Hugging Face, PyTorch and TensorFlow, or take it out of a run
 //	inspect    list the tensors of a file: names, types, shapes, statistics
 //	vocab      learn a WordPiece vocabulary
