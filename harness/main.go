@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"harness.invalid/core/spelling"
 )
 
 // Exit codes. Shells add 128 to a signal's number, and so does harness when it was asked to stop.
@@ -42,7 +44,10 @@ func execute(args []string, in io.Reader, out, errOut io.Writer) int {
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errOut)
-	err := root.ExecuteContext(ctx)
+	err := unknownCommand(root, args)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	switch {
 	case err == nil:
 		return exitOK
@@ -60,6 +65,26 @@ func execute(args []string, in io.Reader, out, errOut io.Writer) int {
 		fmt.Fprintf(errOut, "hint: %s\n", hint)
 	}
 	return code
+}
+
+// unknownCommand reports a word that is no command of the group before it: cobra shows the group's help instead, as if nothing were wrong.
+func unknownCommand(root *cobra.Command, args []string) error {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	cmd, rest, _ := root.Find(args)
+	if cmd.Parent() == root && cmd.Name() == "help" {
+		cmd, rest, _ = root.Find(rest)
+	}
+	if !cmd.HasSubCommands() || cmd.Runnable() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") || strings.HasPrefix(rest[0], cobra.ShellCompRequestCmd) {
+		return nil
+	}
+	var known []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			known = append(known, c.Name())
+		}
+	}
+	return fmt.Errorf("unknown command %q for %q%s (known: %s)", rest[0], cmd.CommandPath(), spelling.Hint(rest[0], known), strings.Join(known, ", "))
 }
 
 // hinted is an error with a line that says what to do.
