@@ -66,8 +66,10 @@ type Step struct {
 	Sequences    int     `json:"sequences"`
 	// MeasuredSeconds by part of the step: data, forward, backward, optimizer ...; total is the whole.
 	MeasuredSeconds map[string]float64 `json:"measured_seconds"`
-	// ModelledSeconds of the step on the system that the backend models, and of all steps of the phase up to it; 0: there is no model.
+	// ModelledSeconds of the step on the system that the backend models, of the phase up to it, and of the run up to it; 0: there is no model, or for the
+	// run: a phase had none.
 	ModelledSeconds      float64 `json:"modelled_seconds,omitempty"`
+	ModelledPhaseSeconds float64 `json:"modelled_phase_seconds,omitempty"`
 	ModelledTotalSeconds float64 `json:"modelled_total_seconds,omitempty"`
 }
 

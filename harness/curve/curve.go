@@ -135,10 +135,10 @@ func Read(run *results.Run) (*Record, error) {
 		seconds := s.MeasuredSeconds[results.TotalSeconds]
 		at.Samples += int64(s.Sequences)
 		at.Measured += seconds
-		if s.ModelledSeconds > 0 {
-			modelled += s.ModelledSeconds
-			at.Modelled = modelled
+		if modelled += s.ModelledSeconds; s.ModelledSeconds == 0 {
+			modelled = math.NaN() // time that nobody models
 		}
+		at.Modelled = modelled
 		p := Point{
 			Phase: s.Phase, Step: s.Step, Total: s.TotalStep, Samples: at.Samples, Measured: at.Measured, Modelled: at.Modelled, Wall: at.Measured + evaluated,
 			Count: s.Sequences, Skipped: !s.Finite, Parts: s.MeasuredSeconds, Values: map[string]float64{

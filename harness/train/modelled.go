@@ -16,6 +16,21 @@ type modelledClock struct {
 // seconds of so many steps.
 func (c modelledClock) seconds(steps int) float64 { return c.step * float64(steps) }
 
+// modelledSeconds are those of the run up to here; 0 when a phase has no clock, since a sum without it would be taken for the whole.
+func (p *phase) modelledSeconds() float64 {
+	sum := p.clock.seconds(p.Step)
+	for _, before := range p.outcome.Phases {
+		if before.System == "" {
+			return 0
+		}
+		sum += before.ModelledSeconds
+	}
+	if p.clock.system == "" {
+		return 0
+	}
+	return sum
+}
+
 // startClock asks the backend what a step of the phase takes on its machine. A backend without a model has no clock, and neither has a program that the
 // system could not run, which is noted.
 func (p *phase) startClock(ctx context.Context) {

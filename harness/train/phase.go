@@ -345,7 +345,7 @@ func (p *phase) step(ctx context.Context, batches <-chan loaded) error {
 		Phase: p.recipe.Name, Step: p.Step, TotalStep: number, Metrics: lossMetrics(p.recipe.Task, res.Losses),
 		LearningRate: results.Number(rate), LossScale: results.Number(res.LossScale), Finite: res.Finite, Overflows: res.Overflows, Invalid: res.Invalid,
 		GradientNorm: results.Number(norm), Sequences: sequences, MeasuredSeconds: seconds,
-		ModelledSeconds: p.clock.step, ModelledTotalSeconds: p.clock.seconds(p.Step),
+		ModelledSeconds: p.clock.step, ModelledPhaseSeconds: p.clock.seconds(p.Step), ModelledTotalSeconds: p.modelledSeconds(),
 	})
 }
 
