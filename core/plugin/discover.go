@@ -16,8 +16,24 @@ type Found struct {
 	Kind Kind
 	Name string
 	Path string
+	// Folder is what the plugin consists of when it is more than its executable: a folder of the same name around it. Else it is empty.
+	Folder string
 	// Problem says why it can't be used, "" when it can: it is not executable, its name is not allowed, or another one shadows it.
 	Problem string
+}
+
+// Files is what the plugin consists of: its folder or its executable. It is what Hash and Pin take.
+func (f Found) Files() string {
+	if f.Folder != "" {
+		return f.Folder
+	}
+	return f.Path
+}
+
+// Pinned reports whether a file pins the plugin.
+func (f Found) Pinned() bool {
+	_, err := os.Stat(f.Files() + PinSuffix)
+	return err == nil
 }
 
 // SearchPath is where plugins of third parties are looked for, in this order: the folders of $HARNESS_PLUGIN_PATH, the user's folder for
@@ -39,8 +55,8 @@ func UserFolder() (string, error) {
 	return filepath.Join(config, "harness", "plugins"), nil
 }
 
-// Discover lists executables named harness-backend-NAME and harness-optimizer-NAME (with .exe on Windows) in folders, those that can't be used
-// too, each with its reason. The first usable one of a name counts. Folders that don't exist, or are named twice, are skipped; one that can't be
+// Discover lists executables named harness-backend-NAME and harness-optimizer-NAME (with .exe on Windows) in folders, and folders of such a name with an
+// executable of the same name in them, those that can't be used too, each with its reason. The first usable one of a name counts. Folders that don't exist, or are named twice, are skipped; one that can't be
 // read is an error, together with what the others have.
 func Discover(folders []string) ([]Found, error) {
 	var found []Found
@@ -60,7 +76,7 @@ func Discover(folders []string) ([]Found, error) {
 			continue
 		}
 		for _, e := range entries {
-			if f, ok := candidate(filepath.Join(folder, e.Name())); ok {
+			if f, ok := At(filepath.Join(folder, e.Name())); ok {
 				f.Problem = problem(f, found)
 				found = append(found, f)
 			}
@@ -69,21 +85,38 @@ func Discover(folders []string) ([]Found, error) {
 	return found, errors.Join(errs...)
 }
 
-// candidate takes a file's name apart.
-func candidate(path string) (Found, bool) {
+// At takes the name of a plugin's executable or folder apart. It does not say whether the plugin can be used.
+func At(path string) (Found, bool) {
 	base := filepath.Base(path)
 	if runtime.GOOS == "windows" {
-		var ok bool
-		if base, ok = strings.CutSuffix(strings.ToLower(base), ".exe"); !ok {
-			return Found{}, false
-		}
+		base = strings.ToLower(base)
 	}
 	for _, kind := range []Kind{Backend, Optimizer} {
-		if name, ok := strings.CutPrefix(base, "harness-"+string(kind)+"-"); ok {
-			return Found{Kind: kind, Name: name, Path: path}, true
+		name, ok := strings.CutPrefix(base, "harness-"+string(kind)+"-")
+		if !ok || strings.HasSuffix(name, PinSuffix) {
+			continue
 		}
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			return Found{Kind: kind, Name: name, Path: filepath.Join(path, Executable(kind, name)), Folder: path}, true
+		}
+		if runtime.GOOS == "windows" {
+			name, ok = strings.CutSuffix(name, executableSuffix)
+		}
+		return Found{Kind: kind, Name: name, Path: path}, ok
 	}
 	return Found{}, false
+}
+
+// executableSuffix is behind the names of programs on Windows.
+const executableSuffix = ".exe"
+
+// Executable is the name under which a plugin's executable is found.
+func Executable(k Kind, name string) string {
+	file := "harness-" + string(k) + "-" + name
+	if runtime.GOOS == "windows" {
+		file += executableSuffix
+	}
+	return file
 }
 
 // problem says why a candidate can't be used.
@@ -93,6 +126,8 @@ func problem(f Found, before []Found) string {
 	}
 	info, err := os.Stat(f.Path)
 	switch {
+	case f.Folder != "" && errors.Is(err, fs.ErrNotExist):
+		return fmt.Sprintf("a folder without an executable %s in it", filepath.Base(f.Path))
 	case err != nil:
 		return err.Error()
 	case !info.Mode().IsRegular():

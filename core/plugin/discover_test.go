@@ -51,10 +51,10 @@ func TestDiscover(t *testing.T) {
 		t.Errorf("usable: %v", usable)
 	}
 	for path, want := range map[string]string{
-		filepath.Join(first, "harness-optimizer-lion"):   "not executable: run chmod +x",
-		filepath.Join(first, "harness-optimizer-Adam_W"): "other characters",
-		filepath.Join(second, "harness-backend-tpu"):     "shadowed by " + tpu,
-		filepath.Join(second, "harness-backend-folder"):  "not a regular file",
+		filepath.Join(first, "harness-optimizer-lion"):                            "not executable: run chmod +x",
+		filepath.Join(first, "harness-optimizer-Adam_W"):                          "other characters",
+		filepath.Join(second, "harness-backend-tpu"):                              "shadowed by " + tpu,
+		filepath.Join(second, "harness-backend-folder", "harness-backend-folder"): "a folder without an executable harness-backend-folder in it",
 	} {
 		if !strings.Contains(problems[path], want) {
 			t.Errorf("%s: problem %q, want %q", path, problems[path], want)

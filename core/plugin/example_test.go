@@ -57,12 +57,11 @@ func TestExample(t *testing.T) {
 	if err != nil || len(found) != 1 || found[0].Problem != "" {
 		t.Fatalf("Discover = %+v, %v, want one plugin", found, err)
 	}
-	hash, err := plugin.Hash(found[0].Path)
-	if err != nil {
+	if err := plugin.Pin(found[0].Files()); err != nil {
 		t.Fatal(err)
 	}
 	for _, transport := range transports {
-		p := start(t, plugin.Spec{Kind: found[0].Kind, Name: found[0].Name, Path: found[0].Path, SHA256: hash, Transport: transport})
+		p := start(t, plugin.Spec{Kind: found[0].Kind, Name: found[0].Name, Path: found[0].Path, Files: found[0].Files(), Transport: transport})
 		info, err := p.Optimizer().Describe(t.Context())
 		if err != nil || info.Name != "signum" {
 			t.Errorf("Describe = %+v, %v", info, err)

@@ -379,10 +379,6 @@ func TestBadStarts(t *testing.T) {
 
 func TestStartRefuses(t *testing.T) {
 	good := spec(t, plugin.Optimizer, "sgd", plugin.Memory)
-	hash, err := plugin.Hash(good.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	plain := filepath.Join(t.TempDir(), "plain")
 	if err := os.WriteFile(plain, []byte("text"), 0o644); err != nil {
 		t.Fatal(err)
@@ -394,7 +390,6 @@ func TestStartRefuses(t *testing.T) {
 		change func(*plugin.Spec)
 		texts  []string
 	}{
-		"another hash":   {t.Context(), func(s *plugin.Spec) { s.SHA256 = "00" }, []string{hash, "want 00", "pinned"}},
 		"no such file":   {t.Context(), func(s *plugin.Spec) { s.Path = plain + "er" }, []string{"no such file"}},
 		"not executable": {t.Context(), func(s *plugin.Spec) { s.Path = plain }, []string{"permission denied"}},
 		"no kind":        {t.Context(), func(s *plugin.Spec) { s.Kind = "model" }, []string{`kind is "model"`}},
@@ -411,7 +406,6 @@ func TestStartRefuses(t *testing.T) {
 		}
 		wants(t, err, test.texts...)
 	}
-	good.SHA256 = hash
 	start(t, good)
 }
 

@@ -2,8 +2,6 @@ package plugin
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -36,6 +34,8 @@ type Spec struct {
 	Env []string
 	// Threads is the plugin's GOMAXPROCS; 0 is as many as there are CPUs.
 	Threads int
+	// Dir is the plugin's working folder; empty: the host's.
+	Dir string
 
 	// Transport is Memory when empty.
 	Transport Transport
@@ -43,8 +43,8 @@ type Spec struct {
 	// one the process has an arena of its own, and the host's memory is copied there and back around every call.
 	Arena *arena.Arena
 
-	// SHA256 pins the executable when it is not empty: lower-case hexadecimal. A file with another hash is not started.
-	SHA256 string
+	// Files is the file or the folder that the plugin consists of. When it is pinned (see Pin) and was changed since, the plugin is not started. Empty: Path.
+	Files string
 	// Stderr gets what the plugin prints, as it comes; nil: nobody.
 	Stderr   io.Writer
 	Timeouts Timeouts
@@ -95,7 +95,10 @@ func launch(ctx context.Context, spec Spec) (_ *Process, err error) {
 	if spec.Transport != Memory && spec.Transport != Stream {
 		return nil, fmt.Errorf("transport is %q, want %s or %s", spec.Transport, Memory, Stream)
 	}
-	if err := checkHash(spec.Path, spec.SHA256); err != nil {
+	if spec.Files == "" {
+		spec.Files = spec.Path
+	}
+	if err := CheckPin(spec.Files); err != nil {
 		return nil, err
 	}
 	spec.Timeouts = spec.Timeouts.withDefaults()
@@ -143,6 +146,7 @@ func (p *Process) prepare() (err error) {
 	life, cancel := context.WithCancel(context.Background())
 	p.kill = cancel
 	p.cmd = exec.CommandContext(life, p.spec.Path, p.spec.Args...)
+	p.cmd.Dir = p.spec.Dir
 	passed := map[string]string{"PLUGIN_UNIX_SOCKET_DIR": p.sockets, hostVariable: fmt.Sprint(os.Getpid())}
 	if canInherit {
 		if p.lifelineOther, p.lifeline, err = os.Pipe(); err != nil {
@@ -329,33 +333,4 @@ func (p *Process) removeSockets() error {
 	err := os.RemoveAll(p.sockets)
 	p.sockets = ""
 	return err
-}
-
-// checkHash compares a file with its pinned hash.
-func checkHash(path, want string) error {
-	if want == "" {
-		return nil
-	}
-	got, err := Hash(path)
-	if err != nil {
-		return err
-	}
-	if got != want {
-		return fmt.Errorf("%s has SHA-256 %s, want %s as it was pinned: it was changed since", path, got, want)
-	}
-	return nil
-}
-
-// Hash returns the SHA-256 of a file as lower-case hexadecimal.
-func Hash(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = f.Close() }()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
