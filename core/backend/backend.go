@@ -58,6 +58,9 @@ type Info struct {
 	Doc        string // one line
 	Precisions []Precision
 	Options    []option.Option
+	// RepeatsSteps: Session.Step may come again with the number of the last one, after a Commit of other parameters, for the gradient of the same batch
+	// there. Optimizers that ask for a second gradient need it.
+	RepeatsSteps bool
 }
 
 // Precision finds a precision by name; the empty name is the first.

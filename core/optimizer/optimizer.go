@@ -4,6 +4,11 @@
 // gradients and the state's slots, all float32 with the same layout. Because the host owns all of it, a checkpoint is complete without the
 // plugin's help, and a plugin that died is started again where it was.
 //
+//	Describe  ->  Slots  ->  Open  ->  ( [ Probe -> ] Step  |  Average )*  ->  Close
+//
+// Some rules want more of the training loop than one gradient a step: a second one at other parameters (Prober), or other parameters for evaluation
+// (Averager). They say so in Info.
+//
 // core/optimizer/optimizertest holds any implementation against what is said here.
 package optimizer
 
@@ -33,12 +38,35 @@ type Session interface {
 	Close() error
 }
 
+// Prober is a session of a rule that asks for two gradients in each step (Info.Probes), as sharpness-aware minimisation does. A step then is
+//
+//	first gradient  ->  Probe  ->  second gradient, of the same batch  ->  Step
+//
+// The host takes the second gradient at the parameters that Probe left, as the backend stores them, and puts the first ones back before Step.
+type Prober interface {
+	Session
+	// Probe moves Memory.Params to where the second gradient is wanted, from the first one in Memory.Grads, which may be left changed. s is that of
+	// the Step that follows. Slots may carry something to that Step. It does not come when the second gradient is not finite: the next call then is the
+	// Probe of the next batch, with the same number.
+	Probe(ctx context.Context, s Step) error
+}
+
+// Averager is a session of a rule whose model has other parameters than those that it trains at (Info.Averages), such as an average over steps.
+type Averager interface {
+	Session
+	// Average replaces Memory.Params by the parameters of the model, as they are after updates Steps, at least 1. Slots stay what they are. The host puts
+	// the parameters back before training goes on.
+	Average(ctx context.Context, updates int) error
+}
+
 // Info describes an optimizer.
 type Info struct {
-	Name    string
-	Version string
-	Doc     string // one line, with the paper
-	Options []option.Option
+	Name     string
+	Version  string
+	Doc      string // one line, with the paper
+	Options  []option.Option
+	Probes   bool // sessions are Probers, and a Step comes after a Probe only
+	Averages bool // sessions are Averagers
 }
 
 // Memory is the host's: a session reads and writes it during its calls only.
@@ -57,5 +85,5 @@ type Step struct {
 
 // StepResult is what an update was like.
 type StepResult struct {
-	GradientNorm float64 // global L2 norm of the gradients before clipping
+	GradientNorm float64 // global L2 norm of the gradients before clipping; of the second ones where the rule probes
 }

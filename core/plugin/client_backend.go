@@ -31,7 +31,7 @@ func (b backendClient) Describe(ctx context.Context) (backend.Info, error) {
 	if err := c.done(err); err != nil {
 		return backend.Info{}, err
 	}
-	info := backend.Info{Name: r.GetName(), Version: r.GetVersion(), Doc: r.GetDoc(), Options: optionsFromWire(r.GetOptions())}
+	info := backend.Info{Name: r.GetName(), Version: r.GetVersion(), Doc: r.GetDoc(), Options: optionsFromWire(r.GetOptions()), RepeatsSteps: r.GetRepeatsSteps()}
 	for _, p := range r.GetPrecisions() {
 		info.Precisions = append(info.Precisions, backend.Precision{
 			Name: p.GetName(), Doc: p.GetDoc(), OutputTolerance: p.GetOutputTolerance(), GradientTolerance: p.GetGradientTolerance(), Reason: p.GetReason(),

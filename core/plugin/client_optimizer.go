@@ -21,7 +21,9 @@ func (o optimizerClient) Describe(ctx context.Context) (optimizer.Info, error) {
 	if err := c.done(err); err != nil {
 		return optimizer.Info{}, err
 	}
-	return optimizer.Info{Name: r.GetName(), Version: r.GetVersion(), Doc: r.GetDoc(), Options: optionsFromWire(r.GetOptions())}, nil
+	return optimizer.Info{
+		Name: r.GetName(), Version: r.GetVersion(), Doc: r.GetDoc(), Options: optionsFromWire(r.GetOptions()), Probes: r.GetProbes(), Averages: r.GetAverages(),
+	}, nil
 }
 
 func (o optimizerClient) Slots(ctx context.Context, options map[string]string) ([]string, error) {
@@ -89,8 +91,14 @@ func (o optimizerClient) open(c *call, options map[string]string, m optimizer.Me
 type optimizerSession struct {
 	session
 	memory  optimizer.Memory
-	in, out []int // sections that a step reads, and that the host fetches after it
+	in, out []int // sections that a step or a probe reads, and that the host fetches after it
 }
+
+// Who asks for a probe or an average looks into Info first; a plugin that has none answers that it is not implemented.
+var (
+	_ optimizer.Prober   = (*optimizerSession)(nil)
+	_ optimizer.Averager = (*optimizerSession)(nil)
+)
 
 func (s *optimizerSession) Step(ctx context.Context, step optimizer.Step) (optimizer.StepResult, error) {
 	c := s.p.call(ctx, s.id, s.p.spec.Timeouts.Step, "step %d", step.Step)
@@ -101,20 +109,45 @@ func (s *optimizerSession) Step(ctx context.Context, step optimizer.Step) (optim
 	return r, nil
 }
 
-func (s *optimizerSession) step(c *call, step optimizer.Step) (optimizer.StepResult, error) {
-	if err := s.sections.before(c.ctx, s.id, s.in...); err != nil {
-		return optimizer.StepResult{}, err
+func (s *optimizerSession) step(c *call, step optimizer.Step) (result optimizer.StepResult, err error) {
+	err = s.change(c, s.in, s.out, func() error {
+		r, err := s.p.optimizer.Step(c.ctx, &pb.OptimizerStepRequest{Session: s.id, Step: int64(step.Step), LearningRate: step.LR})
+		result.GradientNorm = r.GetGradientNorm()
+		return err
+	})
+	if n := result.GradientNorm; err == nil && (!(n >= 0) || math.IsInf(n, 1)) {
+		err = localError{fmt.Errorf("it reports a gradient norm of %g", n)}
 	}
-	s.sections.spoil(s.in...)
-	r, err := s.p.optimizer.Step(c.ctx, &pb.OptimizerStepRequest{Session: s.id, Step: int64(step.Step), LearningRate: step.LR})
-	if err != nil {
-		return optimizer.StepResult{}, err
+	return result, err
+}
+
+func (s *optimizerSession) Probe(ctx context.Context, step optimizer.Step) error {
+	c := s.p.call(ctx, s.id, s.p.spec.Timeouts.Step, "probe of step %d", step.Step)
+	return c.done(s.change(c, s.in, s.out, func() error {
+		_, err := s.p.optimizer.Probe(c.ctx, &pb.OptimizerProbeRequest{Session: s.id, Step: int64(step.Step), LearningRate: step.LR})
+		return err
+	}))
+}
+
+func (s *optimizerSession) Average(ctx context.Context, updates int) error {
+	c := s.p.call(ctx, s.id, s.p.spec.Timeouts.Step, "average after step %d", updates)
+	return c.done(s.change(c, s.out, []int{paramsSection}, func() error {
+		_, err := s.p.optimizer.Average(c.ctx, &pb.AverageRequest{Session: s.id, Step: int64(updates)})
+		return err
+	}))
+}
+
+// change makes a call that reads some sections and changes some of them, the parameters among them.
+func (s *optimizerSession) change(c *call, in, out []int, call func() error) error {
+	if err := s.sections.before(c.ctx, s.id, in...); err != nil {
+		return err
 	}
-	if err := s.sections.after(c.ctx, s.id, s.out...); err != nil {
-		return optimizer.StepResult{}, err
+	s.sections.spoil(in...)
+	if err := call(); err != nil {
+		return err
 	}
-	if n := r.GetGradientNorm(); !(n >= 0) || math.IsInf(n, 1) {
-		return optimizer.StepResult{}, localError{fmt.Errorf("it reports a gradient norm of %g", n)}
+	if err := s.sections.after(c.ctx, s.id, out...); err != nil {
+		return err
 	}
-	return optimizer.StepResult{GradientNorm: r.GetGradientNorm()}, requireFinite("parameters", s.memory.Layout, s.memory.Params)
+	return requireFinite("parameters", s.memory.Layout, s.memory.Params)
 }

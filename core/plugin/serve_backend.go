@@ -30,7 +30,7 @@ func (s *backendServer) Describe(ctx context.Context, _ *pb.DescribeRequest) (*p
 	if err != nil {
 		return nil, err
 	}
-	r := &pb.DescribeBackendResponse{Name: info.Name, Version: info.Version, Doc: info.Doc, Options: optionsToWire(info.Options)}
+	r := &pb.DescribeBackendResponse{Name: info.Name, Version: info.Version, Doc: info.Doc, Options: optionsToWire(info.Options), RepeatsSteps: info.RepeatsSteps}
 	for _, p := range info.Precisions {
 		r.Precisions = append(r.Precisions, &pb.Precision{
 			Name: p.Name, Doc: p.Doc, OutputTolerance: p.OutputTolerance, GradientTolerance: p.GradientTolerance, Reason: p.Reason,

@@ -2,12 +2,12 @@ package plugin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"harness.invalid/core/arena"
+	"harness.invalid/core/backend"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/plugin/internal/pb"
 	"harness.invalid/core/tensor"
@@ -25,7 +25,9 @@ func (s *optimizerServer) Describe(ctx context.Context, _ *pb.DescribeRequest) (
 	if err != nil {
 		return nil, err
 	}
-	return &pb.DescribeOptimizerResponse{Name: info.Name, Version: info.Version, Doc: info.Doc, Options: optionsToWire(info.Options)}, nil
+	return &pb.DescribeOptimizerResponse{
+		Name: info.Name, Version: info.Version, Doc: info.Doc, Options: optionsToWire(info.Options), Probes: info.Probes, Averages: info.Averages,
+	}, nil
 }
 
 func (s *optimizerServer) Slots(ctx context.Context, r *pb.SlotsRequest) (*pb.SlotsResponse, error) {
@@ -52,20 +54,41 @@ func (s *optimizerServer) Open(ctx context.Context, r *pb.OpenOptimizerRequest) 
 
 func (s *optimizerServer) Step(ctx context.Context, r *pb.OptimizerStepRequest) (*pb.OptimizerStepResponse, error) {
 	start := time.Now()
-	e, err := s.store.acquire(ctx, r.GetSession())
-	if err != nil {
-		return nil, err
-	}
-	defer e.release()
-	session, ok := e.session.(optimizer.Session)
-	if !ok {
-		return nil, errors.New("not an optimizer's session")
-	}
-	result, err := session.Step(ctx, optimizer.Step{Step: int(r.GetStep()), LR: r.GetLearningRate()})
+	var result optimizer.StepResult
+	err := withSession(ctx, s.store, r.GetSession(), func(session optimizer.Session) (err error) {
+		result, err = session.Step(ctx, optimizer.Step{Step: int(r.GetStep()), LR: r.GetLearningRate()})
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
 	return &pb.OptimizerStepResponse{GradientNorm: result.GradientNorm, Seconds: time.Since(start).Seconds()}, nil
+}
+
+func (s *optimizerServer) Probe(ctx context.Context, r *pb.OptimizerProbeRequest) (*pb.OptimizerProbeResponse, error) {
+	return &pb.OptimizerProbeResponse{}, withSession(ctx, s.store, r.GetSession(), func(session optimizer.Prober) error {
+		return session.Probe(ctx, optimizer.Step{Step: int(r.GetStep()), LR: r.GetLearningRate()})
+	})
+}
+
+func (s *optimizerServer) Average(ctx context.Context, r *pb.AverageRequest) (*pb.AverageResponse, error) {
+	return &pb.AverageResponse{}, withSession(ctx, s.store, r.GetSession(), func(session optimizer.Averager) error {
+		return session.Average(ctx, int(r.GetStep()))
+	})
+}
+
+// withSession calls f with an open session when that is what the call is for.
+func withSession[S optimizer.Session](ctx context.Context, open *store, id uint64, f func(session S) error) error {
+	e, err := open.acquire(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer e.release()
+	session, ok := e.session.(S)
+	if !ok {
+		return fmt.Errorf("the sessions of this optimizer have no such call: %w", backend.ErrUnsupported)
+	}
+	return f(session)
 }
 
 func (s *optimizerServer) Close(ctx context.Context, r *pb.CloseRequest) (*pb.CloseResponse, error) {

@@ -72,6 +72,7 @@ var info = backend.Info{
 		{Name: "fp16-o2", Doc: "FP16 throughout with FP32 master weights and a dynamic loss scale, as apex at level O2", OutputTolerance: 4e-3, GradientTolerance: 2e-2,
 			Reason: "FP16 has unit roundoff u = 2^-11 = 4.9e-4; weights and every result are rounded to nearest: outputs within 8u, gradients within 40u"},
 	},
+	RepeatsSteps: true,
 	Options: []option.Option{
 		{Name: "loss_scale", Default: "auto", Doc: "dynamic, a number, or auto: dynamic in fp16 and fp16-o2, 1 in other formats"},
 		{Name: "init_scale", Default: "65536", Doc: "first scale of a dynamic loss scale"},

@@ -98,6 +98,7 @@ var info = backend.Info{
 			Reason: "FP32 has unit roundoff 6e-8; sums over a few hundred products and a few layers stay below 1e-5",
 		},
 	},
+	RepeatsSteps: true,
 	Options: []option.Option{
 		{Name: "stochastic_rounding", Default: "true", Doc: "round FP16 stochastically in training; false: to nearest; replica_identical_only: weights alone"},
 		{Name: "disable_sr_for_amp_vertices", Default: "false", Doc: "round partial sums that the matrix unit stores to nearest (fp16.16)"},

@@ -23,12 +23,15 @@ const (
 
 // DescribeBackendResponse is what a backend is and takes.
 type DescribeBackendResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`             // that people call it; the host goes by the name of the executable
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`       // of the plugin, for the record of a run; not empty
-	Doc           string                 `protobuf:"bytes,3,opt,name=doc,proto3" json:"doc,omitempty"`               // one line
-	Precisions    []*Precision           `protobuf:"bytes,4,rep,name=precisions,proto3" json:"precisions,omitempty"` // at least one; the first is the default
-	Options       []*Option              `protobuf:"bytes,5,rep,name=options,proto3" json:"options,omitempty"`       // that a program may set, in the order in which they are shown
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Name       string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`             // that people call it; the host goes by the name of the executable
+	Version    string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`       // of the plugin, for the record of a run; not empty
+	Doc        string                 `protobuf:"bytes,3,opt,name=doc,proto3" json:"doc,omitempty"`               // one line
+	Precisions []*Precision           `protobuf:"bytes,4,rep,name=precisions,proto3" json:"precisions,omitempty"` // at least one; the first is the default
+	Options    []*Option              `protobuf:"bytes,5,rep,name=options,proto3" json:"options,omitempty"`       // that a program may set, in the order in which they are shown
+	// Step may come again with the number of the last one, after a Commit of other parameters, for the gradient of the same batch there. Optimizers that
+	// ask for a second gradient (sharpness-aware minimisation) can't be used with a backend that does not say so.
+	RepeatsSteps  bool `protobuf:"varint,6,opt,name=repeats_steps,json=repeatsSteps,proto3" json:"repeats_steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -96,6 +99,13 @@ func (x *DescribeBackendResponse) GetOptions() []*Option {
 		return x.Options
 	}
 	return nil
+}
+
+func (x *DescribeBackendResponse) GetRepeatsSteps() bool {
+	if x != nil {
+		return x.RepeatsSteps
+	}
+	return false
 }
 
 // Precision is a set of number formats under one name.
@@ -2548,7 +2558,7 @@ var File_v1_backend_proto protoreflect.FileDescriptor
 const file_v1_backend_proto_rawDesc = "" +
 	"\n" +
 	"\x10v1/backend.proto\x12\n" +
-	"harness.v1\x1a\x0fv1/common.proto\"\xbe\x01\n" +
+	"harness.v1\x1a\x0fv1/common.proto\"\xe3\x01\n" +
 	"\x17DescribeBackendResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x10\n" +
@@ -2556,7 +2566,8 @@ const file_v1_backend_proto_rawDesc = "" +
 	"\n" +
 	"precisions\x18\x04 \x03(\v2\x15.harness.v1.PrecisionR\n" +
 	"precisions\x12,\n" +
-	"\aoptions\x18\x05 \x03(\v2\x12.harness.v1.OptionR\aoptions\"\xa3\x01\n" +
+	"\aoptions\x18\x05 \x03(\v2\x12.harness.v1.OptionR\aoptions\x12#\n" +
+	"\rrepeats_steps\x18\x06 \x01(\bR\frepeatsSteps\"\xa3\x01\n" +
 	"\tPrecision\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03doc\x18\x02 \x01(\tR\x03doc\x12)\n" +

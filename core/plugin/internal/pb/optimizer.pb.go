@@ -23,11 +23,14 @@ const (
 
 // DescribeOptimizerResponse is what a rule is and takes.
 type DescribeOptimizerResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`       // that people call it; the host goes by the name of the executable
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"` // of the plugin, for the record of a run; not empty
-	Doc           string                 `protobuf:"bytes,3,opt,name=doc,proto3" json:"doc,omitempty"`         // one line, with the paper
-	Options       []*Option              `protobuf:"bytes,4,rep,name=options,proto3" json:"options,omitempty"` // that a recipe may set, in the order in which they are shown
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`       // that people call it; the host goes by the name of the executable
+	Version string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"` // of the plugin, for the record of a run; not empty
+	Doc     string                 `protobuf:"bytes,3,opt,name=doc,proto3" json:"doc,omitempty"`         // one line, with the paper
+	Options []*Option              `protobuf:"bytes,4,rep,name=options,proto3" json:"options,omitempty"` // that a recipe may set, in the order in which they are shown
+	// What the rule asks of the training loop. A host that does not know a field trains without it, which is another rule.
+	Probes        bool `protobuf:"varint,16,opt,name=probes,proto3" json:"probes,omitempty"`     // a second gradient at other parameters in each step, see Probe (sharpness-aware minimisation)
+	Averages      bool `protobuf:"varint,17,opt,name=averages,proto3" json:"averages,omitempty"` // other parameters for evaluation, see Average (schedule-free averages)
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -88,6 +91,20 @@ func (x *DescribeOptimizerResponse) GetOptions() []*Option {
 		return x.Options
 	}
 	return nil
+}
+
+func (x *DescribeOptimizerResponse) GetProbes() bool {
+	if x != nil {
+		return x.Probes
+	}
+	return false
+}
+
+func (x *DescribeOptimizerResponse) GetAverages() bool {
+	if x != nil {
+		return x.Averages
+	}
+	return false
 }
 
 // SlotsRequest asks what state a rule keeps.
@@ -350,7 +367,7 @@ func (x *OptimizerStepRequest) GetLearningRate() float64 {
 // OptimizerStepResponse is what the update was like.
 type OptimizerStepResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	GradientNorm  float64                `protobuf:"fixed64,1,opt,name=gradient_norm,json=gradientNorm,proto3" json:"gradient_norm,omitempty"` // global L2 norm of the gradients before clipping
+	GradientNorm  float64                `protobuf:"fixed64,1,opt,name=gradient_norm,json=gradientNorm,proto3" json:"gradient_norm,omitempty"` // global L2 norm of the gradients before clipping; of the second ones where the rule probes
 	Seconds       float64                `protobuf:"fixed64,2,opt,name=seconds,proto3" json:"seconds,omitempty"`                               // time from the request's arrival to this answer, measured by the plugin
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -400,17 +417,207 @@ func (x *OptimizerStepResponse) GetSeconds() float64 {
 	return 0
 }
 
+// OptimizerProbeRequest asks where the second gradient is wanted.
+type OptimizerProbeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`                                // from OpenOptimizerResponse
+	Step          int64                  `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`                                      // of the Step that follows
+	LearningRate  float64                `protobuf:"fixed64,3,opt,name=learning_rate,json=learningRate,proto3" json:"learning_rate,omitempty"` // likewise
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OptimizerProbeRequest) Reset() {
+	*x = OptimizerProbeRequest{}
+	mi := &file_v1_optimizer_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OptimizerProbeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OptimizerProbeRequest) ProtoMessage() {}
+
+func (x *OptimizerProbeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_optimizer_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OptimizerProbeRequest.ProtoReflect.Descriptor instead.
+func (*OptimizerProbeRequest) Descriptor() ([]byte, []int) {
+	return file_v1_optimizer_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *OptimizerProbeRequest) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *OptimizerProbeRequest) GetStep() int64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *OptimizerProbeRequest) GetLearningRate() float64 {
+	if x != nil {
+		return x.LearningRate
+	}
+	return 0
+}
+
+// OptimizerProbeResponse says that the parameters are there.
+type OptimizerProbeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OptimizerProbeResponse) Reset() {
+	*x = OptimizerProbeResponse{}
+	mi := &file_v1_optimizer_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OptimizerProbeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OptimizerProbeResponse) ProtoMessage() {}
+
+func (x *OptimizerProbeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_optimizer_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OptimizerProbeResponse.ProtoReflect.Descriptor instead.
+func (*OptimizerProbeResponse) Descriptor() ([]byte, []int) {
+	return file_v1_optimizer_proto_rawDescGZIP(), []int{8}
+}
+
+// AverageRequest asks for the model's parameters.
+type AverageRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"` // from OpenOptimizerResponse
+	Step          int64                  `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`       // of the last Step, at least 1
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AverageRequest) Reset() {
+	*x = AverageRequest{}
+	mi := &file_v1_optimizer_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AverageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AverageRequest) ProtoMessage() {}
+
+func (x *AverageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_optimizer_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AverageRequest.ProtoReflect.Descriptor instead.
+func (*AverageRequest) Descriptor() ([]byte, []int) {
+	return file_v1_optimizer_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *AverageRequest) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *AverageRequest) GetStep() int64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+// AverageResponse says that the parameters are those.
+type AverageResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AverageResponse) Reset() {
+	*x = AverageResponse{}
+	mi := &file_v1_optimizer_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AverageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AverageResponse) ProtoMessage() {}
+
+func (x *AverageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_optimizer_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AverageResponse.ProtoReflect.Descriptor instead.
+func (*AverageResponse) Descriptor() ([]byte, []int) {
+	return file_v1_optimizer_proto_rawDescGZIP(), []int{10}
+}
+
 var File_v1_optimizer_proto protoreflect.FileDescriptor
 
 const file_v1_optimizer_proto_rawDesc = "" +
 	"\n" +
 	"\x12v1/optimizer.proto\x12\n" +
-	"harness.v1\x1a\x0fv1/common.proto\"\x8f\x01\n" +
+	"harness.v1\x1a\x0fv1/common.proto\"\xc3\x01\n" +
 	"\x19DescribeOptimizerResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x10\n" +
 	"\x03doc\x18\x03 \x01(\tR\x03doc\x12,\n" +
-	"\aoptions\x18\x04 \x03(\v2\x12.harness.v1.OptionR\aoptionsJ\x04\b\x10\x10 \"\x8b\x01\n" +
+	"\aoptions\x18\x04 \x03(\v2\x12.harness.v1.OptionR\aoptions\x12\x16\n" +
+	"\x06probes\x18\x10 \x01(\bR\x06probes\x12\x1a\n" +
+	"\baverages\x18\x11 \x01(\bR\baveragesJ\x04\b\x12\x10 \"\x8b\x01\n" +
 	"\fSlotsRequest\x12?\n" +
 	"\aoptions\x18\x01 \x03(\v2%.harness.v1.SlotsRequest.OptionsEntryR\aoptions\x1a:\n" +
 	"\fOptionsEntry\x12\x10\n" +
@@ -433,12 +640,23 @@ const file_v1_optimizer_proto_rawDesc = "" +
 	"\rlearning_rate\x18\x03 \x01(\x01R\flearningRate\"\\\n" +
 	"\x15OptimizerStepResponse\x12#\n" +
 	"\rgradient_norm\x18\x01 \x01(\x01R\fgradientNorm\x12\x18\n" +
-	"\aseconds\x18\x02 \x01(\x01R\asecondsJ\x04\b\x10\x10 2\xf1\x02\n" +
+	"\aseconds\x18\x02 \x01(\x01R\asecondsJ\x04\b\x10\x10 \"j\n" +
+	"\x15OptimizerProbeRequest\x12\x18\n" +
+	"\asession\x18\x01 \x01(\x04R\asession\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\x03R\x04step\x12#\n" +
+	"\rlearning_rate\x18\x03 \x01(\x01R\flearningRate\"\x18\n" +
+	"\x16OptimizerProbeResponse\">\n" +
+	"\x0eAverageRequest\x12\x18\n" +
+	"\asession\x18\x01 \x01(\x04R\asession\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\x03R\x04step\"\x11\n" +
+	"\x0fAverageResponse2\x85\x04\n" +
 	"\tOptimizer\x12N\n" +
 	"\bDescribe\x12\x1b.harness.v1.DescribeRequest\x1a%.harness.v1.DescribeOptimizerResponse\x12<\n" +
 	"\x05Slots\x12\x18.harness.v1.SlotsRequest\x1a\x19.harness.v1.SlotsResponse\x12K\n" +
 	"\x04Open\x12 .harness.v1.OpenOptimizerRequest\x1a!.harness.v1.OpenOptimizerResponse\x12K\n" +
-	"\x04Step\x12 .harness.v1.OptimizerStepRequest\x1a!.harness.v1.OptimizerStepResponse\x12<\n" +
+	"\x04Step\x12 .harness.v1.OptimizerStepRequest\x1a!.harness.v1.OptimizerStepResponse\x12N\n" +
+	"\x05Probe\x12!.harness.v1.OptimizerProbeRequest\x1a\".harness.v1.OptimizerProbeResponse\x12B\n" +
+	"\aAverage\x12\x1a.harness.v1.AverageRequest\x1a\x1b.harness.v1.AverageResponse\x12<\n" +
 	"\x05Close\x12\x18.harness.v1.CloseRequest\x1a\x19.harness.v1.CloseResponseB,Z*harness.invalid/core/plugin/internal/pb;pbb\x06proto3"
 
 var (
@@ -453,7 +671,7 @@ func file_v1_optimizer_proto_rawDescGZIP() []byte {
 	return file_v1_optimizer_proto_rawDescData
 }
 
-var file_v1_optimizer_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_v1_optimizer_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_v1_optimizer_proto_goTypes = []any{
 	(*DescribeOptimizerResponse)(nil), // 0: harness.v1.DescribeOptimizerResponse
 	(*SlotsRequest)(nil),              // 1: harness.v1.SlotsRequest
@@ -462,31 +680,39 @@ var file_v1_optimizer_proto_goTypes = []any{
 	(*OpenOptimizerResponse)(nil),     // 4: harness.v1.OpenOptimizerResponse
 	(*OptimizerStepRequest)(nil),      // 5: harness.v1.OptimizerStepRequest
 	(*OptimizerStepResponse)(nil),     // 6: harness.v1.OptimizerStepResponse
-	nil,                               // 7: harness.v1.SlotsRequest.OptionsEntry
-	nil,                               // 8: harness.v1.OpenOptimizerRequest.OptionsEntry
-	(*Option)(nil),                    // 9: harness.v1.Option
-	(*Memory)(nil),                    // 10: harness.v1.Memory
-	(*DescribeRequest)(nil),           // 11: harness.v1.DescribeRequest
-	(*CloseRequest)(nil),              // 12: harness.v1.CloseRequest
-	(*CloseResponse)(nil),             // 13: harness.v1.CloseResponse
+	(*OptimizerProbeRequest)(nil),     // 7: harness.v1.OptimizerProbeRequest
+	(*OptimizerProbeResponse)(nil),    // 8: harness.v1.OptimizerProbeResponse
+	(*AverageRequest)(nil),            // 9: harness.v1.AverageRequest
+	(*AverageResponse)(nil),           // 10: harness.v1.AverageResponse
+	nil,                               // 11: harness.v1.SlotsRequest.OptionsEntry
+	nil,                               // 12: harness.v1.OpenOptimizerRequest.OptionsEntry
+	(*Option)(nil),                    // 13: harness.v1.Option
+	(*Memory)(nil),                    // 14: harness.v1.Memory
+	(*DescribeRequest)(nil),           // 15: harness.v1.DescribeRequest
+	(*CloseRequest)(nil),              // 16: harness.v1.CloseRequest
+	(*CloseResponse)(nil),             // 17: harness.v1.CloseResponse
 }
 var file_v1_optimizer_proto_depIdxs = []int32{
-	9,  // 0: harness.v1.DescribeOptimizerResponse.options:type_name -> harness.v1.Option
-	7,  // 1: harness.v1.SlotsRequest.options:type_name -> harness.v1.SlotsRequest.OptionsEntry
-	8,  // 2: harness.v1.OpenOptimizerRequest.options:type_name -> harness.v1.OpenOptimizerRequest.OptionsEntry
-	10, // 3: harness.v1.OpenOptimizerRequest.memory:type_name -> harness.v1.Memory
-	11, // 4: harness.v1.Optimizer.Describe:input_type -> harness.v1.DescribeRequest
+	13, // 0: harness.v1.DescribeOptimizerResponse.options:type_name -> harness.v1.Option
+	11, // 1: harness.v1.SlotsRequest.options:type_name -> harness.v1.SlotsRequest.OptionsEntry
+	12, // 2: harness.v1.OpenOptimizerRequest.options:type_name -> harness.v1.OpenOptimizerRequest.OptionsEntry
+	14, // 3: harness.v1.OpenOptimizerRequest.memory:type_name -> harness.v1.Memory
+	15, // 4: harness.v1.Optimizer.Describe:input_type -> harness.v1.DescribeRequest
 	1,  // 5: harness.v1.Optimizer.Slots:input_type -> harness.v1.SlotsRequest
 	3,  // 6: harness.v1.Optimizer.Open:input_type -> harness.v1.OpenOptimizerRequest
 	5,  // 7: harness.v1.Optimizer.Step:input_type -> harness.v1.OptimizerStepRequest
-	12, // 8: harness.v1.Optimizer.Close:input_type -> harness.v1.CloseRequest
-	0,  // 9: harness.v1.Optimizer.Describe:output_type -> harness.v1.DescribeOptimizerResponse
-	2,  // 10: harness.v1.Optimizer.Slots:output_type -> harness.v1.SlotsResponse
-	4,  // 11: harness.v1.Optimizer.Open:output_type -> harness.v1.OpenOptimizerResponse
-	6,  // 12: harness.v1.Optimizer.Step:output_type -> harness.v1.OptimizerStepResponse
-	13, // 13: harness.v1.Optimizer.Close:output_type -> harness.v1.CloseResponse
-	9,  // [9:14] is the sub-list for method output_type
-	4,  // [4:9] is the sub-list for method input_type
+	7,  // 8: harness.v1.Optimizer.Probe:input_type -> harness.v1.OptimizerProbeRequest
+	9,  // 9: harness.v1.Optimizer.Average:input_type -> harness.v1.AverageRequest
+	16, // 10: harness.v1.Optimizer.Close:input_type -> harness.v1.CloseRequest
+	0,  // 11: harness.v1.Optimizer.Describe:output_type -> harness.v1.DescribeOptimizerResponse
+	2,  // 12: harness.v1.Optimizer.Slots:output_type -> harness.v1.SlotsResponse
+	4,  // 13: harness.v1.Optimizer.Open:output_type -> harness.v1.OpenOptimizerResponse
+	6,  // 14: harness.v1.Optimizer.Step:output_type -> harness.v1.OptimizerStepResponse
+	8,  // 15: harness.v1.Optimizer.Probe:output_type -> harness.v1.OptimizerProbeResponse
+	10, // 16: harness.v1.Optimizer.Average:output_type -> harness.v1.AverageResponse
+	17, // 17: harness.v1.Optimizer.Close:output_type -> harness.v1.CloseResponse
+	11, // [11:18] is the sub-list for method output_type
+	4,  // [4:11] is the sub-list for method input_type
 	4,  // [4:4] is the sub-list for extension type_name
 	4,  // [4:4] is the sub-list for extension extendee
 	0,  // [0:4] is the sub-list for field type_name
@@ -504,7 +730,7 @@ func file_v1_optimizer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_v1_optimizer_proto_rawDesc), len(file_v1_optimizer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

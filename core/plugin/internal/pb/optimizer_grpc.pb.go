@@ -23,6 +23,8 @@ const (
 	Optimizer_Slots_FullMethodName    = "/harness.v1.Optimizer/Slots"
 	Optimizer_Open_FullMethodName     = "/harness.v1.Optimizer/Open"
 	Optimizer_Step_FullMethodName     = "/harness.v1.Optimizer/Step"
+	Optimizer_Probe_FullMethodName    = "/harness.v1.Optimizer/Probe"
+	Optimizer_Average_FullMethodName  = "/harness.v1.Optimizer/Average"
 	Optimizer_Close_FullMethodName    = "/harness.v1.Optimizer/Close"
 )
 
@@ -32,9 +34,13 @@ const (
 //
 // Optimizer is an update rule.
 //
-//	Describe  ->  Slots  ->  Open  ->  Step*  ->  Close
+//	Describe  ->  Slots  ->  Open  ->  ( [ Probe  -> ]  Step  |  Average )*  ->  Close
 //
-// Several sessions may be open at once.
+// Several sessions may be open at once. A rule that probes is asked before every Step where else it wants the gradient of the step's batch:
+//
+//	gradient  ->  Probe  ->  gradient of the same batch at the parameters that Probe left  ->  Step
+//
+// and one that averages is asked before every evaluation for the parameters of the model that it makes.
 type OptimizerClient interface {
 	// Describe tells what the rule is and takes. It is cheap and may be called at any time.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeOptimizerResponse, error)
@@ -45,6 +51,14 @@ type OptimizerClient interface {
 	// Step updates parameters and slots in place from the gradients, which may be left changed. The result is a pure function of the session's
 	// memory and the request: no state survives between calls.
 	Step(ctx context.Context, in *OptimizerStepRequest, opts ...grpc.CallOption) (*OptimizerStepResponse, error)
+	// Probe, of a rule that probes, moves parameters to where it wants a second gradient, from the first one, which the gradients hold and which may be
+	// left changed. The host has the backend compute the gradient of the same batch there, puts the parameters back, and calls Step with that gradient.
+	// Slots may carry something to that Step, which does not come when the second gradient is not finite: the next call is then the Probe of the next
+	// batch, with the same step. The result is a pure function of the session's memory and the request.
+	Probe(ctx context.Context, in *OptimizerProbeRequest, opts ...grpc.CallOption) (*OptimizerProbeResponse, error)
+	// Average, of a rule that averages, replaces the parameters by those of the model that is to be evaluated and handed on. It comes after the first Step,
+	// and at any time from then on. It leaves slots alone; gradients mean nothing. The host puts the parameters back before training goes on.
+	Average(ctx context.Context, in *AverageRequest, opts ...grpc.CallOption) (*AverageResponse, error)
 	// Close frees what the session holds. Memory stays the host's.
 	Close(ctx context.Context, in *CloseRequest, opts ...grpc.CallOption) (*CloseResponse, error)
 }
@@ -97,6 +111,26 @@ func (c *optimizerClient) Step(ctx context.Context, in *OptimizerStepRequest, op
 	return out, nil
 }
 
+func (c *optimizerClient) Probe(ctx context.Context, in *OptimizerProbeRequest, opts ...grpc.CallOption) (*OptimizerProbeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(OptimizerProbeResponse)
+	err := c.cc.Invoke(ctx, Optimizer_Probe_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *optimizerClient) Average(ctx context.Context, in *AverageRequest, opts ...grpc.CallOption) (*AverageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AverageResponse)
+	err := c.cc.Invoke(ctx, Optimizer_Average_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *optimizerClient) Close(ctx context.Context, in *CloseRequest, opts ...grpc.CallOption) (*CloseResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CloseResponse)
@@ -113,9 +147,13 @@ func (c *optimizerClient) Close(ctx context.Context, in *CloseRequest, opts ...g
 //
 // Optimizer is an update rule.
 //
-//	Describe  ->  Slots  ->  Open  ->  Step*  ->  Close
+//	Describe  ->  Slots  ->  Open  ->  ( [ Probe  -> ]  Step  |  Average )*  ->  Close
 //
-// Several sessions may be open at once.
+// Several sessions may be open at once. A rule that probes is asked before every Step where else it wants the gradient of the step's batch:
+//
+//	gradient  ->  Probe  ->  gradient of the same batch at the parameters that Probe left  ->  Step
+//
+// and one that averages is asked before every evaluation for the parameters of the model that it makes.
 type OptimizerServer interface {
 	// Describe tells what the rule is and takes. It is cheap and may be called at any time.
 	Describe(context.Context, *DescribeRequest) (*DescribeOptimizerResponse, error)
@@ -126,6 +164,14 @@ type OptimizerServer interface {
 	// Step updates parameters and slots in place from the gradients, which may be left changed. The result is a pure function of the session's
 	// memory and the request: no state survives between calls.
 	Step(context.Context, *OptimizerStepRequest) (*OptimizerStepResponse, error)
+	// Probe, of a rule that probes, moves parameters to where it wants a second gradient, from the first one, which the gradients hold and which may be
+	// left changed. The host has the backend compute the gradient of the same batch there, puts the parameters back, and calls Step with that gradient.
+	// Slots may carry something to that Step, which does not come when the second gradient is not finite: the next call is then the Probe of the next
+	// batch, with the same step. The result is a pure function of the session's memory and the request.
+	Probe(context.Context, *OptimizerProbeRequest) (*OptimizerProbeResponse, error)
+	// Average, of a rule that averages, replaces the parameters by those of the model that is to be evaluated and handed on. It comes after the first Step,
+	// and at any time from then on. It leaves slots alone; gradients mean nothing. The host puts the parameters back before training goes on.
+	Average(context.Context, *AverageRequest) (*AverageResponse, error)
 	// Close frees what the session holds. Memory stays the host's.
 	Close(context.Context, *CloseRequest) (*CloseResponse, error)
 	mustEmbedUnimplementedOptimizerServer()
@@ -149,6 +195,12 @@ func (UnimplementedOptimizerServer) Open(context.Context, *OpenOptimizerRequest)
 }
 func (UnimplementedOptimizerServer) Step(context.Context, *OptimizerStepRequest) (*OptimizerStepResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Step not implemented")
+}
+func (UnimplementedOptimizerServer) Probe(context.Context, *OptimizerProbeRequest) (*OptimizerProbeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Probe not implemented")
+}
+func (UnimplementedOptimizerServer) Average(context.Context, *AverageRequest) (*AverageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Average not implemented")
 }
 func (UnimplementedOptimizerServer) Close(context.Context, *CloseRequest) (*CloseResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Close not implemented")
@@ -246,6 +298,42 @@ func _Optimizer_Step_Handler(srv interface{}, ctx context.Context, dec func(inte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Optimizer_Probe_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(OptimizerProbeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OptimizerServer).Probe(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Optimizer_Probe_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OptimizerServer).Probe(ctx, req.(*OptimizerProbeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Optimizer_Average_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AverageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OptimizerServer).Average(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Optimizer_Average_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OptimizerServer).Average(ctx, req.(*AverageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Optimizer_Close_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CloseRequest)
 	if err := dec(in); err != nil {
@@ -286,6 +374,14 @@ var Optimizer_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Step",
 			Handler:    _Optimizer_Step_Handler,
+		},
+		{
+			MethodName: "Probe",
+			Handler:    _Optimizer_Probe_Handler,
+		},
+		{
+			MethodName: "Average",
+			Handler:    _Optimizer_Average_Handler,
 		},
 		{
 			MethodName: "Close",
