@@ -105,6 +105,8 @@ type replica struct {
 	sum       []float32      // nil: there is one micro-batch, and grads are the sum
 	clock     *backend.Clock // of a single device; nil: devices work at the same time
 
+	tracing *tracing // of the first micro-batch; nil: nobody watches
+
 	record  bool // what was done, in log
 	taken   int
 	done    []int         // by stage: the micro-batch that it had in the cycle, -1 for none; written by who did the work
@@ -192,12 +194,16 @@ func (r *replica) do(ctx context.Context, s, m int) error {
 	part, forward, backward := r.table.work(s)
 	st := r.stages[part]
 	slot := st.slots[m%len(st.slots)]
+	device := bert.Device(r.device)
+	if r.tracing != nil && r.first+m == 0 {
+		device = r.tracing.device
+	}
 	if forward {
 		slot.pass = r.pass
 		if err := slot.network.Load(&slot.pass, r.batches[m%len(r.batches)], true); err != nil {
 			return err
 		}
-		losses, err := slot.run(ctx, r.device, r.objective, slot.forward)
+		losses, err := slot.run(ctx, device, r.objective, slot.forward)
 		if err != nil {
 			return err
 		}
@@ -212,7 +218,7 @@ func (r *replica) do(ctx context.Context, s, m int) error {
 		if r.words != nil {
 			slot.network.TieWords(r.words[m%len(r.words)])
 		}
-		if _, err := slot.run(ctx, r.device, r.objective, slot.backward); err != nil {
+		if _, err := slot.run(ctx, device, r.objective, slot.backward); err != nil {
 			return err
 		}
 		r.lap("backward")
@@ -230,7 +236,7 @@ func (r *replica) do(ctx context.Context, s, m int) error {
 }
 
 // run runs units; a cancelled context ends it between two of them.
-func (s *slot) run(ctx context.Context, d *Device, o *bert.Objective, work []bert.Work) (losses bert.Losses, err error) {
+func (s *slot) run(ctx context.Context, d bert.Device, o *bert.Objective, work []bert.Work) (losses bert.Losses, err error) {
 	for _, w := range work {
 		if err := ctx.Err(); err != nil {
 			return losses, err

@@ -34,6 +34,7 @@ type Trainer struct {
 	ring      *ring
 	params    []float32 // what the device computes with: Memory.Params, or a narrow copy of these masters
 	recorded  bool      // a step told its schedule
+	tracing   *tracing  // nil: nobody watches
 	committed bool
 	closed    bool
 }
@@ -123,8 +124,14 @@ func (t *Trainer) Step(ctx context.Context, s backend.Step, batches iter.Seq2[*b
 	if p.SequencesPerPack > 1 {
 		objective.Sequences = s.NextSentenceWeight
 	}
+	if t.tracing != nil {
+		t.tracing.scale = scaled
+	}
 	t.model.ClearPadding(t.memory.Grads)
 	losses, schedule, err := t.microBatches(ctx, s, batches, &objective, &clock)
+	if err == nil && t.tracing != nil {
+		err = t.tracing.err
+	}
 	if err != nil {
 		return backend.StepResult{}, fmt.Errorf("step %d: %w", s.Step, err)
 	}
@@ -190,6 +197,9 @@ func (t *Trainer) microBatches(ctx context.Context, s backend.Step, batches iter
 		case b.Sample != count*p.MicroBatch:
 			return losses, nil, fmt.Errorf("micro-batch %d begins at sample %d, want %d", count, b.Sample, count*p.MicroBatch)
 		}
+		if count == 0 && t.tracing != nil {
+			t.tracing.batch = b
+		}
 		if t.train.policy.ReduceFirst && p.Replicas > 1 {
 			waiting = append(waiting, b)
 			count++
@@ -249,6 +259,9 @@ func (t *Trainer) reduceFirst(ctx context.Context, step int, batches []*bert.Bat
 func (t *Trainer) replica(step, index int, o *bert.Objective, losses *bert.Losses, clock *backend.Clock) *replica {
 	r := &replica{pipeline: t.pipeline, device: t.train, objective: o, pass: t.pass(step), losses: losses, count: t.program.Accumulation, grads: t.micro, record: !t.recorded && index == 0 && len(t.pipeline.stages) > 1}
 	r.pass.Train, r.pass.Replica = true, index
+	if index == 0 {
+		r.tracing = t.tracing
+	}
 	if t.program.Accumulation*t.program.Replicas > 1 {
 		r.sum = t.replicas[index]
 	}

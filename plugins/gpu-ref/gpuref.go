@@ -193,6 +193,8 @@ func readScaler(precision string, v *option.Values) (*numerics.LossScaler, error
 	return numerics.NewStaticLossScaler(float32(s)), nil
 }
 
+var _ backend.Tracer = (*session)(nil)
+
 // session is an opened program.
 type session struct {
 	*emulator.Trainer
@@ -207,6 +209,12 @@ func (s *session) Step(ctx context.Context, step backend.Step, batches iter.Seq2
 	}
 	s.scaler.Update(r.Finite)
 	return r, nil
+}
+
+// Trace implements backend.Tracer.
+func (s *session) Trace(ctx context.Context, step backend.Step, batches iter.Seq2[*bert.Batch, error], yield func(backend.Traced) error) (backend.StepResult, error) {
+	defer s.Watch(yield)()
+	return s.Step(ctx, step, batches)
 }
 
 // Save implements backend.Session.

@@ -236,6 +236,8 @@ func checkModelled(v *option.Values) error {
 	return v.Err()
 }
 
+var _ backend.Tracer = (*session)(nil)
+
 // session is an opened program. Random bits are drawn from counters; its state is the loss scale.
 type session struct {
 	*emulator.Trainer
@@ -254,6 +256,12 @@ func (s *session) Step(ctx context.Context, step backend.Step, batches iter.Seq2
 	}
 	s.scale.update(s.TakeHistogram())
 	return r, nil
+}
+
+// Trace implements backend.Tracer.
+func (s *session) Trace(ctx context.Context, step backend.Step, batches iter.Seq2[*bert.Batch, error], yield func(backend.Traced) error) (backend.StepResult, error) {
+	defer s.Watch(yield)()
+	return s.Step(ctx, step, batches)
 }
 
 // Save implements backend.Session.

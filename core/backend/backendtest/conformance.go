@@ -63,6 +63,7 @@ func (s *suite) rules() []rule {
 		{"repeats a step bit for bit", s.repeats},
 		{"sums replicas and micro-batches to the same gradient", s.cuts},
 		{"packs sequences, or refuses to", s.packs},
+		{"traces its operators, or says that it can't", s.traces},
 		{"drops out in training only", s.dropsOut},
 		{"goes on from a saved state bit for bit", s.resumes},
 		{"refuses a broken state", s.refusesState},

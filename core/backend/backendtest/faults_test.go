@@ -3,6 +3,7 @@ package backendtest_test
 import (
 	"context"
 	"iter"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,6 +74,25 @@ func (s *brokenSession) Step(ctx context.Context, step backend.Step, batches ite
 	return r, err
 }
 
+func (s *brokenSession) Trace(ctx context.Context, step backend.Step, batches iter.Seq2[*bert.Batch, error], yield func(backend.Traced) error) (backend.StepResult, error) {
+	if s.fault == "traces another step" {
+		step.Step++
+	}
+	return s.Session.(backend.Tracer).Trace(ctx, step, batches, func(t backend.Traced) error {
+		switch {
+		case s.fault == "forgets its loss scale" && t.Gradient:
+			t.Scale *= 2
+		case s.fault == "traces what it computes before the norm" && t.Operator == "bert.encoder.layer.1.output.LayerNorm" && !t.Gradient:
+			t.Values[0] += 1
+		case s.fault == "traces in a format of its own":
+			t.Format = "fp17"
+		case s.fault == "traces in heads":
+			t.Shape = append(slices.Clone(t.Shape), 1)
+		}
+		return yield(t)
+	})
+}
+
 // unnumbered makes all tokens those of the first sequence of their row.
 func unnumbered(batches iter.Seq2[*bert.Batch, error]) iter.Seq2[*bert.Batch, error] {
 	return func(yield func(*bert.Batch, error) bool) {
@@ -130,6 +150,12 @@ func TestConformanceFindsFaults(t *testing.T) {
 		"flattens outputs":     "evaluates all outputs",
 
 		"sees across sequences": "packs sequences",
+
+		"traces another step":                     "traces its operators",
+		"forgets its loss scale":                  "traces its operators",
+		"traces what it computes before the norm": "traces its operators",
+		"traces in a format of its own":           "traces its operators",
+		"traces in heads":                         "traces its operators",
 	} {
 		found := false
 		for _, r := range backendtest.Conformance(t.Context(), broken{gpuref.New(), fault}) {
