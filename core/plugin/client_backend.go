@@ -85,23 +85,33 @@ func (s *backendSession) step(c *call, step backend.Step, batches iter.Seq2[*ber
 	if err != nil {
 		return backend.StepResult{}, err
 	}
-	err = stream.Send(&pb.BackendStepRequest{Message: &pb.BackendStepRequest_Start{Start: &pb.StepStart{
-		Session: s.id, Step: int64(step.Step), Sequences: int64(step.Sequences), MaskedWeight: step.MaskedWeight,
-		NextSentenceWeight: step.NextSentenceWeight,
-	}}})
-	if err == nil {
-		err = sendBatches(batches, func(b *pb.Batch) error {
-			return stream.Send(&pb.BackendStepRequest{Message: &pb.BackendStepRequest_Batch{Batch: b}})
-		})
-	}
 	// io.EOF: the plugin has answered before the last batch, and CloseAndRecv has what it said.
-	if err != nil && !errors.Is(err, io.EOF) {
+	if err := s.sendStep(step, batches, stream.Send); err != nil && !errors.Is(err, io.EOF) {
 		return backend.StepResult{}, err
 	}
 	w, err := stream.CloseAndRecv()
 	if err != nil {
 		return backend.StepResult{}, err
 	}
+	return s.stepped(c, w)
+}
+
+// sendStep sends the start of a step and its batches.
+func (s *backendSession) sendStep(step backend.Step, batches iter.Seq2[*bert.Batch, error], send func(*pb.BackendStepRequest) error) error {
+	err := send(&pb.BackendStepRequest{Message: &pb.BackendStepRequest_Start{Start: &pb.StepStart{
+		Session: s.id, Step: int64(step.Step), Sequences: int64(step.Sequences), MaskedWeight: step.MaskedWeight,
+		NextSentenceWeight: step.NextSentenceWeight,
+	}}})
+	if err != nil {
+		return err
+	}
+	return sendBatches(batches, func(b *pb.Batch) error {
+		return send(&pb.BackendStepRequest{Message: &pb.BackendStepRequest_Batch{Batch: b}})
+	})
+}
+
+// stepped takes over what a step left: the gradients and the answer.
+func (s *backendSession) stepped(c *call, w *pb.BackendStepResponse) (_ backend.StepResult, err error) {
 	if err := s.sections.after(c.ctx, s.id, gradsSection); err != nil {
 		return backend.StepResult{}, err
 	}

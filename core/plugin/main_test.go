@@ -41,7 +41,7 @@ var roles = map[string]func(){
 
 func TestMain(m *testing.M) {
 	if role, ok := os.LookupEnv(roleVariable); ok {
-		for _, more := range []map[string]func(){roles, badRoles, hostRoles} {
+		for _, more := range []map[string]func(){roles, badRoles, badTraces, hostRoles} {
 			if play, ok := more[role]; ok {
 				play()
 				return

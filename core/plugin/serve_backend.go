@@ -77,42 +77,48 @@ func (s *backendServer) acquire(ctx context.Context, id uint64) (*entry, backend
 }
 
 func (s *backendServer) Step(stream grpc.ClientStreamingServer[pb.BackendStepRequest, pb.BackendStepResponse]) error {
-	began := time.Now()
-	first, err := stream.Recv()
+	r, err := s.step(stream.Context(), stream.Recv, backend.Session.Step)
 	if err != nil {
 		return err
+	}
+	return stream.SendAndClose(r)
+}
+
+// step answers the stream of a step with what run makes of it.
+func (s *backendServer) step(ctx context.Context, receive func() (*pb.BackendStepRequest, error),
+	run func(backend.Session, context.Context, backend.Step, iter.Seq2[*bert.Batch, error]) (backend.StepResult, error)) (*pb.BackendStepResponse, error) {
+	began := time.Now()
+	first, err := receive()
+	if err != nil {
+		return nil, err
 	}
 	start := first.GetStart()
 	if start == nil {
-		return errors.New("the first message of a step is not its start")
+		return nil, errors.New("the first message of a step is not its start")
 	}
-	e, session, program, err := s.acquire(stream.Context(), start.GetSession())
+	e, session, program, err := s.acquire(ctx, start.GetSession())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer e.release()
-	result, err := session.Step(stream.Context(), backend.Step{
+	result, err := run(session, ctx, backend.Step{
 		Step:         int(start.GetStep()),
 		Sequences:    int(start.GetSequences()),
 		MaskedWeight: start.GetMaskedWeight(),
 
 		NextSentenceWeight: start.GetNextSentenceWeight(),
 	}, batches(program, true, func() (*pb.Batch, error) {
-		m, err := stream.Recv()
+		m, err := receive()
 		return m.GetBatch(), err
 	}))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r := &pb.BackendStepResponse{
+	return &pb.BackendStepResponse{
 		Losses: lossesToWire(result.Losses), Finite: result.Finite, LossScale: result.LossScale, Overflows: result.Overflows,
-		Seconds: time.Since(began).Seconds(), Schedule: scheduleToWire(result.Schedule),
+		Phases: phasesToWire(result.Phases), Seconds: time.Since(began).Seconds(), Schedule: scheduleToWire(result.Schedule),
 		Invalid: result.Invalid,
-	}
-	for _, p := range result.Phases {
-		r.Phases = append(r.Phases, &pb.Phase{Name: p.Name, Seconds: p.Seconds})
-	}
-	return stream.SendAndClose(r)
+	}, nil
 }
 
 // batches puts the parts of batches together as they arrive. An error, such as a batch that the program can't take, ends the sequence.

@@ -438,6 +438,14 @@ func TestErrorsOfTheHost(t *testing.T) {
 			_, err := s.Evaluate(t.Context(), ask, batches(p, 1), func(backend.Outputs) error { return broken })
 			return err
 		}, broken},
+		"trace": {func() error {
+			_, err := s.(backend.Tracer).Trace(t.Context(), stepOf(p, 1), half, func(backend.Traced) error { return nil })
+			return err
+		}, broken},
+		"yield of a trace": {func() error {
+			_, err := s.(backend.Tracer).Trace(t.Context(), stepOf(p, 1), batches(p, 1), func(backend.Traced) error { return broken })
+			return err
+		}, broken},
 		"cancelled step":       {func() error { _, err := s.Step(cancelled, stepOf(p, 1), batches(p, 1)); return err }, context.Canceled},
 		"cancelled evaluation": {func() error { _, err := s.Evaluate(cancelled, ask, batches(p, 1), ignore); return err }, context.Canceled},
 		"cancelled commit":     {func() error { return s.Commit(cancelled, 1) }, context.Canceled},

@@ -1072,6 +1072,193 @@ func (x *BackendStepResponse) GetInvalid() int64 {
 	return 0
 }
 
+// TraceResponse is a message of the answers to a trace.
+type TraceResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*TraceResponse_Traced
+	//	*TraceResponse_Result
+	Message       isTraceResponse_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TraceResponse) Reset() {
+	*x = TraceResponse{}
+	mi := &file_v1_backend_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TraceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TraceResponse) ProtoMessage() {}
+
+func (x *TraceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_backend_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TraceResponse.ProtoReflect.Descriptor instead.
+func (*TraceResponse) Descriptor() ([]byte, []int) {
+	return file_v1_backend_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *TraceResponse) GetMessage() isTraceResponse_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *TraceResponse) GetTraced() *TracedChunk {
+	if x != nil {
+		if x, ok := x.Message.(*TraceResponse_Traced); ok {
+			return x.Traced
+		}
+	}
+	return nil
+}
+
+func (x *TraceResponse) GetResult() *BackendStepResponse {
+	if x != nil {
+		if x, ok := x.Message.(*TraceResponse_Result); ok {
+			return x.Result
+		}
+	}
+	return nil
+}
+
+type isTraceResponse_Message interface {
+	isTraceResponse_Message()
+}
+
+type TraceResponse_Traced struct {
+	Traced *TracedChunk `protobuf:"bytes,1,opt,name=traced,proto3,oneof"` // a piece of a tensor
+}
+
+type TraceResponse_Result struct {
+	Result *BackendStepResponse `protobuf:"bytes,2,opt,name=result,proto3,oneof"` // the last message
+}
+
+func (*TraceResponse_Traced) isTraceResponse_Message() {}
+
+func (*TraceResponse_Result) isTraceResponse_Message() {}
+
+// TracedChunk is a run of elements of a tensor, at most 4 MiB. The chunks of a tensor come in order, without gaps, and without others between them. What
+// a device can't show it leaves out.
+type TracedChunk struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The operator that stored it, by the name of Hugging Face's module, such as bert.encoder.layer.0.output.dense. A dense layer's result is what it
+	// stores: after the activation where one follows, with the residual added where one is.
+	//
+	//	bert.embeddings                                                  [B S, H], after the layer norm
+	//	bert.encoder.layer.0.attention.self.query, .key, .value          [B S, H]
+	//	bert.encoder.layer.0.attention.self                              [B S, H]: the heads side by side
+	//	bert.encoder.layer.0.attention.output.dense, .LayerNorm          [B S, H]
+	//	bert.encoder.layer.0.intermediate.dense                          [B S, intermediate_size]
+	//	bert.encoder.layer.0.output.dense, .LayerNorm                    [B S, H]
+	//	cls.predictions.transform.dense, .LayerNorm                      [B P, H]           pre-training
+	//	cls.predictions.decoder                                          [B P, vocab_size]  pre-training
+	//	bert.pooler.dense                                                [B, H]             but for question answering
+	//	cls.seq_relationship                                             [B, 2]             pre-training
+	//	qa_outputs                                                       [B S, 2]           question answering
+	//	classifier                                                       [B, num_labels]    classification; [B, 1] multiple choice
+	//
+	// Packed rows have B Q sequences in place of B in the last rows but qa_outputs.
+	Operator string `protobuf:"bytes,1,opt,name=operator,proto3" json:"operator,omitempty"`
+	// These are gradients with respect to the result: of scale times the mean loss of the global batch, since a device may scale its loss.
+	Gradient      bool    `protobuf:"varint,2,opt,name=gradient,proto3" json:"gradient,omitempty"`
+	Scale         float64 `protobuf:"fixed64,3,opt,name=scale,proto3" json:"scale,omitempty"`       // above 0; 1 where these are no gradients
+	Format        string  `protobuf:"bytes,4,opt,name=format,proto3" json:"format,omitempty"`       // in which the device stores it: fp32, tf32, bf16, fp16; empty: it does not say
+	Shape         []int64 `protobuf:"varint,5,rep,packed,name=shape,proto3" json:"shape,omitempty"` // of the whole tensor
+	Values        []byte  `protobuf:"bytes,6,opt,name=values,proto3" json:"values,omitempty"`       // little-endian binary32
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TracedChunk) Reset() {
+	*x = TracedChunk{}
+	mi := &file_v1_backend_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TracedChunk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TracedChunk) ProtoMessage() {}
+
+func (x *TracedChunk) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_backend_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TracedChunk.ProtoReflect.Descriptor instead.
+func (*TracedChunk) Descriptor() ([]byte, []int) {
+	return file_v1_backend_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *TracedChunk) GetOperator() string {
+	if x != nil {
+		return x.Operator
+	}
+	return ""
+}
+
+func (x *TracedChunk) GetGradient() bool {
+	if x != nil {
+		return x.Gradient
+	}
+	return false
+}
+
+func (x *TracedChunk) GetScale() float64 {
+	if x != nil {
+		return x.Scale
+	}
+	return 0
+}
+
+func (x *TracedChunk) GetFormat() string {
+	if x != nil {
+		return x.Format
+	}
+	return ""
+}
+
+func (x *TracedChunk) GetShape() []int64 {
+	if x != nil {
+		return x.Shape
+	}
+	return nil
+}
+
+func (x *TracedChunk) GetValues() []byte {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
 // Schedule is the work of the devices of one replica in a step, as it was done.
 type Schedule struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -1088,7 +1275,7 @@ type Schedule struct {
 
 func (x *Schedule) Reset() {
 	*x = Schedule{}
-	mi := &file_v1_backend_proto_msgTypes[11]
+	mi := &file_v1_backend_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1100,7 +1287,7 @@ func (x *Schedule) String() string {
 func (*Schedule) ProtoMessage() {}
 
 func (x *Schedule) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[11]
+	mi := &file_v1_backend_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1113,7 +1300,7 @@ func (x *Schedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Schedule.ProtoReflect.Descriptor instead.
 func (*Schedule) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{11}
+	return file_v1_backend_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Schedule) GetName() string {
@@ -1172,7 +1359,7 @@ type ScheduledStage struct {
 
 func (x *ScheduledStage) Reset() {
 	*x = ScheduledStage{}
-	mi := &file_v1_backend_proto_msgTypes[12]
+	mi := &file_v1_backend_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1184,7 +1371,7 @@ func (x *ScheduledStage) String() string {
 func (*ScheduledStage) ProtoMessage() {}
 
 func (x *ScheduledStage) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[12]
+	mi := &file_v1_backend_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1197,7 +1384,7 @@ func (x *ScheduledStage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduledStage.ProtoReflect.Descriptor instead.
 func (*ScheduledStage) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{12}
+	return file_v1_backend_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ScheduledStage) GetDevice() int64 {
@@ -1246,7 +1433,7 @@ type Phase struct {
 
 func (x *Phase) Reset() {
 	*x = Phase{}
-	mi := &file_v1_backend_proto_msgTypes[13]
+	mi := &file_v1_backend_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1258,7 +1445,7 @@ func (x *Phase) String() string {
 func (*Phase) ProtoMessage() {}
 
 func (x *Phase) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[13]
+	mi := &file_v1_backend_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1271,7 +1458,7 @@ func (x *Phase) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phase.ProtoReflect.Descriptor instead.
 func (*Phase) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{13}
+	return file_v1_backend_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Phase) GetName() string {
@@ -1300,7 +1487,7 @@ type Loss struct {
 
 func (x *Loss) Reset() {
 	*x = Loss{}
-	mi := &file_v1_backend_proto_msgTypes[14]
+	mi := &file_v1_backend_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1312,7 +1499,7 @@ func (x *Loss) String() string {
 func (*Loss) ProtoMessage() {}
 
 func (x *Loss) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[14]
+	mi := &file_v1_backend_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1325,7 +1512,7 @@ func (x *Loss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loss.ProtoReflect.Descriptor instead.
 func (*Loss) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{14}
+	return file_v1_backend_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Loss) GetSum() float64 {
@@ -1363,7 +1550,7 @@ type Losses struct {
 
 func (x *Losses) Reset() {
 	*x = Losses{}
-	mi := &file_v1_backend_proto_msgTypes[15]
+	mi := &file_v1_backend_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1562,7 @@ func (x *Losses) String() string {
 func (*Losses) ProtoMessage() {}
 
 func (x *Losses) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[15]
+	mi := &file_v1_backend_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1575,7 @@ func (x *Losses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Losses.ProtoReflect.Descriptor instead.
 func (*Losses) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{15}
+	return file_v1_backend_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Losses) GetMaskedLm() *Loss {
@@ -1437,7 +1624,7 @@ type CommitRequest struct {
 
 func (x *CommitRequest) Reset() {
 	*x = CommitRequest{}
-	mi := &file_v1_backend_proto_msgTypes[16]
+	mi := &file_v1_backend_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1449,7 +1636,7 @@ func (x *CommitRequest) String() string {
 func (*CommitRequest) ProtoMessage() {}
 
 func (x *CommitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[16]
+	mi := &file_v1_backend_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1462,7 +1649,7 @@ func (x *CommitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitRequest.ProtoReflect.Descriptor instead.
 func (*CommitRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{16}
+	return file_v1_backend_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CommitRequest) GetSession() uint64 {
@@ -1488,7 +1675,7 @@ type CommitResponse struct {
 
 func (x *CommitResponse) Reset() {
 	*x = CommitResponse{}
-	mi := &file_v1_backend_proto_msgTypes[17]
+	mi := &file_v1_backend_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1500,7 +1687,7 @@ func (x *CommitResponse) String() string {
 func (*CommitResponse) ProtoMessage() {}
 
 func (x *CommitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[17]
+	mi := &file_v1_backend_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1513,7 +1700,7 @@ func (x *CommitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitResponse.ProtoReflect.Descriptor instead.
 func (*CommitResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{17}
+	return file_v1_backend_proto_rawDescGZIP(), []int{19}
 }
 
 // EvaluateRequest is a message of the stream of an evaluation.
@@ -1530,7 +1717,7 @@ type EvaluateRequest struct {
 
 func (x *EvaluateRequest) Reset() {
 	*x = EvaluateRequest{}
-	mi := &file_v1_backend_proto_msgTypes[18]
+	mi := &file_v1_backend_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1542,7 +1729,7 @@ func (x *EvaluateRequest) String() string {
 func (*EvaluateRequest) ProtoMessage() {}
 
 func (x *EvaluateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[18]
+	mi := &file_v1_backend_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1555,7 +1742,7 @@ func (x *EvaluateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateRequest.ProtoReflect.Descriptor instead.
 func (*EvaluateRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{18}
+	return file_v1_backend_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *EvaluateRequest) GetMessage() isEvaluateRequest_Message {
@@ -1618,7 +1805,7 @@ type EvaluateStart struct {
 
 func (x *EvaluateStart) Reset() {
 	*x = EvaluateStart{}
-	mi := &file_v1_backend_proto_msgTypes[19]
+	mi := &file_v1_backend_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1630,7 +1817,7 @@ func (x *EvaluateStart) String() string {
 func (*EvaluateStart) ProtoMessage() {}
 
 func (x *EvaluateStart) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[19]
+	mi := &file_v1_backend_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1643,7 +1830,7 @@ func (x *EvaluateStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateStart.ProtoReflect.Descriptor instead.
 func (*EvaluateStart) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{19}
+	return file_v1_backend_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *EvaluateStart) GetSession() uint64 {
@@ -1682,7 +1869,7 @@ type EvaluateResponse struct {
 
 func (x *EvaluateResponse) Reset() {
 	*x = EvaluateResponse{}
-	mi := &file_v1_backend_proto_msgTypes[20]
+	mi := &file_v1_backend_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1694,7 +1881,7 @@ func (x *EvaluateResponse) String() string {
 func (*EvaluateResponse) ProtoMessage() {}
 
 func (x *EvaluateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[20]
+	mi := &file_v1_backend_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1707,7 +1894,7 @@ func (x *EvaluateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateResponse.ProtoReflect.Descriptor instead.
 func (*EvaluateResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{20}
+	return file_v1_backend_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *EvaluateResponse) GetMessage() isEvaluateResponse_Message {
@@ -1778,7 +1965,7 @@ type OutputChunk struct {
 
 func (x *OutputChunk) Reset() {
 	*x = OutputChunk{}
-	mi := &file_v1_backend_proto_msgTypes[21]
+	mi := &file_v1_backend_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1790,7 +1977,7 @@ func (x *OutputChunk) String() string {
 func (*OutputChunk) ProtoMessage() {}
 
 func (x *OutputChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[21]
+	mi := &file_v1_backend_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1803,7 +1990,7 @@ func (x *OutputChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputChunk.ProtoReflect.Descriptor instead.
 func (*OutputChunk) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{21}
+	return file_v1_backend_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *OutputChunk) GetName() string {
@@ -1836,7 +2023,7 @@ type BatchEnd struct {
 
 func (x *BatchEnd) Reset() {
 	*x = BatchEnd{}
-	mi := &file_v1_backend_proto_msgTypes[22]
+	mi := &file_v1_backend_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1848,7 +2035,7 @@ func (x *BatchEnd) String() string {
 func (*BatchEnd) ProtoMessage() {}
 
 func (x *BatchEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[22]
+	mi := &file_v1_backend_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1861,7 +2048,7 @@ func (x *BatchEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchEnd.ProtoReflect.Descriptor instead.
 func (*BatchEnd) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{22}
+	return file_v1_backend_proto_rawDescGZIP(), []int{24}
 }
 
 // EvaluateResult is what the evaluation adds up to.
@@ -1874,7 +2061,7 @@ type EvaluateResult struct {
 
 func (x *EvaluateResult) Reset() {
 	*x = EvaluateResult{}
-	mi := &file_v1_backend_proto_msgTypes[23]
+	mi := &file_v1_backend_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1886,7 +2073,7 @@ func (x *EvaluateResult) String() string {
 func (*EvaluateResult) ProtoMessage() {}
 
 func (x *EvaluateResult) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[23]
+	mi := &file_v1_backend_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1899,7 +2086,7 @@ func (x *EvaluateResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateResult.ProtoReflect.Descriptor instead.
 func (*EvaluateResult) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{23}
+	return file_v1_backend_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EvaluateResult) GetLosses() *Losses {
@@ -1919,7 +2106,7 @@ type SaveRequest struct {
 
 func (x *SaveRequest) Reset() {
 	*x = SaveRequest{}
-	mi := &file_v1_backend_proto_msgTypes[24]
+	mi := &file_v1_backend_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1931,7 +2118,7 @@ func (x *SaveRequest) String() string {
 func (*SaveRequest) ProtoMessage() {}
 
 func (x *SaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[24]
+	mi := &file_v1_backend_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1944,7 +2131,7 @@ func (x *SaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveRequest.ProtoReflect.Descriptor instead.
 func (*SaveRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{24}
+	return file_v1_backend_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SaveRequest) GetSession() uint64 {
@@ -1964,7 +2151,7 @@ type SaveResponse struct {
 
 func (x *SaveResponse) Reset() {
 	*x = SaveResponse{}
-	mi := &file_v1_backend_proto_msgTypes[25]
+	mi := &file_v1_backend_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1976,7 +2163,7 @@ func (x *SaveResponse) String() string {
 func (*SaveResponse) ProtoMessage() {}
 
 func (x *SaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[25]
+	mi := &file_v1_backend_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1989,7 +2176,7 @@ func (x *SaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveResponse.ProtoReflect.Descriptor instead.
 func (*SaveResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{25}
+	return file_v1_backend_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SaveResponse) GetState() []byte {
@@ -2010,7 +2197,7 @@ type LoadRequest struct {
 
 func (x *LoadRequest) Reset() {
 	*x = LoadRequest{}
-	mi := &file_v1_backend_proto_msgTypes[26]
+	mi := &file_v1_backend_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2022,7 +2209,7 @@ func (x *LoadRequest) String() string {
 func (*LoadRequest) ProtoMessage() {}
 
 func (x *LoadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[26]
+	mi := &file_v1_backend_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2035,7 +2222,7 @@ func (x *LoadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadRequest.ProtoReflect.Descriptor instead.
 func (*LoadRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{26}
+	return file_v1_backend_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *LoadRequest) GetSession() uint64 {
@@ -2061,7 +2248,7 @@ type LoadResponse struct {
 
 func (x *LoadResponse) Reset() {
 	*x = LoadResponse{}
-	mi := &file_v1_backend_proto_msgTypes[27]
+	mi := &file_v1_backend_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2073,7 +2260,7 @@ func (x *LoadResponse) String() string {
 func (*LoadResponse) ProtoMessage() {}
 
 func (x *LoadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[27]
+	mi := &file_v1_backend_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2086,7 +2273,7 @@ func (x *LoadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadResponse.ProtoReflect.Descriptor instead.
 func (*LoadResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{27}
+	return file_v1_backend_proto_rawDescGZIP(), []int{29}
 }
 
 // EstimateRequest asks what a step would take on a machine.
@@ -2105,7 +2292,7 @@ type EstimateRequest struct {
 
 func (x *EstimateRequest) Reset() {
 	*x = EstimateRequest{}
-	mi := &file_v1_backend_proto_msgTypes[28]
+	mi := &file_v1_backend_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2117,7 +2304,7 @@ func (x *EstimateRequest) String() string {
 func (*EstimateRequest) ProtoMessage() {}
 
 func (x *EstimateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[28]
+	mi := &file_v1_backend_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2130,7 +2317,7 @@ func (x *EstimateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EstimateRequest.ProtoReflect.Descriptor instead.
 func (*EstimateRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{28}
+	return file_v1_backend_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *EstimateRequest) GetProgram() *Program {
@@ -2187,7 +2374,7 @@ type EstimateResponse struct {
 
 func (x *EstimateResponse) Reset() {
 	*x = EstimateResponse{}
-	mi := &file_v1_backend_proto_msgTypes[29]
+	mi := &file_v1_backend_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2199,7 +2386,7 @@ func (x *EstimateResponse) String() string {
 func (*EstimateResponse) ProtoMessage() {}
 
 func (x *EstimateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[29]
+	mi := &file_v1_backend_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2212,7 +2399,7 @@ func (x *EstimateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EstimateResponse.ProtoReflect.Descriptor instead.
 func (*EstimateResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{29}
+	return file_v1_backend_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *EstimateResponse) GetSystem() string {
@@ -2297,7 +2484,7 @@ type DeviceMemory struct {
 
 func (x *DeviceMemory) Reset() {
 	*x = DeviceMemory{}
-	mi := &file_v1_backend_proto_msgTypes[30]
+	mi := &file_v1_backend_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2309,7 +2496,7 @@ func (x *DeviceMemory) String() string {
 func (*DeviceMemory) ProtoMessage() {}
 
 func (x *DeviceMemory) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[30]
+	mi := &file_v1_backend_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2322,7 +2509,7 @@ func (x *DeviceMemory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceMemory.ProtoReflect.Descriptor instead.
 func (*DeviceMemory) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{30}
+	return file_v1_backend_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DeviceMemory) GetDevice() string {
@@ -2357,7 +2544,7 @@ type MemoryPart struct {
 
 func (x *MemoryPart) Reset() {
 	*x = MemoryPart{}
-	mi := &file_v1_backend_proto_msgTypes[31]
+	mi := &file_v1_backend_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2369,7 +2556,7 @@ func (x *MemoryPart) String() string {
 func (*MemoryPart) ProtoMessage() {}
 
 func (x *MemoryPart) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[31]
+	mi := &file_v1_backend_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2382,7 +2569,7 @@ func (x *MemoryPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryPart.ProtoReflect.Descriptor instead.
 func (*MemoryPart) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{31}
+	return file_v1_backend_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *MemoryPart) GetName() string {
@@ -2413,7 +2600,7 @@ type Pipeline struct {
 
 func (x *Pipeline) Reset() {
 	*x = Pipeline{}
-	mi := &file_v1_backend_proto_msgTypes[32]
+	mi := &file_v1_backend_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2425,7 +2612,7 @@ func (x *Pipeline) String() string {
 func (*Pipeline) ProtoMessage() {}
 
 func (x *Pipeline) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[32]
+	mi := &file_v1_backend_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2438,7 +2625,7 @@ func (x *Pipeline) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pipeline.ProtoReflect.Descriptor instead.
 func (*Pipeline) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{32}
+	return file_v1_backend_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Pipeline) GetStages() []*Stage {
@@ -2490,7 +2677,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_v1_backend_proto_msgTypes[33]
+	mi := &file_v1_backend_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2502,7 +2689,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[33]
+	mi := &file_v1_backend_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2515,7 +2702,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{33}
+	return file_v1_backend_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Stage) GetName() string {
@@ -2659,7 +2846,18 @@ const file_v1_backend_proto_rawDesc = "" +
 	"\x06phases\x18\x05 \x03(\v2\x11.harness.v1.PhaseR\x06phases\x12\x18\n" +
 	"\aseconds\x18\x06 \x01(\x01R\aseconds\x120\n" +
 	"\bschedule\x18\a \x01(\v2\x14.harness.v1.ScheduleR\bschedule\x12\x18\n" +
-	"\ainvalid\x18\b \x01(\x03R\ainvalid\"\xbf\x01\n" +
+	"\ainvalid\x18\b \x01(\x03R\ainvalid\"\x88\x01\n" +
+	"\rTraceResponse\x121\n" +
+	"\x06traced\x18\x01 \x01(\v2\x17.harness.v1.TracedChunkH\x00R\x06traced\x129\n" +
+	"\x06result\x18\x02 \x01(\v2\x1f.harness.v1.BackendStepResponseH\x00R\x06resultB\t\n" +
+	"\amessage\"\xa1\x01\n" +
+	"\vTracedChunk\x12\x1a\n" +
+	"\boperator\x18\x01 \x01(\tR\boperator\x12\x1a\n" +
+	"\bgradient\x18\x02 \x01(\bR\bgradient\x12\x14\n" +
+	"\x05scale\x18\x03 \x01(\x01R\x05scale\x12\x16\n" +
+	"\x06format\x18\x04 \x01(\tR\x06format\x12\x14\n" +
+	"\x05shape\x18\x05 \x03(\x03R\x05shape\x12\x16\n" +
+	"\x06values\x18\x06 \x01(\fR\x06values\"\xbf\x01\n" +
 	"\bSchedule\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\trecompute\x18\x02 \x01(\tR\trecompute\x122\n" +
@@ -2759,11 +2957,12 @@ const file_v1_backend_proto_rawDesc = "" +
 	"\x06device\x18\x02 \x01(\x03R\x06device\x12\x16\n" +
 	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12'\n" +
 	"\x05parts\x18\x04 \x03(\v2\x11.harness.v1.PhaseR\x05parts\x12\x14\n" +
-	"\x05stash\x18\x05 \x01(\x03R\x05stash2\xf2\x04\n" +
+	"\x05stash\x18\x05 \x01(\x03R\x05stash2\xba\x05\n" +
 	"\aBackend\x12L\n" +
 	"\bDescribe\x12\x1b.harness.v1.DescribeRequest\x1a#.harness.v1.DescribeBackendResponse\x12G\n" +
 	"\x04Open\x12\x1e.harness.v1.OpenBackendRequest\x1a\x1f.harness.v1.OpenBackendResponse\x12I\n" +
-	"\x04Step\x12\x1e.harness.v1.BackendStepRequest\x1a\x1f.harness.v1.BackendStepResponse(\x01\x12?\n" +
+	"\x04Step\x12\x1e.harness.v1.BackendStepRequest\x1a\x1f.harness.v1.BackendStepResponse(\x01\x12F\n" +
+	"\x05Trace\x12\x1e.harness.v1.BackendStepRequest\x1a\x19.harness.v1.TraceResponse(\x010\x01\x12?\n" +
 	"\x06Commit\x12\x19.harness.v1.CommitRequest\x1a\x1a.harness.v1.CommitResponse\x12I\n" +
 	"\bEvaluate\x12\x1b.harness.v1.EvaluateRequest\x1a\x1c.harness.v1.EvaluateResponse(\x010\x01\x129\n" +
 	"\x04Save\x12\x17.harness.v1.SaveRequest\x1a\x18.harness.v1.SaveResponse\x129\n" +
@@ -2783,7 +2982,7 @@ func file_v1_backend_proto_rawDescGZIP() []byte {
 	return file_v1_backend_proto_rawDescData
 }
 
-var file_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_v1_backend_proto_goTypes = []any{
 	(*DescribeBackendResponse)(nil), // 0: harness.v1.DescribeBackendResponse
 	(*Precision)(nil),               // 1: harness.v1.Precision
@@ -2796,92 +2995,98 @@ var file_v1_backend_proto_goTypes = []any{
 	(*StepStart)(nil),               // 8: harness.v1.StepStart
 	(*Batch)(nil),                   // 9: harness.v1.Batch
 	(*BackendStepResponse)(nil),     // 10: harness.v1.BackendStepResponse
-	(*Schedule)(nil),                // 11: harness.v1.Schedule
-	(*ScheduledStage)(nil),          // 12: harness.v1.ScheduledStage
-	(*Phase)(nil),                   // 13: harness.v1.Phase
-	(*Loss)(nil),                    // 14: harness.v1.Loss
-	(*Losses)(nil),                  // 15: harness.v1.Losses
-	(*CommitRequest)(nil),           // 16: harness.v1.CommitRequest
-	(*CommitResponse)(nil),          // 17: harness.v1.CommitResponse
-	(*EvaluateRequest)(nil),         // 18: harness.v1.EvaluateRequest
-	(*EvaluateStart)(nil),           // 19: harness.v1.EvaluateStart
-	(*EvaluateResponse)(nil),        // 20: harness.v1.EvaluateResponse
-	(*OutputChunk)(nil),             // 21: harness.v1.OutputChunk
-	(*BatchEnd)(nil),                // 22: harness.v1.BatchEnd
-	(*EvaluateResult)(nil),          // 23: harness.v1.EvaluateResult
-	(*SaveRequest)(nil),             // 24: harness.v1.SaveRequest
-	(*SaveResponse)(nil),            // 25: harness.v1.SaveResponse
-	(*LoadRequest)(nil),             // 26: harness.v1.LoadRequest
-	(*LoadResponse)(nil),            // 27: harness.v1.LoadResponse
-	(*EstimateRequest)(nil),         // 28: harness.v1.EstimateRequest
-	(*EstimateResponse)(nil),        // 29: harness.v1.EstimateResponse
-	(*DeviceMemory)(nil),            // 30: harness.v1.DeviceMemory
-	(*MemoryPart)(nil),              // 31: harness.v1.MemoryPart
-	(*Pipeline)(nil),                // 32: harness.v1.Pipeline
-	(*Stage)(nil),                   // 33: harness.v1.Stage
-	nil,                             // 34: harness.v1.Program.OptionsEntry
-	(*Option)(nil),                  // 35: harness.v1.Option
-	(*Memory)(nil),                  // 36: harness.v1.Memory
-	(*DescribeRequest)(nil),         // 37: harness.v1.DescribeRequest
-	(*CloseRequest)(nil),            // 38: harness.v1.CloseRequest
-	(*CloseResponse)(nil),           // 39: harness.v1.CloseResponse
+	(*TraceResponse)(nil),           // 11: harness.v1.TraceResponse
+	(*TracedChunk)(nil),             // 12: harness.v1.TracedChunk
+	(*Schedule)(nil),                // 13: harness.v1.Schedule
+	(*ScheduledStage)(nil),          // 14: harness.v1.ScheduledStage
+	(*Phase)(nil),                   // 15: harness.v1.Phase
+	(*Loss)(nil),                    // 16: harness.v1.Loss
+	(*Losses)(nil),                  // 17: harness.v1.Losses
+	(*CommitRequest)(nil),           // 18: harness.v1.CommitRequest
+	(*CommitResponse)(nil),          // 19: harness.v1.CommitResponse
+	(*EvaluateRequest)(nil),         // 20: harness.v1.EvaluateRequest
+	(*EvaluateStart)(nil),           // 21: harness.v1.EvaluateStart
+	(*EvaluateResponse)(nil),        // 22: harness.v1.EvaluateResponse
+	(*OutputChunk)(nil),             // 23: harness.v1.OutputChunk
+	(*BatchEnd)(nil),                // 24: harness.v1.BatchEnd
+	(*EvaluateResult)(nil),          // 25: harness.v1.EvaluateResult
+	(*SaveRequest)(nil),             // 26: harness.v1.SaveRequest
+	(*SaveResponse)(nil),            // 27: harness.v1.SaveResponse
+	(*LoadRequest)(nil),             // 28: harness.v1.LoadRequest
+	(*LoadResponse)(nil),            // 29: harness.v1.LoadResponse
+	(*EstimateRequest)(nil),         // 30: harness.v1.EstimateRequest
+	(*EstimateResponse)(nil),        // 31: harness.v1.EstimateResponse
+	(*DeviceMemory)(nil),            // 32: harness.v1.DeviceMemory
+	(*MemoryPart)(nil),              // 33: harness.v1.MemoryPart
+	(*Pipeline)(nil),                // 34: harness.v1.Pipeline
+	(*Stage)(nil),                   // 35: harness.v1.Stage
+	nil,                             // 36: harness.v1.Program.OptionsEntry
+	(*Option)(nil),                  // 37: harness.v1.Option
+	(*Memory)(nil),                  // 38: harness.v1.Memory
+	(*DescribeRequest)(nil),         // 39: harness.v1.DescribeRequest
+	(*CloseRequest)(nil),            // 40: harness.v1.CloseRequest
+	(*CloseResponse)(nil),           // 41: harness.v1.CloseResponse
 }
 var file_v1_backend_proto_depIdxs = []int32{
 	1,  // 0: harness.v1.DescribeBackendResponse.precisions:type_name -> harness.v1.Precision
-	35, // 1: harness.v1.DescribeBackendResponse.options:type_name -> harness.v1.Option
+	37, // 1: harness.v1.DescribeBackendResponse.options:type_name -> harness.v1.Option
 	3,  // 2: harness.v1.Program.model:type_name -> harness.v1.Model
 	4,  // 3: harness.v1.Program.head:type_name -> harness.v1.Head
-	34, // 4: harness.v1.Program.options:type_name -> harness.v1.Program.OptionsEntry
+	36, // 4: harness.v1.Program.options:type_name -> harness.v1.Program.OptionsEntry
 	2,  // 5: harness.v1.OpenBackendRequest.program:type_name -> harness.v1.Program
-	36, // 6: harness.v1.OpenBackendRequest.memory:type_name -> harness.v1.Memory
+	38, // 6: harness.v1.OpenBackendRequest.memory:type_name -> harness.v1.Memory
 	8,  // 7: harness.v1.BackendStepRequest.start:type_name -> harness.v1.StepStart
 	9,  // 8: harness.v1.BackendStepRequest.batch:type_name -> harness.v1.Batch
-	15, // 9: harness.v1.BackendStepResponse.losses:type_name -> harness.v1.Losses
-	13, // 10: harness.v1.BackendStepResponse.phases:type_name -> harness.v1.Phase
-	11, // 11: harness.v1.BackendStepResponse.schedule:type_name -> harness.v1.Schedule
-	12, // 12: harness.v1.Schedule.stages:type_name -> harness.v1.ScheduledStage
-	14, // 13: harness.v1.Losses.masked_lm:type_name -> harness.v1.Loss
-	14, // 14: harness.v1.Losses.next_sentence:type_name -> harness.v1.Loss
-	14, // 15: harness.v1.Losses.start:type_name -> harness.v1.Loss
-	14, // 16: harness.v1.Losses.end:type_name -> harness.v1.Loss
-	14, // 17: harness.v1.Losses.labels:type_name -> harness.v1.Loss
-	19, // 18: harness.v1.EvaluateRequest.start:type_name -> harness.v1.EvaluateStart
-	9,  // 19: harness.v1.EvaluateRequest.batch:type_name -> harness.v1.Batch
-	21, // 20: harness.v1.EvaluateResponse.output:type_name -> harness.v1.OutputChunk
-	22, // 21: harness.v1.EvaluateResponse.end:type_name -> harness.v1.BatchEnd
-	23, // 22: harness.v1.EvaluateResponse.result:type_name -> harness.v1.EvaluateResult
-	15, // 23: harness.v1.EvaluateResult.losses:type_name -> harness.v1.Losses
-	2,  // 24: harness.v1.EstimateRequest.program:type_name -> harness.v1.Program
-	13, // 25: harness.v1.EstimateResponse.breakdown:type_name -> harness.v1.Phase
-	30, // 26: harness.v1.EstimateResponse.memory:type_name -> harness.v1.DeviceMemory
-	32, // 27: harness.v1.EstimateResponse.pipeline:type_name -> harness.v1.Pipeline
-	31, // 28: harness.v1.DeviceMemory.parts:type_name -> harness.v1.MemoryPart
-	33, // 29: harness.v1.Pipeline.stages:type_name -> harness.v1.Stage
-	13, // 30: harness.v1.Pipeline.update:type_name -> harness.v1.Phase
-	13, // 31: harness.v1.Stage.parts:type_name -> harness.v1.Phase
-	37, // 32: harness.v1.Backend.Describe:input_type -> harness.v1.DescribeRequest
-	5,  // 33: harness.v1.Backend.Open:input_type -> harness.v1.OpenBackendRequest
-	7,  // 34: harness.v1.Backend.Step:input_type -> harness.v1.BackendStepRequest
-	16, // 35: harness.v1.Backend.Commit:input_type -> harness.v1.CommitRequest
-	18, // 36: harness.v1.Backend.Evaluate:input_type -> harness.v1.EvaluateRequest
-	24, // 37: harness.v1.Backend.Save:input_type -> harness.v1.SaveRequest
-	26, // 38: harness.v1.Backend.Load:input_type -> harness.v1.LoadRequest
-	38, // 39: harness.v1.Backend.Close:input_type -> harness.v1.CloseRequest
-	28, // 40: harness.v1.Backend.Estimate:input_type -> harness.v1.EstimateRequest
-	0,  // 41: harness.v1.Backend.Describe:output_type -> harness.v1.DescribeBackendResponse
-	6,  // 42: harness.v1.Backend.Open:output_type -> harness.v1.OpenBackendResponse
-	10, // 43: harness.v1.Backend.Step:output_type -> harness.v1.BackendStepResponse
-	17, // 44: harness.v1.Backend.Commit:output_type -> harness.v1.CommitResponse
-	20, // 45: harness.v1.Backend.Evaluate:output_type -> harness.v1.EvaluateResponse
-	25, // 46: harness.v1.Backend.Save:output_type -> harness.v1.SaveResponse
-	27, // 47: harness.v1.Backend.Load:output_type -> harness.v1.LoadResponse
-	39, // 48: harness.v1.Backend.Close:output_type -> harness.v1.CloseResponse
-	29, // 49: harness.v1.Backend.Estimate:output_type -> harness.v1.EstimateResponse
-	41, // [41:50] is the sub-list for method output_type
-	32, // [32:41] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	17, // 9: harness.v1.BackendStepResponse.losses:type_name -> harness.v1.Losses
+	15, // 10: harness.v1.BackendStepResponse.phases:type_name -> harness.v1.Phase
+	13, // 11: harness.v1.BackendStepResponse.schedule:type_name -> harness.v1.Schedule
+	12, // 12: harness.v1.TraceResponse.traced:type_name -> harness.v1.TracedChunk
+	10, // 13: harness.v1.TraceResponse.result:type_name -> harness.v1.BackendStepResponse
+	14, // 14: harness.v1.Schedule.stages:type_name -> harness.v1.ScheduledStage
+	16, // 15: harness.v1.Losses.masked_lm:type_name -> harness.v1.Loss
+	16, // 16: harness.v1.Losses.next_sentence:type_name -> harness.v1.Loss
+	16, // 17: harness.v1.Losses.start:type_name -> harness.v1.Loss
+	16, // 18: harness.v1.Losses.end:type_name -> harness.v1.Loss
+	16, // 19: harness.v1.Losses.labels:type_name -> harness.v1.Loss
+	21, // 20: harness.v1.EvaluateRequest.start:type_name -> harness.v1.EvaluateStart
+	9,  // 21: harness.v1.EvaluateRequest.batch:type_name -> harness.v1.Batch
+	23, // 22: harness.v1.EvaluateResponse.output:type_name -> harness.v1.OutputChunk
+	24, // 23: harness.v1.EvaluateResponse.end:type_name -> harness.v1.BatchEnd
+	25, // 24: harness.v1.EvaluateResponse.result:type_name -> harness.v1.EvaluateResult
+	17, // 25: harness.v1.EvaluateResult.losses:type_name -> harness.v1.Losses
+	2,  // 26: harness.v1.EstimateRequest.program:type_name -> harness.v1.Program
+	15, // 27: harness.v1.EstimateResponse.breakdown:type_name -> harness.v1.Phase
+	32, // 28: harness.v1.EstimateResponse.memory:type_name -> harness.v1.DeviceMemory
+	34, // 29: harness.v1.EstimateResponse.pipeline:type_name -> harness.v1.Pipeline
+	33, // 30: harness.v1.DeviceMemory.parts:type_name -> harness.v1.MemoryPart
+	35, // 31: harness.v1.Pipeline.stages:type_name -> harness.v1.Stage
+	15, // 32: harness.v1.Pipeline.update:type_name -> harness.v1.Phase
+	15, // 33: harness.v1.Stage.parts:type_name -> harness.v1.Phase
+	39, // 34: harness.v1.Backend.Describe:input_type -> harness.v1.DescribeRequest
+	5,  // 35: harness.v1.Backend.Open:input_type -> harness.v1.OpenBackendRequest
+	7,  // 36: harness.v1.Backend.Step:input_type -> harness.v1.BackendStepRequest
+	7,  // 37: harness.v1.Backend.Trace:input_type -> harness.v1.BackendStepRequest
+	18, // 38: harness.v1.Backend.Commit:input_type -> harness.v1.CommitRequest
+	20, // 39: harness.v1.Backend.Evaluate:input_type -> harness.v1.EvaluateRequest
+	26, // 40: harness.v1.Backend.Save:input_type -> harness.v1.SaveRequest
+	28, // 41: harness.v1.Backend.Load:input_type -> harness.v1.LoadRequest
+	40, // 42: harness.v1.Backend.Close:input_type -> harness.v1.CloseRequest
+	30, // 43: harness.v1.Backend.Estimate:input_type -> harness.v1.EstimateRequest
+	0,  // 44: harness.v1.Backend.Describe:output_type -> harness.v1.DescribeBackendResponse
+	6,  // 45: harness.v1.Backend.Open:output_type -> harness.v1.OpenBackendResponse
+	10, // 46: harness.v1.Backend.Step:output_type -> harness.v1.BackendStepResponse
+	11, // 47: harness.v1.Backend.Trace:output_type -> harness.v1.TraceResponse
+	19, // 48: harness.v1.Backend.Commit:output_type -> harness.v1.CommitResponse
+	22, // 49: harness.v1.Backend.Evaluate:output_type -> harness.v1.EvaluateResponse
+	27, // 50: harness.v1.Backend.Save:output_type -> harness.v1.SaveResponse
+	29, // 51: harness.v1.Backend.Load:output_type -> harness.v1.LoadResponse
+	41, // 52: harness.v1.Backend.Close:output_type -> harness.v1.CloseResponse
+	31, // 53: harness.v1.Backend.Estimate:output_type -> harness.v1.EstimateResponse
+	44, // [44:54] is the sub-list for method output_type
+	34, // [34:44] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_v1_backend_proto_init() }
@@ -2894,11 +3099,15 @@ func file_v1_backend_proto_init() {
 		(*BackendStepRequest_Start)(nil),
 		(*BackendStepRequest_Batch)(nil),
 	}
-	file_v1_backend_proto_msgTypes[18].OneofWrappers = []any{
+	file_v1_backend_proto_msgTypes[11].OneofWrappers = []any{
+		(*TraceResponse_Traced)(nil),
+		(*TraceResponse_Result)(nil),
+	}
+	file_v1_backend_proto_msgTypes[20].OneofWrappers = []any{
 		(*EvaluateRequest_Start)(nil),
 		(*EvaluateRequest_Batch)(nil),
 	}
-	file_v1_backend_proto_msgTypes[20].OneofWrappers = []any{
+	file_v1_backend_proto_msgTypes[22].OneofWrappers = []any{
 		(*EvaluateResponse_Output)(nil),
 		(*EvaluateResponse_End)(nil),
 		(*EvaluateResponse_Result)(nil),
@@ -2909,7 +3118,7 @@ func file_v1_backend_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_v1_backend_proto_rawDesc), len(file_v1_backend_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   35,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

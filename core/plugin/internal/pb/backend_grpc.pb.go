@@ -22,6 +22,7 @@ const (
 	Backend_Describe_FullMethodName = "/harness.v1.Backend/Describe"
 	Backend_Open_FullMethodName     = "/harness.v1.Backend/Open"
 	Backend_Step_FullMethodName     = "/harness.v1.Backend/Step"
+	Backend_Trace_FullMethodName    = "/harness.v1.Backend/Trace"
 	Backend_Commit_FullMethodName   = "/harness.v1.Backend/Commit"
 	Backend_Evaluate_FullMethodName = "/harness.v1.Backend/Evaluate"
 	Backend_Save_FullMethodName     = "/harness.v1.Backend/Save"
@@ -49,6 +50,9 @@ type BackendClient interface {
 	// micro-batches and replicas, every element set. The first message is the start, the others are the micro-batches, in the order of
 	// their samples.
 	Step(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[BackendStepRequest, BackendStepResponse], error)
+	// Trace is Step with the same results, bit for bit, and shows on the way what the operators of the first micro-batch stored: the result of each and
+	// the gradient of that result, in any order. Answers may come before the last micro-batch was sent. UNIMPLEMENTED: the backend can't show them.
+	Trace(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[BackendStepRequest, TraceResponse], error)
 	// Commit takes section 0 over into the device's own storage format and writes back what the device really keeps. It is called with step 0
 	// before the first Step and after every change of the parameters by an optimizer.
 	Commit(ctx context.Context, in *CommitRequest, opts ...grpc.CallOption) (*CommitResponse, error)
@@ -107,6 +111,19 @@ func (c *backendClient) Step(ctx context.Context, opts ...grpc.CallOption) (grpc
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Backend_StepClient = grpc.ClientStreamingClient[BackendStepRequest, BackendStepResponse]
 
+func (c *backendClient) Trace(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[BackendStepRequest, TraceResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Backend_ServiceDesc.Streams[1], Backend_Trace_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[BackendStepRequest, TraceResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Backend_TraceClient = grpc.BidiStreamingClient[BackendStepRequest, TraceResponse]
+
 func (c *backendClient) Commit(ctx context.Context, in *CommitRequest, opts ...grpc.CallOption) (*CommitResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CommitResponse)
@@ -119,7 +136,7 @@ func (c *backendClient) Commit(ctx context.Context, in *CommitRequest, opts ...g
 
 func (c *backendClient) Evaluate(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[EvaluateRequest, EvaluateResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Backend_ServiceDesc.Streams[1], Backend_Evaluate_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Backend_ServiceDesc.Streams[2], Backend_Evaluate_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -189,6 +206,9 @@ type BackendServer interface {
 	// micro-batches and replicas, every element set. The first message is the start, the others are the micro-batches, in the order of
 	// their samples.
 	Step(grpc.ClientStreamingServer[BackendStepRequest, BackendStepResponse]) error
+	// Trace is Step with the same results, bit for bit, and shows on the way what the operators of the first micro-batch stored: the result of each and
+	// the gradient of that result, in any order. Answers may come before the last micro-batch was sent. UNIMPLEMENTED: the backend can't show them.
+	Trace(grpc.BidiStreamingServer[BackendStepRequest, TraceResponse]) error
 	// Commit takes section 0 over into the device's own storage format and writes back what the device really keeps. It is called with step 0
 	// before the first Step and after every change of the parameters by an optimizer.
 	Commit(context.Context, *CommitRequest) (*CommitResponse, error)
@@ -222,6 +242,9 @@ func (UnimplementedBackendServer) Open(context.Context, *OpenBackendRequest) (*O
 }
 func (UnimplementedBackendServer) Step(grpc.ClientStreamingServer[BackendStepRequest, BackendStepResponse]) error {
 	return status.Error(codes.Unimplemented, "method Step not implemented")
+}
+func (UnimplementedBackendServer) Trace(grpc.BidiStreamingServer[BackendStepRequest, TraceResponse]) error {
+	return status.Error(codes.Unimplemented, "method Trace not implemented")
 }
 func (UnimplementedBackendServer) Commit(context.Context, *CommitRequest) (*CommitResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Commit not implemented")
@@ -304,6 +327,13 @@ func _Backend_Step_Handler(srv interface{}, stream grpc.ServerStream) error {
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Backend_StepServer = grpc.ClientStreamingServer[BackendStepRequest, BackendStepResponse]
+
+func _Backend_Trace_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(BackendServer).Trace(&grpc.GenericServerStream[BackendStepRequest, TraceResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Backend_TraceServer = grpc.BidiStreamingServer[BackendStepRequest, TraceResponse]
 
 func _Backend_Commit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CommitRequest)
@@ -442,6 +472,12 @@ var Backend_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Step",
 			Handler:       _Backend_Step_Handler,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Trace",
+			Handler:       _Backend_Trace_Handler,
+			ServerStreams: true,
 			ClientStreams: true,
 		},
 		{
