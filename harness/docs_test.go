@@ -181,7 +181,7 @@ func workspace(t *testing.T) string {
 	if err := os.Rename(files.Text, text); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := train.LearnVocab(filepath.Join(dir, "vocab.txt"), []string{text}, 300, true); err != nil {
+	if _, _, err := train.LearnVocab(filepath.Join(dir, "vocab.txt"), []string{text}, 300, 0, true); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "my.yaml"), []byte(exampleRecipe(t)), 0o666); err != nil {

@@ -44,6 +44,8 @@ type Trainer struct {
 
 	// Invalid is the number of lines so far that were not UTF-8; the bytes at fault are skipped, as the tokenizer skips them.
 	Invalid int
+	// Unknown is the share of the text's words that are [UNK] in the vocabulary last trained, since the alphabet lacks a character of theirs.
+	Unknown float64
 }
 
 // NewTrainer returns a trainer that has seen no text.
@@ -150,7 +152,16 @@ func (t *Trainer) Train() (*Vocab, error) {
 			t.options.Size, len(t.options.Special), len(tokens)-len(t.options.Special), len(kept))
 	}
 
-	c := newCorpus(symbols(words, ids), len(tokens), t.options.MinFrequency, t.options.Score == Likelihood)
+	spelled := symbols(words, ids)
+	var all, known int64
+	for _, w := range words {
+		all += w.count
+	}
+	for _, w := range spelled {
+		known += w.count
+	}
+	t.Unknown = float64(all-known) / float64(all)
+	c := newCorpus(spelled, len(tokens), t.options.MinFrequency, t.options.Score == Likelihood)
 	for len(tokens) < t.options.Size {
 		best, ok := c.pairs.best()
 		if !ok {

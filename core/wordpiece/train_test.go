@@ -164,14 +164,21 @@ func TestTrainAgainstNaive(t *testing.T) {
 }
 
 func TestTrainAlphabet(t *testing.T) {
-	v, err := wordpiece.Train(wordpiece.TrainOptions{Options: wordpiece.Google(true), Size: 100, Alphabet: 3, Special: []string{"[UNK]"}},
-		strings.NewReader("aab aab aab aac 中\n"))
+	trainer, err := wordpiece.NewTrainer(wordpiece.TrainOptions{Options: wordpiece.Google(true), Size: 100, Alphabet: 3, Special: []string{"[UNK]"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	trainer.Add("aab aab aab aac 中")
+	v, err := trainer.Train()
 	if err != nil {
 		t.Fatal(err)
 	}
 	// c and 中 occur once, and c has the lower code point. 中 never stands within a word.
 	if got, want := tokens(v), []string{"[UNK]", "a", "b", "c", "##a", "##b", "##c", "aa", "aab"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+	if trainer.Unknown != 0.2 {
+		t.Errorf("%g of the words are unknown, want 中 of 5", trainer.Unknown)
 	}
 }
 

@@ -90,7 +90,7 @@ func OpenData(r *recipe.Recipe, dir string, told func(what string)) (_ *Data, er
 	if d.model == nil && files.Vocab == "" {
 		told("learning a vocabulary")
 		files.Vocab = filepath.Join(dir, "vocab.txt")
-		if _, err := LearnVocab(files.Vocab, files.Text, r.Vocab.Size, r.Vocab.Lowercase); err != nil {
+		if _, _, err := LearnVocab(files.Vocab, files.Text, r.Vocab.Size, 0, r.Vocab.Lowercase); err != nil {
 			return nil, err
 		}
 	}
@@ -222,22 +222,23 @@ func wanted(r *recipe.Recipe, f recipe.Files) error {
 	return fmt.Errorf("recipe %s needs files that were not given: %s (--data %s=FILE)", r.Name, strings.Join(missing, ", "), missing[0])
 }
 
-// LearnVocab learns a vocabulary of at most size tokens from text files, writes it to path and returns its number of tokens.
-func LearnVocab(path string, text []string, size int, lowercase bool) (int, error) {
-	t, err := wordpiece.NewTrainer(wordpiece.TrainOptions{Size: size, Options: wordpiece.Google(lowercase)})
+// LearnVocab learns a vocabulary of at most size tokens from text files and writes it to path. At most alphabet characters have a place in it, the most
+// frequent ones (0: 1000). It returns the number of tokens, and the share of the words that the alphabet cannot write.
+func LearnVocab(path string, text []string, size, alphabet int, lowercase bool) (tokens int, unknown float64, err error) {
+	t, err := wordpiece.NewTrainer(wordpiece.TrainOptions{Size: size, Alphabet: alphabet, Options: wordpiece.Google(lowercase)})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	for _, name := range text {
 		if err := learnFrom(t, name); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
 	v, err := t.Train()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return v.Len(), v.Save(path)
+	return v.Len(), t.Unknown, v.Save(path)
 }
 
 func learnFrom(t *wordpiece.Trainer, name string) error {

@@ -20,7 +20,7 @@ func TestPrepared(t *testing.T) {
 		t.Fatal(err)
 	}
 	vocab := filepath.Join(dir, "vocab.txt")
-	if _, err := train.LearnVocab(vocab, []string{files.Text}, 300, true); err != nil {
+	if _, _, err := train.LearnVocab(vocab, []string{files.Text}, 300, 0, true); err != nil {
 		t.Fatal(err)
 	}
 	v, err := wordpiece.Load(vocab)
