@@ -38,7 +38,7 @@ func estimate(p backend.Program, on backend.Machine) (backend.Estimate, error) {
 	if err != nil {
 		return backend.Estimate{}, err
 	}
-	system, err := machine.Systems.Find(on, v.Text("system"))
+	system, err := machine.Find(on, v.Text("system"), p, settings)
 	if err != nil {
 		return backend.Estimate{}, err
 	}

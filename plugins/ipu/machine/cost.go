@@ -31,12 +31,12 @@ func (m *model) multiply(groups, rows, inner, columns int) cost {
 
 // vector is the cost of passes over elements that lie evenly on the tiles: each pass reads and writes an element in place.
 func (m *model) vector(elements, passes float64) cost {
-	return cost{compute: elements * passes * m.vectorCycles / float64(m.system.Chip.Tiles), supersteps: passes / passesPerSuperstep}
+	return cost{compute: elements * passes * m.vectorCycles / float64(m.chip.Tiles), supersteps: passes / passesPerSuperstep}
 }
 
 // move is the cost of laying elements out anew.
 func (m *model) move(elements float64) cost {
-	return cost{exchange: elements * m.format.bytes / m.exchangeBytesPerSecond * m.system.Chip.ClockHz, supersteps: 1}
+	return cost{exchange: elements * m.format.bytes / m.exchangeBytesPerSecond * m.chip.ClockHz, supersteps: 1}
 }
 
 // Passes over elements, counted in the codelets of poplibs: what is read and written once is a pass.

@@ -25,6 +25,8 @@ import (
 type Settings struct {
 	// LayersPerIPU of one replica, in halves; nil: as in the published configurations of BERT-Large and Base, all on one IPU for others.
 	LayersPerIPU []float64
+	// LayersPerPhase are the layers of a phase, where one IPU goes through the model a phase at a time; 0: the model is in a pipeline, or all on one IPU.
+	LayersPerPhase int
 	// Schedule of the pipeline; empty: grouped.
 	Schedule Schedule
 	// Recompute; empty: every layer in a pipeline, and on one IPU what fits.
@@ -88,6 +90,7 @@ type model struct {
 	program  backend.Program
 	settings Settings
 	system   *System
+	chip     Chip // whose tiles compute
 	format   format
 	packing  float64
 	state    optimizerState
@@ -177,6 +180,11 @@ func (s Settings) closed(length int) []Settings {
 		states = []State{OnChip, OffChip}
 	}
 	switch {
+	case s.LayersPerPhase > 0:
+		states = []State{OffChip}
+		if s.Recompute == "" {
+			kinds = []Recompute{NoRecompute, LayerRecompute, StageRecompute}
+		}
 	case s.Recompute == "" && len(s.LayersPerIPU) > 1:
 		kinds = []Recompute{LayerRecompute}
 	case s.Recompute == "":
@@ -217,10 +225,7 @@ func newModel(p backend.Program, s Settings, sys *System, on backend.Machine, c 
 	if !ok {
 		return nil, fmt.Errorf("no machine model for precision %q: %w", p.Precision, backend.ErrUnsupported)
 	}
-	if s.LayersPerIPU == nil {
-		s.LayersPerIPU = defaultLayers(&p.Model)
-	}
-	s.LayersPerIPU = withFront(s.LayersPerIPU)
+	s.LayersPerIPU = s.layers(&p.Model)
 	if s.Schedule == "" {
 		s.Schedule = Grouped
 	}
@@ -235,14 +240,24 @@ func newModel(p backend.Program, s Settings, sys *System, on backend.Machine, c 
 	if n := len(s.Proportions); n > 1 && n != ipus {
 		return nil, fmt.Errorf("%d memory proportions for %d IPUs, want one for all or one for each", n, ipus)
 	}
+	if ipus > sys.IPUs {
+		return nil, fmt.Errorf("%s: a replica takes %d IPUs, the system has %d: want fewer IPUs for a replica, or a larger system", sys.Name, ipus, sys.IPUs)
+	}
 	if want := ipus * p.Replicas; want > sys.IPUs {
 		return nil, fmt.Errorf("%s: %d replicas of %d IPUs take %d IPUs, the system has %d: want at most %d replicas, or a larger system", sys.Name, p.Replicas, ipus, want, sys.IPUs, sys.IPUs/ipus)
 	}
 	m := &model{
-		program: p, settings: s, system: sys, format: f, packing: packing(&p, on.Packing), state: stateOf(on.Optimizer),
+		program: p, settings: s, system: sys, chip: sys.Chip, format: f, packing: packing(&p, on.Packing), state: stateOf(on.Optimizer),
 		vectorCycles: c.VectorCycles * f.vectorSlow, hostBytesPerSecond: c.HostBytesPerSecond, planner: c,
 		exchangeBytesPerSecond: sys.Chip.ExchangeBytesPerSecond,
 		exchangeBytesPerCycle:  sys.Chip.ExchangeBytesPerSecond / sys.Chip.ClockHz / float64(sys.Chip.Tiles),
+	}
+	if s.LayersPerPhase > 0 {
+		if m.chip.Tiles <= ioTiles {
+			return nil, fmt.Errorf("%s: phased execution takes %d tiles for input and output, and the chip has %d", sys.Name, ioTiles, m.chip.Tiles)
+		}
+		m.chip.Tiles -= ioTiles
+		m.exchangeBytesPerSecond *= float64(m.chip.Tiles) / float64(sys.Chip.Tiles)
 	}
 	if ipus == 1 {
 		return m, nil
@@ -271,6 +286,17 @@ func packing(p *backend.Program, given float64) float64 {
 	}
 	return 2
 }
+
+// layers of a model on each IPU of a replica.
+func (s *Settings) layers(c *bert.Config) []float64 {
+	if s.LayersPerIPU == nil {
+		return withFront(defaultLayers(c))
+	}
+	return withFront(s.LayersPerIPU)
+}
+
+// ipus of a replica.
+func (s *Settings) ipus(p *backend.Program) int { return len(s.layers(&p.Model)) }
 
 // defaultLayers are those of the published configurations.
 func defaultLayers(c *bert.Config) []float64 {
@@ -305,54 +331,59 @@ func (m *model) seconds(c cost) float64 { return m.cycles(c) / m.system.Chip.Clo
 
 // time puts the step together.
 func (m *model) time(stages []stage) backend.Estimate {
+	if m.settings.LayersPerPhase > 0 {
+		return m.timePhased(stages)
+	}
 	p, clock := &m.program, m.system.Chip.ClockHz
 	devices := len(m.settings.LayersPerIPU)
 	e := backend.Estimate{System: m.system.Name}
 	work := make([]cost, devices) // forward and backward of a cycle
 	again := make([]cost, devices)
-	forward := make([]float64, devices)
+	halves := [2][]float64{make([]float64, devices), make([]float64, devices)} // of a cycle with the schedule interleaved
+	last, interleaved := len(stages)-1, m.settings.Schedule == Interleaved
 	var backs []backend.Stage
 	for i, s := range stages {
-		w := s.forward.plus(s.backward)
-		work[s.device] = work[s.device].plus(w)
-		forward[s.device] += m.seconds(s.forward)
-		name := fmt.Sprintf("stage %d (%s)", i, s.name)
-		parts := []backend.Phase{{Name: "forward", Seconds: m.seconds(s.forward)}}
-		if i == len(stages)-1 && s.recompute {
-			again[s.device] = again[s.device].plus(s.forward)
-			parts = append(parts, backend.Phase{Name: "recomputation", Seconds: m.seconds(s.forward)})
-		}
-		back := backend.Phase{Name: "backward", Seconds: m.seconds(s.backward)}
-		if i == len(stages)-1 {
-			e.Pipeline.Stages = append(e.Pipeline.Stages, backend.Stage{Name: name, Device: s.device, Offset: i, Parts: append(parts, back), Stash: s.stash})
-			continue
-		}
-		e.Pipeline.Stages = append(e.Pipeline.Stages, backend.Stage{Name: name + " forward", Device: s.device, Offset: i, Parts: parts, Stash: s.stash})
-		var tail []backend.Phase
+		work[s.device] = work[s.device].plus(s.forward).plus(s.backward)
+		forward := []backend.Phase{{Name: "forward", Seconds: m.seconds(s.forward)}}
+		var backward []backend.Phase
 		if s.recompute {
 			again[s.device] = again[s.device].plus(s.forward)
-			tail = append(tail, backend.Phase{Name: "recomputation", Seconds: m.seconds(s.forward)})
+			backward = append(backward, backend.Phase{Name: "recomputation", Seconds: m.seconds(s.forward)})
 		}
-		backs = append(backs, backend.Stage{Name: name + " backward", Device: s.device, Offset: 2*(len(stages)-1) - i, Parts: append(tail, back)})
+		backward = append(backward, backend.Phase{Name: "backward", Seconds: m.seconds(s.backward)})
+		halves[i%2][s.device] += seconds(forward)
+		halves[(i+1)%2][s.device] += seconds(backward)
+		at, back := i, 2*last-i
+		if interleaved {
+			at, back = i/2, (2*last+1-i)/2
+		}
+		name := fmt.Sprintf("stage %d (%s)", i, s.name)
+		if i == last && !interleaved {
+			e.Pipeline.Stages = append(e.Pipeline.Stages, backend.Stage{Name: name, Device: s.device, Offset: at, Parts: append(forward, backward...), Stash: s.stash})
+			continue
+		}
+		e.Pipeline.Stages = append(e.Pipeline.Stages, backend.Stage{Name: name + " forward", Device: s.device, Offset: at, Parts: forward, Stash: s.stash})
+		backs = append(backs, backend.Stage{Name: name + " backward", Device: s.device, Offset: back, Parts: backward})
 	}
 	slices.Reverse(backs)
 	e.Pipeline.Stages = append(e.Pipeline.Stages, backs...)
 	busy := func(d int) float64 { return m.seconds(work[d]) + m.seconds(again[d]) }
-	slowest, sum, mostForward, mostBackward := 0, 0., 0., 0.
+	slowest, sum := 0, 0.
 	for d := range devices {
 		if busy(d) > busy(slowest) {
 			slowest = d
 		}
 		sum += busy(d)
-		mostForward, mostBackward = max(mostForward, forward[d]), max(mostBackward, busy(d)-forward[d])
 	}
 	copies := m.copySeconds(devices)
-	cycle, cycles := busy(slowest)+copies, p.Accumulation+2*len(stages)-2
+	cycle, cycles := busy(slowest)+copies, p.Accumulation+2*last
 	switch m.settings.Schedule {
 	case Interleaved:
-		cycle = mostForward + mostBackward + copies
+		// Neighbours take turns: while one goes forward the other goes backward. Here a cycle is both turns.
+		copies *= 2
+		cycle, cycles = slices.Max(halves[0])+slices.Max(halves[1])+copies, p.Accumulation+last
 	case Sequential:
-		cycle, cycles = sum+copies*float64(max(1, len(stages)-1)), p.Accumulation
+		cycle, cycles = sum+copies*float64(2*last), p.Accumulation
 	}
 	micro := float64(p.Accumulation)
 	params, most := 0., 0
@@ -361,17 +392,12 @@ func (m *model) time(stages []stage) backend.Estimate {
 			params, most = n, d
 		}
 	}
-	reduce := m.allReduceSeconds(params*m.format.bytes, 16*m.settings.LayersPerIPU[most]+1)
-	shards := float64(p.Replicas)
-	if m.settings.Unsharded {
-		shards = 1
-	}
-	update := m.seconds(m.vector(params/shards, m.state.passes))
+	reduce := 2 * m.ringSeconds(params*m.format.bytes, 16*m.settings.LayersPerIPU[most]+1) // reduce-scatter, all-gather
+	update := m.seconds(m.vector(params/m.shards(), m.state.passes))
 	streaming := 0.
 	if m.settings.State == OffChip {
-		streaming = 2 * params * m.state.bytes / shards / m.system.Streaming.BytesPerSecond
+		streaming = 2 * params * m.state.bytes / m.shards() / m.system.Streaming.BytesPerSecond
 	}
-	host := float64(p.GlobalBatch()) * 4 * float64(3*p.Length+3*p.MaxPredictions+2) / m.hostBytesPerSecond
 	w := work[slowest]
 	e.Breakdown = []backend.Phase{
 		{Name: "compute", Seconds: micro * w.compute / clock},
@@ -382,23 +408,52 @@ func (m *model) time(stages []stage) backend.Estimate {
 		{Name: "all_reduce", Seconds: reduce},
 		{Name: "optimizer", Seconds: update},
 		{Name: "streaming", Seconds: streaming},
-		{Name: "host_io", Seconds: host},
+		{Name: "host_io", Seconds: m.hostSeconds()},
 	}
+	e.Pipeline.Cycles, e.Pipeline.CycleSeconds, e.Pipeline.Sequential = cycles, cycle, m.settings.Schedule == Sequential
+	m.complete(&e, devices, e.Breakdown[5:])
+	return e
+}
+
+// complete fills in what follows from the parts of a step and from those of them that come behind the last cycle.
+func (m *model) complete(e *backend.Estimate, devices int, update []backend.Phase) {
 	for _, b := range e.Breakdown {
 		e.StepSeconds += b.Seconds
 	}
-	e.Pipeline.Cycles, e.Pipeline.CycleSeconds, e.Pipeline.Sequential = cycles, cycle, m.settings.Schedule == Sequential
-	for _, b := range e.Breakdown[5:] {
+	for _, b := range update {
 		if b.Seconds > 0 {
 			e.Pipeline.Update = append(e.Pipeline.Update, b)
 		}
 	}
+	p := &m.program
 	sequences := float64(p.GlobalBatch()) * m.packing
 	e.GlobalBatch = int(math.Round(sequences))
 	e.SequencesPerSecond = sequences / e.StepSeconds
 	flops := 6 * m.forwardMACs() * float64(p.Accumulation*p.Replicas)
 	e.PeakShare = flops / (e.StepSeconds * float64(p.Replicas*devices) * m.system.Chip.PeakFlops() / m.format.slow)
-	return e
+}
+
+// shards are the replicas among which the optimizer's state is shared out.
+func (m *model) shards() float64 {
+	if m.settings.Unsharded {
+		return 1
+	}
+	return float64(m.program.Replicas)
+}
+
+// hostSeconds are those that the host takes to prepare a global batch: tokens, segments and mask, positions, labels and weights, 4 bytes each.
+func (m *model) hostSeconds() float64 {
+	p := &m.program
+	return float64(p.GlobalBatch()) * 4 * float64(3*p.Length+3*p.MaxPredictions+2) / m.hostBytesPerSecond
+}
+
+// seconds of parts, one after the other.
+func seconds(parts []backend.Phase) float64 {
+	sum := 0.
+	for _, p := range parts {
+		sum += p.Seconds
+	}
+	return sum
 }
 
 // copySeconds is what the activations and their gradients take between IPUs at the end of each cycle, all at once, each over the links of its pair;
@@ -416,16 +471,16 @@ func (m *model) copySeconds(devices int) float64 {
 	return bytes/(float64(links)*l.BytesPerSecond*l.Efficiency) + l.HopSeconds
 }
 
-// allReduceSeconds is a ring over the replicas for each IPU's gradients, all IPUs at once: within a rack over IPU-Links; between racks each member
-// reduces its share over the gateways.
-func (m *model) allReduceSeconds(bytes, tensors float64) float64 {
+// ringSeconds is one pass of a ring over the replicas for what each IPU of them has, all IPUs at once: within a rack over IPU-Links; between racks each
+// member passes on its share over the gateways.
+func (m *model) ringSeconds(bytes, tensors float64) float64 {
 	l, n := &m.system.Links, m.program.Replicas
 	rate := float64(l.BetweenPairs) * l.BytesPerSecond * l.Efficiency
 	step := (l.HopSeconds + superstepCycles/m.system.Chip.ClockHz) * tensors
 	within := min(n, max(1, l.IPUsPerRack/len(m.settings.LayersPerIPU)))
-	t := 2 * machine.RingSeconds(within, bytes, rate, step)
+	t := machine.RingSeconds(within, bytes, rate, step)
 	if racks := ceil(n, within); racks > 1 {
-		t += 2 * machine.RingSeconds(racks, bytes/float64(within), l.GatewayBytesPerSecond/float64(l.IPUsPerMachine), step)
+		t += machine.RingSeconds(racks, bytes/float64(within), l.GatewayBytesPerSecond/float64(l.IPUsPerMachine), step)
 	}
 	return t
 }

@@ -191,6 +191,121 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// TestInterleaved: G + F - 1 cycles of two turns each, in which neighbours work in opposite directions. Fewer micro-batches are kept than with the
+// schedule grouped, and a cycle is longer.
+func TestInterleaved(t *testing.T) {
+	p, s := large(t)
+	bow := system(t, "bow-pod16")
+	grouped, err := Estimate(p, s, bow, backend.Machine{Optimizer: "lamb"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Schedule = Interleaved
+	e, err := Estimate(p, s, bow, backend.Machine{Optimizer: "lamb"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := p.Accumulation + 5 - 1; e.Pipeline.Cycles != want || e.Pipeline.CycleSeconds <= grouped.Pipeline.CycleSeconds {
+		t.Errorf("%d cycles of %g s, want %d and more than %g s", e.Pipeline.Cycles, e.Pipeline.CycleSeconds, want, grouped.Pipeline.CycleSeconds)
+	}
+	for d := range e.Memory {
+		if e.Memory[d].Total() >= grouped.Memory[d].Total() {
+			t.Errorf("IPU %d needs %d bytes, grouped %d", d, e.Memory[d].Total(), grouped.Memory[d].Total())
+		}
+	}
+	for i, st := range e.Pipeline.Stages[:5] {
+		if st.Stash != 5-i || st.Offset != i/2 {
+			t.Errorf("stage %d keeps %d micro-batches from cycle %d on, want %d from %d on", i, st.Stash, st.Offset, 5-i, i/2)
+		}
+	}
+}
+
+// TestPhased: one IPU goes through a model whose weights alone are two thirds of its memory. Micro-batches that are as large as memory allows share the way
+// of the weights; those that are added up have it each.
+func TestPhased(t *testing.T) {
+	p, _ := large(t)
+	p.MicroBatch, p.Accumulation, p.Replicas = 4, 1, 16
+	s, err := ReadSettings(map[string]string{"execution": "phased"}, p.Model.NumHiddenLayers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bow := system(t, "bow-pod16")
+	of := func(p backend.Program, s Settings) backend.Estimate {
+		t.Helper()
+		e, err := Estimate(p, s, bow, backend.Machine{Optimizer: "lamb"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum, inCycles := 0., 0.
+		for _, b := range e.Breakdown {
+			sum += b.Seconds
+		}
+		for _, st := range e.Pipeline.Stages {
+			inCycles += seconds(st.Parts)
+		}
+		if math.Abs(sum/e.StepSeconds-1) > 1e-12 || math.Abs(inCycles/e.Pipeline.CycleSeconds-1) > 1e-12 {
+			t.Errorf("the parts take %g s, the step %g s; the phases %g s, a micro-batch %g s", sum, e.StepSeconds, inCycles, e.Pipeline.CycleSeconds)
+		}
+		if all := float64(e.Pipeline.Cycles)*e.Pipeline.CycleSeconds + seconds(e.Pipeline.Update); math.Abs(all/e.StepSeconds-1) > 1e-12 {
+			t.Errorf("cycles and update take %g s, the step %g s", all, e.StepSeconds)
+		}
+		return e
+	}
+	small := of(p, s)
+	if err := small.Err(); err != nil || len(small.Memory) != 1 || len(small.Pipeline.Stages) != 2*14-1 {
+		t.Errorf("%v, %d IPUs, %d stages, want 14 phases forward and back", err, len(small.Memory), len(small.Pipeline.Stages))
+	}
+	q := p
+	q.MicroBatch = 16
+	if large := of(q, s); large.SequencesPerSecond < 3*small.SequencesPerSecond || !large.Fits() {
+		t.Errorf("micro-batches of 16: %g sequences/s, of 4: %g", large.SequencesPerSecond, small.SequencesPerSecond)
+	}
+	q = p
+	q.Accumulation = 4
+	if added := of(q, s); added.SequencesPerSecond > small.SequencesPerSecond {
+		t.Errorf("4 micro-batches added up: %g sequences/s, one: %g", added.SequencesPerSecond, small.SequencesPerSecond)
+	}
+	u := s
+	u.LayersPerPhase = 12
+	if long := of(p, u); long.Memory[0].Total() <= small.Memory[0].Total() || long.Fits() {
+		t.Errorf("phases of 12 layers need %d bytes, of 2 %d", long.Memory[0].Total(), small.Memory[0].Total())
+	}
+	// Without shares every replica reads all weights and all of the state by itself.
+	u = s
+	u.Unsharded = true
+	if whole := of(p, u); whole.StepSeconds < 4*small.StepSeconds {
+		t.Errorf("unsharded: %g s a step, sharded %g", whole.StepSeconds, small.StepSeconds)
+	}
+	s.LayersPerIPU = []float64{24}
+	s.LayersPerPhase = 0
+	if whole := of(p, s); whole.Fits() {
+		t.Error("BERT-Large fits on one IPU without phases")
+	}
+	if _, err := ReadSettings(map[string]string{"execution": "phased", "pipeline": "3,7,7,7"}, 24); err == nil || !strings.Contains(err.Error(), "want pipeline=all") {
+		t.Errorf("phases in a pipeline: %v", err)
+	}
+}
+
+// TestFamilies: ipu-pod and bow-pod are the smallest that has the IPUs, or the largest that there is.
+func TestFamilies(t *testing.T) {
+	p, s := large(t)
+	for replicas, want := range map[int]string{1: "pod4", 2: "pod16", 4: "pod16", 5: "pod64", 17: "pod128", 64: "pod256", 128: "pod256"} {
+		p.Replicas = replicas
+		for _, family := range []string{"ipu", "bow"} {
+			found, err := Find(backend.Machine{System: family + "-pod"}, "bow-pod16", p, s)
+			if err != nil || found.Name != family+"-"+want {
+				t.Errorf("%d replicas of 4 IPUs: %+v, %v, want %s-%s", replicas, found, err, family, want)
+			}
+		}
+	}
+	if _, err := Find(backend.Machine{System: "box-pod"}, "", p, s); err == nil || !strings.Contains(err.Error(), "no system is named") {
+		t.Errorf("box-pod: %v", err)
+	}
+	if found, err := Find(backend.Machine{}, "ipu-pod64", p, s); err != nil || found.Name != "ipu-pod64" {
+		t.Errorf("the option: %+v, %v", found, err)
+	}
+}
+
 func FuzzReadSettings(f *testing.F) {
 	f.Add("pipeline", "3,7,7,7")
 	f.Add("available_memory_proportion", "0.1,auto")

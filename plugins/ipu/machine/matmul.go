@@ -70,12 +70,12 @@ func (m *model) limit() float64 {
 	if len(m.settings.Proportions) > 1 {
 		proportion = m.settings.Proportions[m.device]
 	}
-	return proportion * float64(m.system.Chip.SRAMPerTileBytes)
+	return proportion * float64(m.chip.SRAMPerTileBytes)
 }
 
 // planProduct finds the cheapest plan for a product whose blocks fit into the tile memory that the program leaves to it, as poplin's planner does.
 func (m *model) planProduct(p product) plan {
-	key := productKey{p, m.system.Chip, m.format}
+	key := productKey{p, m.chip, m.format}
 	front, ok := m.planner.fronts[key]
 	if !ok {
 		front = m.front(p)
@@ -101,7 +101,7 @@ func (m *model) planProduct(p product) plan {
 
 // front lists the plans of a product that no other one beats in both memory and time: by memory, and each faster than the one before.
 func (m *model) front(p product) []plan {
-	c := &m.system.Chip
+	c := &m.chip
 	width := m.format.bytes
 	var all []plan
 	for _, groups := range parts(p.groups, c.Tiles) {

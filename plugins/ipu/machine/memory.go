@@ -16,8 +16,10 @@ const (
 
 // memory is the plan of each IPU's memory: what is always there, and the most that is there at one time.
 func (m *model) memory(stages []stage) []backend.DeviceMemory {
+	if m.settings.LayersPerPhase > 0 {
+		return m.memoryPhased(stages)
+	}
 	var list []backend.DeviceMemory
-	tiles := float64(m.system.Chip.Tiles)
 	for d := range m.settings.LayersPerIPU {
 		var stash, live, supersteps float64
 		m.device, m.temporaries = d, 0
@@ -39,17 +41,27 @@ func (m *model) memory(stages []stage) []backend.DeviceMemory {
 				state /= float64(m.program.Replicas)
 			}
 		}
-		list = append(list, backend.DeviceMemory{Device: fmt.Sprintf("IPU %d", d), Bytes: m.system.Chip.SRAMBytes(), Parts: []backend.MemoryPart{
+		list = append(list, m.plan(d, []backend.MemoryPart{
 			{Name: "weights", Bytes: int64(params * m.format.bytes)},
 			{Name: "gradients", Bytes: int64(params * m.format.bytes)},
 			{Name: "stash", Bytes: int64(stash)},
 			{Name: "activations", Bytes: int64(live)},
-			{Name: "temporaries", Bytes: int64(m.temporaries * tiles)},
+			{Name: "temporaries", Bytes: int64(m.temporaries * float64(m.chip.Tiles))},
 			{Name: "optimizer", Bytes: int64(state)},
-			{Name: "code", Bytes: int64((codeBytesPerTile + codeBytesPerSuperstep*supersteps) * tiles)},
-		}})
+			{Name: "code", Bytes: int64(m.codeBytes(supersteps))},
+		}))
 	}
 	return list
+}
+
+// plan is what lies in the memory of an IPU.
+func (m *model) plan(device int, parts []backend.MemoryPart) backend.DeviceMemory {
+	return backend.DeviceMemory{Device: fmt.Sprintf("IPU %d", device), Bytes: m.system.Chip.SRAMBytes(), Parts: parts}
+}
+
+// codeBytes are those of the code on all tiles.
+func (m *model) codeBytes(supersteps float64) float64 {
+	return (codeBytesPerTile + codeBytesPerSuperstep*supersteps) * float64(m.chip.Tiles)
 }
 
 // activationBytes are what a stage keeps of each micro-batch that waits for its backward pass, and the most that it has of the one that it works on: a

@@ -22,6 +22,9 @@ type stage struct {
 // stages cuts the model into stages of layers. Pre-training's heads share the table of word embeddings and so are a last stage on the IPU that has
 // it; other heads follow the last layer. The last stage goes forward and backward in one, and nothing of it is recomputed.
 func (m *model) stages() []stage {
+	if m.settings.LayersPerPhase > 0 {
+		return m.phases()
+	}
 	var list []stage
 	half := 0
 	for i, n := range m.settings.LayersPerIPU {
@@ -55,19 +58,26 @@ func (m *model) stages() []stage {
 			}
 		} else if len(list) == 1 {
 			s.recompute = m.settings.Recompute != NoRecompute
+		} else if m.settings.Schedule == Interleaved {
+			s.stash = 1 // its backward pass is a turn of its own
 		}
-		m.device = s.device
-		attention, feedForward := m.layerHalves()
-		b := attention.times(float64(s.attention)).plus(feedForward.times(float64(s.feedForward)))
-		if s.embeddings {
-			b = b.plus(m.embeddings())
-		}
-		if s.head {
-			b = b.plus(m.heads())
-		}
-		s.forward, s.backward = b.forward, b.backward
+		m.work(s)
 	}
 	return list
+}
+
+// work fills in what a stage takes for a micro-batch.
+func (m *model) work(s *stage) {
+	m.device = s.device
+	attention, feedForward := m.layerHalves()
+	b := attention.times(float64(s.attention)).plus(feedForward.times(float64(s.feedForward)))
+	if s.embeddings {
+		b = b.plus(m.embeddings())
+	}
+	if s.head {
+		b = b.plus(m.heads())
+	}
+	s.forward, s.backward = b.forward, b.backward
 }
 
 func (b both) times(f float64) both { return both{b.forward.times(f), b.backward.times(f)} }
@@ -168,19 +178,24 @@ func headParameters(c *bert.Config, h bert.Head) float64 {
 
 // parameters of a device.
 func (m *model) parameters(stages []stage, device int) float64 {
-	c := &m.program.Model
 	var n float64
-	for _, s := range stages {
-		if s.device != device {
-			continue
+	for i := range stages {
+		if stages[i].device == device {
+			n += m.stageParameters(&stages[i])
 		}
-		n += float64(s.attention)*attentionParameters(c) + float64(s.feedForward)*feedForwardParameters(c)
-		if s.embeddings {
-			n += embeddingParameters(c)
-		}
-		if s.head {
-			n += headParameters(c, m.program.Head)
-		}
+	}
+	return n
+}
+
+// stageParameters are those of a stage; the decoder of pre-training has the table of the embeddings.
+func (m *model) stageParameters(s *stage) float64 {
+	c := &m.program.Model
+	n := float64(s.attention)*attentionParameters(c) + float64(s.feedForward)*feedForwardParameters(c)
+	if s.embeddings {
+		n += embeddingParameters(c)
+	}
+	if s.head {
+		n += headParameters(c, m.program.Head)
 	}
 	return n
 }

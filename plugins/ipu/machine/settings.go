@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"harness.invalid/core/backend"
 	"harness.invalid/core/option"
 )
 
@@ -21,6 +20,7 @@ func ReadSettings(given map[string]string, layers int) (Settings, error) {
 		return Settings{}, err
 	}
 	var s Settings
+	phased, perPhase := false, 2
 	for name := range given {
 		var err error
 		switch name {
@@ -47,13 +47,19 @@ func ReadSettings(given map[string]string, layers int) (Settings, error) {
 		case "embedding_serialization":
 			s.EmbeddingParts = v.Int(name, 1, 1<<10)
 		case "execution":
-			if v.OneOf(name, "pipelined", "phased") == "phased" {
-				err = fmt.Errorf("option execution=phased: the machine model knows pipelines only: %w", backend.ErrUnsupported)
-			}
+			phased = v.OneOf(name, "pipelined", "phased") == "phased"
+		case "layers_per_phase":
+			perPhase = v.Int(name, 1, 1<<10)
 		}
 		if err != nil {
 			return s, err
 		}
+	}
+	if phased {
+		if pipeline := given["pipeline"]; pipeline != "" && pipeline != "all" {
+			return s, fmt.Errorf("options execution=phased and pipeline=%s: phases follow each other on the same IPUs, want pipeline=all", pipeline)
+		}
+		s.LayersPerIPU, s.LayersPerPhase = []float64{float64(layers)}, perPhase
 	}
 	return s, v.Err()
 }

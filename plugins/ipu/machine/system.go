@@ -1,10 +1,13 @@
 package machine
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"io/fs"
+	"strings"
 
+	"harness.invalid/core/backend"
 	"harness.invalid/core/machine"
 )
 
@@ -93,6 +96,33 @@ var files embed.FS
 
 // Systems are those that are built in.
 var Systems = machine.Catalog[System, *System]{Files: sub(files, "systems")}
+
+// Find returns the system that a host asks for. The name of a family, ipu-pod or bow-pod, is that of its smallest system with the IPUs of the program.
+func Find(on backend.Machine, option string, p backend.Program, s Settings) (*System, error) {
+	name := cmp.Or(on.System, option)
+	if on.Description != "" || !strings.HasSuffix(name, "-pod") {
+		return Systems.Find(on, option)
+	}
+	var found *System
+	want := s.ipus(&p) * p.Replicas
+	for _, member := range Systems.Names() {
+		if strings.TrimRight(member, "0123456789") != name {
+			continue
+		}
+		system, err := Systems.Load(member)
+		if err != nil {
+			return nil, err
+		}
+		// The smallest that is large enough, or the largest.
+		if found == nil || found.IPUs < want && system.IPUs > found.IPUs || system.IPUs >= want && system.IPUs < found.IPUs {
+			found = system
+		}
+	}
+	if found == nil {
+		return Systems.Load(name) // the error says which names there are
+	}
+	return found, nil
+}
 
 func sub(f fs.FS, dir string) fs.FS {
 	s, err := fs.Sub(f, dir)
