@@ -51,9 +51,12 @@ func passes(name string) bool {
 	if runtime.GOOS == "windows" {
 		name = strings.ToUpper(name)
 	}
-	// What a host that is itself a plugin was told is not for its own plugins.
 	switch name {
+	// What a host that is itself a plugin was told is not for its own plugins.
 	case handshake.MagicCookieKey, arenaVariable, lifelineVariable, hostVariable:
+		return false
+	// These are the host's own business, may hold a password, and would stand in the record of the run.
+	case "HARNESS_STORE", "HARNESS_DATA", "HARNESS_DATA_MIRROR", "HARNESS_ATTACH":
 		return false
 	}
 	return slices.Contains(passed, name) || slices.ContainsFunc(passedPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })

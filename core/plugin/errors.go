@@ -56,7 +56,7 @@ func (c *call) done(err error) error {
 		c.p.awaitExit()
 		err = c.p.withLastWords(fmt.Errorf("no answer within %v, so it was killed: %w", c.limit, ErrDied), 0)
 	default:
-		if c.session != 0 && !c.p.client.Exited() {
+		if c.session != 0 && !c.p.exited() {
 			c.settle()
 		}
 		var local localError
@@ -132,14 +132,14 @@ func (p *Process) withLastWords(err error, mark int) error {
 
 // awaitExit waits a moment for a process that is going down, so that its exit status and its last words are known.
 func (p *Process) awaitExit() {
-	for deadline := time.Now().Add(2 * time.Second); !p.client.Exited() && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(2 * time.Second); !p.exited() && time.Now().Before(deadline); {
 		time.Sleep(2 * time.Millisecond)
 	}
 }
 
 // exitStatus says how the process ended, "" while it runs.
 func (p *Process) exitStatus() string {
-	if !p.client.Exited() || p.cmd.ProcessState == nil {
+	if !p.exited() || p.attached != nil || p.cmd.ProcessState == nil {
 		return ""
 	}
 	return p.cmd.ProcessState.String()

@@ -1,6 +1,10 @@
 package plugin
 
-import goplugin "github.com/hashicorp/go-plugin"
+import (
+	"io"
+
+	goplugin "github.com/hashicorp/go-plugin"
+)
 
 // For tests that play a plugin that this package would not serve, or end a process in ways that no user has.
 
@@ -24,3 +28,8 @@ var (
 	NewSocketFolder = newSocketFolder
 	Sweep           = sweep
 )
+
+// NewGreeting looks for a handshake in what a process prints.
+func NewGreeting(out io.Writer, found func(version, network, address string)) io.Writer {
+	return &greeting{out: out, found: found}
+}

@@ -35,7 +35,10 @@ var badRoles = map[string]func(){
 		go panic("a goroutine of the plugin")
 		select {}
 	}),
-	"panic": badOptimizer(func(_ context.Context, m optimizer.Memory) error { panic(fmt.Sprintf("slots: %d", len(m.Slots))) }),
+	"panic": badOptimizer(func(_ context.Context, m optimizer.Memory) error {
+		fmt.Println("printed to standard output")
+		panic(fmt.Sprintf("slots: %d", len(m.Slots)))
+	}),
 	"hang": badOptimizer(func(context.Context, optimizer.Memory) error {
 		fmt.Fprintln(os.Stderr, "waiting for the device")
 		select {}
@@ -233,7 +236,7 @@ func TestBadSteps(t *testing.T) {
 	}{
 		"crash":           {[]string{"the plugin died (exit status 3)", "tile 311 is on fire"}, plugin.ErrDied, false},
 		"crash-elsewhere": {[]string{"the plugin died (exit status 2)", "panic: a goroutine of the plugin"}, plugin.ErrDied, false},
-		"panic":           {[]string{"panic: slots: 0", "failure_test.go"}, nil, true},
+		"panic":           {[]string{"panic: slots: 0", "failure_test.go", "printed to standard output"}, nil, true},
 		"hang":            {[]string{"no answer within 1s", "was killed", "waiting for the device"}, plugin.ErrDied, false},
 		"nan":             {[]string{"it left NaN in the parameters of bert.pooler.dense.bias, element 1"}, nil, true},
 		"out-of-memory":   {[]string{"tile 311 needs 702 KiB, has 624 KiB: out of memory"}, backend.ErrOutOfMemory, true},
@@ -417,5 +420,5 @@ func TestStderr(t *testing.T) {
 	u, _ := updates(t, start(t, s))
 	_, err := u.Step(t.Context(), optimizer.Step{Step: 1, LR: 0.1})
 	wants(t, err, "panic: slots: 0")
-	wants(t, errors.New(printed.String()), "panic: slots: 0", "goroutine")
+	wants(t, errors.New(printed.String()), "panic: slots: 0", "failure_test.go:", "printed to standard output\n")
 }

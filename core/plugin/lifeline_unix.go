@@ -28,3 +28,6 @@ func watchHost() error {
 }
 
 func closeOnExec(fd int) { syscall.CloseOnExec(fd) }
+
+// terminate asks a process to end.
+func terminate(p *os.Process) error { return p.Signal(syscall.SIGTERM) }

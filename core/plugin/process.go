@@ -43,6 +43,9 @@ type Spec struct {
 	// one the process has an arena of its own, and the host's memory is copied there and back around every call.
 	Arena *arena.Arena
 
+	// Address is where the plugin listens when another process runs it; then nothing is started. See Expose.
+	Address Address
+
 	// Files is the file or the folder that the plugin consists of. When it is pinned (see Pin) and was changed since, the plugin is not started. Empty: Path.
 	Files string
 	// Stderr gets what the plugin prints, as it comes; nil: nobody.
@@ -57,6 +60,8 @@ type Process struct {
 	environment []string
 	words       *lastWords
 	sockets     string // folder of the plugin's socket, "" once it is gone
+
+	attached *grpc.ClientConn // to a process that another one started; then there is no more than this, its clients and what ends it
 
 	cmd    *exec.Cmd
 	client *goplugin.Client
@@ -95,10 +100,10 @@ func launch(ctx context.Context, spec Spec) (_ *Process, err error) {
 	if spec.Transport != Memory && spec.Transport != Stream {
 		return nil, fmt.Errorf("transport is %q, want %s or %s", spec.Transport, Memory, Stream)
 	}
-	if spec.Files == "" {
-		spec.Files = spec.Path
+	if spec.Address != "" {
+		return attach(ctx, spec)
 	}
-	if err := CheckPin(spec.Files); err != nil {
+	if err := spec.checkPin(); err != nil {
 		return nil, err
 	}
 	spec.Timeouts = spec.Timeouts.withDefaults()
@@ -118,7 +123,7 @@ func launch(ctx context.Context, spec Spec) (_ *Process, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p.backend, p.optimizer, p.sections = pb.NewBackendClient(conn), pb.NewOptimizerClient(conn), pb.NewSectionsClient(conn)
+	p.serveCalls(conn)
 	if err := p.greet(ctx); err != nil {
 		return nil, err
 	}
@@ -157,11 +162,7 @@ func (p *Process) prepare() (err error) {
 			p.inherit(passed, arenaVariable, p.arena.File())
 		}
 	}
-	threads := p.spec.Threads
-	if threads == 0 {
-		threads = runtime.NumCPU()
-	}
-	p.environment = Environment(os.Environ(), threads, p.spec.Env)
+	p.environment = Environment(os.Environ(), p.spec.threads(), p.spec.Env)
 	p.cmd.Env = withVariables(p.environment, passed)
 	p.cmd.SysProcAttr = processAttributes()
 	return nil
@@ -170,6 +171,12 @@ func (p *Process) prepare() (err error) {
 func (p *Process) inherit(environment map[string]string, variable string, f *os.File) {
 	environment[variable] = fmt.Sprint(3 + len(p.cmd.ExtraFiles))
 	p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, f)
+}
+
+// dialOptions are those of all connections. One that was given up for idleness could not be made again: its socket has no name any more.
+var dialOptions = []grpc.DialOption{
+	grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)),
+	grpc.WithIdleTimeout(0),
 }
 
 // start runs the process and connects to it. On Linux the kernel kills a child when the thread dies that started it (PR_SET_PDEATHSIG), so the
@@ -187,11 +194,7 @@ func (p *Process) start(ctx context.Context) (grpc.ClientConnInterface, error) {
 		SyncStderr:       p.words,
 		SyncStdout:       p.words,
 		Logger:           hclog.NewNullLogger(),
-		GRPCDialOptions: []grpc.DialOption{
-			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)),
-			// A connection that was given up for idleness could not be made again: its socket has no name any more.
-			grpc.WithIdleTimeout(0),
-		},
+		GRPCDialOptions:  dialOptions,
 	})
 	type result struct {
 		conn any
@@ -235,6 +238,11 @@ func (p *Process) start(ctx context.Context) (grpc.ClientConnInterface, error) {
 // versionMismatch is how go-plugin says that there is no common version.
 var versionMismatch = regexp.MustCompile(`(?i)incompatible API version with plugin. Plugin version: (\d+)`)
 
+func versionError(plugins string) error {
+	return fmt.Errorf("it speaks protocol version %s, this harness speaks version %d: build it against this harness's core/plugin, or take another release of it",
+		plugins, ProtocolVersion)
+}
+
 // startError says in this program's words what go-plugin says in its own.
 func (p *Process) startError(ctx context.Context, err error) error {
 	message := err.Error()
@@ -244,8 +252,7 @@ func (p *Process) startError(ctx context.Context, err error) error {
 	case ctx.Err() != nil || strings.Contains(message, "timeout while waiting for plugin"):
 		err = fmt.Errorf("no answer within %v: %w", p.spec.Timeouts.Start, ErrDied)
 	case versionMismatch.MatchString(message):
-		return fmt.Errorf("it speaks protocol version %s, this harness speaks version %d: build it against this harness's core/plugin, or take another release of it",
-			versionMismatch.FindStringSubmatch(message)[1], ProtocolVersion)
+		return versionError(versionMismatch.FindStringSubmatch(message)[1])
 	case strings.Contains(message, "Unrecognized remote plugin message"), strings.Contains(message, "plugin exited before"):
 		reason := "it ended before it said hello"
 		if line, _, _ := strings.Cut(message, "\n"); !strings.HasSuffix(strings.TrimSpace(line), "message:") && strings.Contains(line, "message:") {
@@ -289,16 +296,29 @@ func (p *Process) greet(ctx context.Context) (err error) {
 	return p.translate(ctx, p.spec.Timeouts.Start, 0, err)
 }
 
-// Environment is what the plugin was started with, for the record of a run: without what only the wire needs.
+// checkPin reports a plugin that was pinned and changed since.
+func (s *Spec) checkPin() error {
+	if s.Files == "" {
+		return CheckPin(s.Path)
+	}
+	return CheckPin(s.Files)
+}
+
+// Environment is what the plugin was started with, for the record of a run: without what only the wire needs, and nil when another process started it.
 func (p *Process) Environment() []string { return p.environment }
 
 // Transport is how sections get to the plugin: Stream, too, where memory can't be shared.
 func (p *Process) Transport() Transport { return p.transport }
 
-// PID is the process's number.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
+// PID is the process's number, 0 when another process started it.
+func (p *Process) PID() int {
+	if p.attached != nil {
+		return 0
+	}
+	return p.cmd.Process.Pid
+}
 
-// Close ends the process and waits until it is gone. It may be called more than once, also when the process has died.
+// Close ends the process and waits until it is gone; one that another process started goes on. It may be called more than once, also when the process has died.
 func (p *Process) Close() error { return p.close() }
 
 // closeGrace is how long a plugin may take to end when it is asked to.

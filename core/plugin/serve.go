@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -44,10 +45,11 @@ func serve(kind Kind, register func(*store, grpc.ServiceRegistrar)) {
 			os.Exit(1)
 		}
 	}
-	// go-plugin replaces os.Stderr by a pipe whose contents it streams to the host, which loses the last words of a plugin that crashes. The
-	// standard error that the process was started with goes to the host without a detour, so it is put back before the first call.
+	// go-plugin replaces os.Stdout and os.Stderr by pipes whose contents it streams to the host, which loses the last words of a plugin that crashes. The
+	// standard error that the process was started with goes to the host without a detour, so it is put back before the first call, for both: what the process
+	// was started with as standard output is for the handshake alone.
 	stderr := os.Stderr
-	restore := sync.OnceFunc(func() { os.Stderr = stderr })
+	restore := sync.OnceFunc(func() { os.Stdout, os.Stderr = stderr, stderr })
 	goplugin.Serve(&goplugin.ServeConfig{
 		HandshakeConfig:  handshake,
 		VersionedPlugins: map[int]goplugin.PluginSet{ProtocolVersion: {string(kind): &services{store: s, register: register}}},
@@ -118,11 +120,23 @@ func inheritedFile(text, variable string) (*os.File, error) {
 // guard turns what a handler returned, or the panic that ended it, into a status.
 func guard(err *error) {
 	if p := recover(); p != nil {
-		fmt.Fprintf(os.Stderr, "panic: %v\n%s", p, debug.Stack())
+		fmt.Fprintf(os.Stderr, "panic: %v\n%s", p, pluginFrames(debug.Stack()))
 		*err = status.Errorf(codes.Internal, "panic: %v", p)
 		return
 	}
 	*err = toStatus(*err)
+}
+
+// pluginFrames are the frames of a handler's stack that a plugin's author cares for: the host keeps no more than the last lines that a plugin prints, and
+// they should not be gRPC's.
+func pluginFrames(stack []byte) []byte {
+	if i := bytes.Index(stack, []byte("\npanic(")); i >= 0 {
+		stack = stack[i+1:]
+	}
+	if i := bytes.Index(stack, []byte("\nharness.invalid/core/plugin/internal/pb.")); i >= 0 {
+		stack = stack[:i+1]
+	}
+	return stack
 }
 
 // maxErrorBytes bounds the message of a status: gRPC carries it in a header, and other languages' limit for headers is 8 KiB.
