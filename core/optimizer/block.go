@@ -46,6 +46,9 @@ type Block struct {
 	Begin, End int // elements of the section
 }
 
+// Of is the block's part of a section.
+func (b Block) Of(section []float32) []float32 { return section[b.Begin:b.End] }
+
 // BlockLen is the greatest length of a block: four sections of it stay in a second-level cache of 1 MiB.
 const BlockLen = 1 << 14
 

@@ -7,7 +7,7 @@
 //	Describe  ->  Slots  ->  Open  ->  ( [ Probe -> ] Step  |  Average )*  ->  Close
 //
 // Some rules want more of the training loop than one gradient a step: a second one at other parameters (Prober), or other parameters for evaluation
-// (Averager). They say so in Info.
+// (Averager). They say so in Info. Rule makes an Optimizer of what rules differ in.
 //
 // core/optimizer/optimizertest holds any implementation against what is said here.
 package optimizer

@@ -14,8 +14,6 @@
 package adafactor
 
 import (
-	"context"
-	"fmt"
 	"math"
 
 	"harness.invalid/core/kernels"
@@ -24,40 +22,29 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-var options = []option.Option{
-	{Name: "decay_rate", Default: "0.8", Doc: "exponent of the second moment's decay, 1 - t^-decay_rate"},
-	{Name: "beta1", Default: "0", Doc: "decay of the first moment, 0: none, and no state for it"},
-	{Name: "eps1", Default: "1e-30", Doc: "added to the squared gradient"},
-	{Name: "eps2", Default: "1e-3", Doc: "least root mean square of a tensor that scales its step"},
-	{Name: "clip_threshold", Default: "1", Doc: "greatest root mean square of a tensor's update"},
-	{Name: "scale_parameter", Default: "true", Doc: "scale a tensor's step by its root mean square"},
-	{Name: "weight_decay", Default: "0", Doc: "decoupled weight decay λ; not on biases and layer normalisation"},
+var info = optimizer.Info{
+	Name: "adafactor", Version: "1", Doc: "Adafactor (Shazeer and Stern 2018, arXiv:1804.04235)",
+	Options: []option.Option{
+		{Name: "decay_rate", Default: "0.8", Doc: "exponent of the second moment's decay, 1 - t^-decay_rate"},
+		{Name: "beta1", Default: "0", Doc: "decay of the first moment, 0: none, and no state for it"},
+		{Name: "eps1", Default: "1e-30", Doc: "added to the squared gradient"},
+		{Name: "eps2", Default: "1e-3", Doc: "least root mean square of a tensor that scales its step"},
+		{Name: "clip_threshold", Default: "1", Doc: "greatest root mean square of a tensor's update"},
+		{Name: "scale_parameter", Default: "true", Doc: "scale a tensor's step by its root mean square"},
+		{Name: "weight_decay", Default: "0", Doc: "decoupled weight decay λ; not on biases and layer normalisation"},
+	},
 }
-
-// Optimizer is the rule.
-type Optimizer struct{}
-
-var _ optimizer.Optimizer = Optimizer{}
 
 // New returns the rule.
-func New() Optimizer { return Optimizer{} }
+func New() optimizer.Optimizer { return optimizer.Rule{Info: info, Read: read} }
 
-// Describe implements optimizer.Optimizer.
-func (Optimizer) Describe(context.Context) (optimizer.Info, error) {
-	return optimizer.Info{Name: "adafactor", Version: "1", Doc: "Adafactor (Shazeer and Stern 2018, arXiv:1804.04235)", Options: options}, nil
-}
-
-type settings struct {
+type rule struct {
 	decayRate, beta1, eps1, eps2, clipThreshold, weightDecay float64
 	scaleParameter                                           bool
 }
 
-func read(given map[string]string) (settings, error) {
-	v, err := option.Read(options, given)
-	if err != nil {
-		return settings{}, fmt.Errorf("adafactor: %w", err)
-	}
-	s := settings{
+func read(v *option.Values) (optimizer.Update, error) {
+	return &rule{
 		decayRate:      v.Float("decay_rate", 0, 1),
 		beta1:          v.Float("beta1", 0, 1-1e-9),
 		eps1:           v.Float("eps1", 0x1p-126, 1), // below the smallest normal float32 a parameter without gradient would divide 0 by 0
@@ -65,66 +52,31 @@ func read(given map[string]string) (settings, error) {
 		clipThreshold:  v.Float("clip_threshold", 1e-6, math.MaxFloat32),
 		scaleParameter: v.Bool("scale_parameter"),
 		weightDecay:    v.Float("weight_decay", 0, 1e3),
-	}
-	if err := v.Err(); err != nil {
-		return settings{}, fmt.Errorf("adafactor: %w", err)
-	}
-	return s, nil
+	}, nil
 }
 
-func (s settings) slots() []string {
-	if s.beta1 > 0 {
+// Slots implements optimizer.Update: the second moment v, whole or in factors, and the first one m, if there is one.
+func (a *rule) Slots() []string {
+	if a.beta1 > 0 {
 		return []string{"v", "m"}
 	}
 	return []string{"v"}
 }
 
-// Slots implements optimizer.Optimizer: the second moment v, whole or in factors, and the first one m, if there is one.
-func (Optimizer) Slots(_ context.Context, given map[string]string) ([]string, error) {
-	s, err := read(given)
-	if err != nil {
-		return nil, err
+// Step implements optimizer.Update.
+func (a *rule) Step(w *optimizer.Work, step optimizer.Step) {
+	beta := 1 - math.Pow(float64(step.Step), -a.decayRate)
+	for _, t := range w.Layout.Tensors() {
+		a.update(w, t, beta, step.LR)
 	}
-	return s.slots(), nil
-}
-
-// Open implements optimizer.Optimizer.
-func (Optimizer) Open(_ context.Context, given map[string]string, m optimizer.Memory) (optimizer.Session, error) {
-	s, err := read(given)
-	if err != nil {
-		return nil, err
-	}
-	if err := m.Check(len(s.slots())); err != nil {
-		return nil, fmt.Errorf("adafactor: %w", err)
-	}
-	return &session{s, m, optimizer.Blocks(m.Layout)}, nil
-}
-
-type session struct {
-	settings
-	memory optimizer.Memory
-	blocks []optimizer.Block
-}
-
-// Step implements optimizer.Session.
-func (s *session) Step(_ context.Context, step optimizer.Step) (optimizer.StepResult, error) {
-	if err := step.Check(); err != nil {
-		return optimizer.StepResult{}, fmt.Errorf("adafactor: %w", err)
-	}
-	norm := optimizer.Norm(s.blocks, s.memory.Grads)
-	beta := 1 - math.Pow(float64(step.Step), -s.decayRate)
-	for _, t := range s.memory.Layout.Tensors() {
-		s.update(t, beta, step.LR)
-	}
-	return optimizer.StepResult{GradientNorm: norm}, nil
 }
 
 // update is one tensor's.
-func (s *session) update(t tensor.Tensor, beta, lr float64) {
-	p, g, v := t.Of(s.memory.Params), t.Of(s.memory.Grads), t.Of(s.memory.Slots[0])
+func (a *rule) update(w *optimizer.Work, t tensor.Tensor, beta, lr float64) {
+	p, g, v := t.Of(w.Params), t.Of(w.Grads), t.Of(w.Slots[0])
 	rate := lr
-	if s.scaleParameter {
-		rate *= max(s.eps2, rms(kernels.SumSquares(p), len(p)))
+	if a.scaleParameter {
+		rate *= max(a.eps2, rms(kernels.SumSquares(p), len(p)))
 	}
 	rows, cols := 1, len(p)
 	if len(t.Shape) == 2 {
@@ -132,19 +84,19 @@ func (s *session) update(t tensor.Tensor, beta, lr float64) {
 	}
 	var squares float64 // of the update, before it is clipped
 	if rows+cols <= rows*cols && rows > 1 {
-		squares = s.factored(g, v, rows, cols, beta)
+		squares = a.factored(g, v, rows, cols, beta)
 	} else {
-		squares = s.whole(g, v, beta)
+		squares = a.whole(g, v, beta)
 	}
-	clip := float32(1 / max(1, rms(squares, len(g))/s.clipThreshold))
-	if s.beta1 > 0 {
-		m := t.Of(s.memory.Slots[1])
-		kernels.Scale(m, float32(s.beta1), m)
-		kernels.Axpy(m, float32(1-s.beta1)*clip, g)
+	clip := float32(1 / max(1, rms(squares, len(g))/a.clipThreshold))
+	if a.beta1 > 0 {
+		m := t.Of(w.Slots[1])
+		kernels.Scale(m, float32(a.beta1), m)
+		kernels.Axpy(m, float32(1-a.beta1)*clip, g)
 		g, clip = m, 1
 	}
-	if s.weightDecay != 0 && optimizer.Decays(t.Kind) {
-		kernels.Scale(p, float32(1-lr*s.weightDecay), p)
+	if a.weightDecay != 0 && optimizer.Decays(t.Kind) {
+		kernels.Scale(p, float32(1-lr*a.weightDecay), p)
 	}
 	kernels.Axpy(p, float32(-rate)*clip, g)
 }
@@ -152,8 +104,8 @@ func (s *session) update(t tensor.Tensor, beta, lr float64) {
 func rms(squares float64, n int) float64 { return math.Sqrt(squares / float64(n)) }
 
 // whole updates v and turns g into the update. It returns the sum of its squares.
-func (s *session) whole(g, v []float32, beta float64) float64 {
-	keep, take, eps := float32(beta), float32(1-beta), float32(s.eps1)
+func (a *rule) whole(g, v []float32, beta float64) float64 {
+	keep, take, eps := float32(beta), float32(1-beta), float32(a.eps1)
 	for i, x := range g {
 		v[i] = float32(keep*v[i]) + float32(take*(float32(x*x)+eps))
 		g[i] = x / float32(math.Sqrt(float64(v[i])))
@@ -165,7 +117,7 @@ func (s *session) whole(g, v []float32, beta float64) float64 {
 const rowsAtOnce = 64
 
 // factored is whole for a matrix whose second moments are products of a row's and a column's.
-func (s *session) factored(g, v []float32, rows, cols int, beta float64) float64 {
+func (a *rule) factored(g, v []float32, rows, cols int, beta float64) float64 {
 	keep, take := float32(beta), float32(1-beta)
 	blocks := (rows + rowsAtOnce - 1) / rowsAtOnce
 	R, C := v[:rows], v[rows:rows+cols]
@@ -182,7 +134,7 @@ func (s *session) factored(g, v []float32, rows, cols int, beta float64) float64
 		for r := r0; r < r1; r++ {
 			row := 0.0
 			for c, x := range g[r*cols : (r+1)*cols] {
-				square := float64(x)*float64(x) + s.eps1
+				square := float64(x)*float64(x) + a.eps1
 				row += square
 				sums[c] += square
 			}
@@ -217,6 +169,3 @@ func (s *session) factored(g, v []float32, rows, cols int, beta float64) float64
 	}
 	return sum
 }
-
-// Close implements optimizer.Session.
-func (s *session) Close() error { return nil }

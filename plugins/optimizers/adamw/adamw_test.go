@@ -10,6 +10,7 @@ import (
 	"harness.invalid/core/numerics"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/optimizer/optimizertest"
+	"harness.invalid/core/option"
 	"harness.invalid/core/tensor"
 )
 
@@ -100,10 +101,15 @@ func TestAgainstTwin(t *testing.T) {
 
 // twin is the rule of the package comment in float64.
 func twin(t *testing.T, l *tensor.Layout, options map[string]string) []float64 {
-	c, err := read(options)
+	given, err := option.Read(info.Options, options)
 	if err != nil {
 		t.Fatal(err)
 	}
+	u, err := read(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := u.(*rule)
 	n := l.Len()
 	p, m, v := make([]float64, n), make([]float64, n), make([]float64, n)
 	for i, x := range initial(l) {
@@ -121,11 +127,11 @@ func twin(t *testing.T, l *tensor.Layout, options map[string]string) []float64 {
 			clip = min(1, c.maxGradNorm/norm)
 		}
 		c1, c2 := 1.0, 1.0
-		if c.biasCorrection {
-			c1, c2 = 1-math.Pow(c.beta1, float64(step)), 1-math.Pow(c.beta2, float64(step))
+		if c.BiasCorrection {
+			c1, c2 = 1-math.Pow(c.Beta1, float64(step)), 1-math.Pow(c.Beta2, float64(step))
 		}
 		for _, of := range l.Tensors() {
-			decay := c.weightDecay
+			decay := c.WeightDecay
 			if of.Kind == tensor.Bias {
 				decay = 0
 			}
@@ -139,9 +145,9 @@ func twin(t *testing.T, l *tensor.Layout, options map[string]string) []float64 {
 			}
 			for i := of.Offset; i < of.Offset+of.Len(); i++ {
 				x := float64(g[i]) * clip
-				m[i] = c.beta1*m[i] + (1-c.beta1)*x
-				v[i] = c.beta2*v[i] + (1-c.beta2)*x*x
-				p[i] -= 0.01 / float64(step) * (m[i]/c1/(math.Sqrt(v[i]/c2)+c.eps) + decay*p[i])
+				m[i] = c.Beta1*m[i] + (1-c.Beta1)*x
+				v[i] = c.Beta2*v[i] + (1-c.Beta2)*x*x
+				p[i] -= 0.01 / float64(step) * (m[i]/c1/(math.Sqrt(v[i]/c2)+c.Eps) + decay*p[i])
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"harness.invalid/core/numerics"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/optimizer/optimizertest"
+	"harness.invalid/core/option"
 	"harness.invalid/core/tensor"
 )
 
@@ -101,10 +102,15 @@ func TestAgainstTwin(t *testing.T) {
 
 // twin is the rule of the package comment in float64.
 func twin(t *testing.T, l *tensor.Layout, options map[string]string) []float64 {
-	c, err := read(options)
+	given, err := option.Read(info.Options, options)
 	if err != nil {
 		t.Fatal(err)
 	}
+	u, err := read(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := u.(*rule)
 	n := l.Len()
 	p, m, v := make([]float64, n), make([]float64, n), make([]float64, n)
 	for i, x := range initial(l) {
@@ -122,15 +128,15 @@ func twin(t *testing.T, l *tensor.Layout, options map[string]string) []float64 {
 			clip = min(1, c.maxGradNorm/norm)
 		}
 		c1, c2 := 1.0, 1.0
-		if c.biasCorrection {
-			c1, c2 = 1-math.Pow(c.beta1, float64(step)), 1-math.Pow(c.beta2, float64(step))
+		if c.BiasCorrection {
+			c1, c2 = 1-math.Pow(c.Beta1, float64(step)), 1-math.Pow(c.Beta2, float64(step))
 		}
 		beta3 := 1.0
 		if c.gradAveraging {
-			beta3 = 1 - c.beta1
+			beta3 = 1 - c.Beta1
 		}
 		for _, of := range l.Tensors() {
-			decay := c.weightDecay
+			decay := c.WeightDecay
 			if of.Kind == tensor.Bias {
 				decay = 0
 			}
@@ -139,9 +145,9 @@ func twin(t *testing.T, l *tensor.Layout, options map[string]string) []float64 {
 			for j := range u {
 				i := of.Offset + j
 				x := float64(g[i]) * clip
-				m[i] = c.beta1*m[i] + beta3*x
-				v[i] = c.beta2*v[i] + (1-c.beta2)*x*x
-				u[j] = m[i]/c1/(math.Sqrt(v[i]/c2)+c.eps) + decay*p[i]
+				m[i] = c.Beta1*m[i] + beta3*x
+				v[i] = c.Beta2*v[i] + (1-c.Beta2)*x*x
+				u[j] = m[i]/c1/(math.Sqrt(v[i]/c2)+c.Eps) + decay*p[i]
 				pp += p[i] * p[i]
 				uu += u[j] * u[j]
 			}

@@ -11,105 +11,53 @@
 package lion
 
 import (
-	"context"
-	"fmt"
 	"math"
 
-	"harness.invalid/core/kernels"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/option"
 )
 
-var options = []option.Option{
-	{Name: "beta1", Default: "0.9", Doc: "share of the momentum in the sign that is taken"},
-	{Name: "beta2", Default: "0.99", Doc: "decay of the momentum"},
-	{Name: "weight_decay", Default: "0.01", Doc: "decoupled weight decay λ; not on biases and layer normalisation"},
-	{Name: "max_grad_norm", Default: "0", Doc: "clip the global gradient norm to this, 0: no clipping"},
+var info = optimizer.Info{
+	Name: "lion", Version: "1", Doc: "Lion (Chen et al. 2023, arXiv:2302.06675)",
+	Options: []option.Option{
+		{Name: "beta1", Default: "0.9", Doc: "share of the momentum in the sign that is taken"},
+		{Name: "beta2", Default: "0.99", Doc: "decay of the momentum"},
+		{Name: "weight_decay", Default: "0.01", Doc: "decoupled weight decay λ; not on biases and layer normalisation"},
+		{Name: "max_grad_norm", Default: "0", Doc: "clip the global gradient norm to this, 0: no clipping"},
+	},
 }
-
-// Optimizer is the rule.
-type Optimizer struct{}
-
-var _ optimizer.Optimizer = Optimizer{}
 
 // New returns the rule.
-func New() Optimizer { return Optimizer{} }
+func New() optimizer.Optimizer { return optimizer.Rule{Info: info, Read: read} }
 
-// Describe implements optimizer.Optimizer.
-func (Optimizer) Describe(context.Context) (optimizer.Info, error) {
-	return optimizer.Info{Name: "lion", Version: "1", Doc: "Lion (Chen et al. 2023, arXiv:2302.06675)", Options: options}, nil
-}
+type rule struct{ beta1, beta2, weightDecay, maxGradNorm float64 }
 
-type settings struct{ beta1, beta2, weightDecay, maxGradNorm float64 }
-
-func read(given map[string]string) (settings, error) {
-	v, err := option.Read(options, given)
-	if err != nil {
-		return settings{}, fmt.Errorf("lion: %w", err)
-	}
-	s := settings{
+func read(v *option.Values) (optimizer.Update, error) {
+	return &rule{
 		beta1:       v.Float("beta1", 0, 1-1e-9),
 		beta2:       v.Float("beta2", 0, 1-1e-9),
 		weightDecay: v.Float("weight_decay", 0, 1e3),
 		maxGradNorm: v.Float("max_grad_norm", 0, math.MaxFloat32),
-	}
-	if err := v.Err(); err != nil {
-		return settings{}, fmt.Errorf("lion: %w", err)
-	}
-	return s, nil
+	}, nil
 }
 
-// Slots implements optimizer.Optimizer: the momentum m.
-func (Optimizer) Slots(_ context.Context, given map[string]string) ([]string, error) {
-	if _, err := read(given); err != nil {
-		return nil, err
-	}
-	return []string{"m"}, nil
-}
+// Slots implements optimizer.Update: the momentum m.
+func (*rule) Slots() []string { return []string{"m"} }
 
-// Open implements optimizer.Optimizer.
-func (Optimizer) Open(_ context.Context, given map[string]string, m optimizer.Memory) (optimizer.Session, error) {
-	s, err := read(given)
-	if err != nil {
-		return nil, err
-	}
-	if err := m.Check(1); err != nil {
-		return nil, fmt.Errorf("lion: %w", err)
-	}
-	return &session{s, m, optimizer.Blocks(m.Layout)}, nil
-}
-
-type session struct {
-	settings
-	memory optimizer.Memory
-	blocks []optimizer.Block
-}
-
-// Step implements optimizer.Session.
-func (s *session) Step(_ context.Context, step optimizer.Step) (optimizer.StepResult, error) {
-	if err := step.Check(); err != nil {
-		return optimizer.StepResult{}, fmt.Errorf("lion: %w", err)
-	}
-	norm := optimizer.Norm(s.blocks, s.memory.Grads)
-	scale, lr := float32(optimizer.ClipScale(norm, s.maxGradNorm)), float32(step.LR)
-	keep1, take1, keep2, take2 := float32(s.beta1), float32(1-s.beta1), float32(s.beta2), float32(1-s.beta2)
-	tensors := s.memory.Layout.Tensors()
-	kernels.Parallel(len(s.blocks), func(i0, i1 int) {
-		for _, b := range s.blocks[i0:i1] {
-			decay := float32(0)
-			if optimizer.Decays(tensors[b.Tensor].Kind) {
-				decay = float32(s.weightDecay)
-			}
-			p, g, m := s.memory.Params[b.Begin:b.End], s.memory.Grads[b.Begin:b.End], s.memory.Slots[0][b.Begin:b.End]
-			for i := range p {
-				g := scale * g[i]
-				u := sign(float32(keep1*m[i]) + float32(take1*g))
-				p[i] -= float32(lr * (u + float32(decay*p[i])))
-				m[i] = float32(keep2*m[i]) + float32(take2*g)
-			}
+// Step implements optimizer.Update.
+func (r *rule) Step(w *optimizer.Work, step optimizer.Step) {
+	scale, lr := float32(optimizer.ClipScale(w.Norm, r.maxGradNorm)), float32(step.LR)
+	keep1, take1, keep2, take2 := float32(r.beta1), float32(1-r.beta1), float32(r.beta2), float32(1-r.beta2)
+	w.Each(func(b optimizer.Block) {
+		decay := w.Decay(b, r.weightDecay)
+		p, g, m := b.Of(w.Params), b.Of(w.Grads), b.Of(w.Slots[0])
+		for i := range p {
+			g := scale * g[i]
+			u := sign(float32(keep1*m[i]) + float32(take1*g))
+			p[i] -= float32(lr * (u + float32(decay*p[i])))
+			m[i] = float32(keep2*m[i]) + float32(take2*g)
 		}
 	})
-	return optimizer.StepResult{GradientNorm: norm}, nil
 }
 
 // sign is -1, 0 or 1, and NaN for NaN.
@@ -122,6 +70,3 @@ func sign(x float32) float32 {
 	}
 	return x
 }
-
-// Close implements optimizer.Session.
-func (s *session) Close() error { return nil }

@@ -13,8 +13,6 @@
 package muon
 
 import (
-	"context"
-	"fmt"
 	"math"
 
 	"harness.invalid/core/kernels"
@@ -23,14 +21,17 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-var options = []option.Option{
-	{Name: "momentum", Default: "0.95", Doc: "decay of the momentum of matrices"},
-	{Name: "nesterov", Default: "true", Doc: "look ahead by the momentum (Nesterov)"},
-	{Name: "beta1", Default: "0.9", Doc: "AdamW: decay of the first moment"},
-	{Name: "beta2", Default: "0.95", Doc: "AdamW: decay of the second moment"},
-	{Name: "eps", Default: "1e-8", Doc: "AdamW: added to the root of the second moment"},
-	{Name: "weight_decay", Default: "0.01", Doc: "decoupled weight decay λ; not on biases and layer normalisation"},
-	{Name: "max_grad_norm", Default: "0", Doc: "clip the global gradient norm to this, 0: no clipping"},
+var info = optimizer.Info{
+	Name: "muon", Version: "1", Doc: "Muon for matrices, AdamW for the rest (Jordan et al. 2024; Liu et al. 2025, arXiv:2502.16982)",
+	Options: []option.Option{
+		{Name: "momentum", Default: "0.95", Doc: "decay of the momentum of matrices"},
+		{Name: "nesterov", Default: "true", Doc: "look ahead by the momentum (Nesterov)"},
+		{Name: "beta1", Default: "0.9", Doc: "AdamW: decay of the first moment"},
+		{Name: "beta2", Default: "0.95", Doc: "AdamW: decay of the second moment"},
+		{Name: "eps", Default: "1e-8", Doc: "AdamW: added to the root of the second moment"},
+		{Name: "weight_decay", Default: "0.01", Doc: "decoupled weight decay λ; not on biases and layer normalisation"},
+		{Name: "max_grad_norm", Default: "0", Doc: "clip the global gradient norm to this, 0: no clipping"},
+	},
 }
 
 // least is the number of rows and columns from which on a matrix of weights is made orthogonal.
@@ -43,152 +44,84 @@ const (
 	quinticSteps = 5
 )
 
-// Optimizer is the rule.
-type Optimizer struct{}
-
-var _ optimizer.Optimizer = Optimizer{}
-
 // New returns the rule.
-func New() Optimizer { return Optimizer{} }
+func New() optimizer.Optimizer { return optimizer.Rule{Info: info, Read: read} }
 
-// Describe implements optimizer.Optimizer.
-func (Optimizer) Describe(context.Context) (optimizer.Info, error) {
-	return optimizer.Info{Name: "muon", Version: "1", Doc: "Muon for matrices, AdamW for the rest (Jordan et al. 2024; Liu et al. 2025, arXiv:2502.16982)", Options: options}, nil
+type rule struct {
+	optimizer.Adam // of what is no matrix; the decay is that of all
+	momentum       float64
+	nesterov       bool
+	maxGradNorm    float64
+	scratch        [4][]float32 // X, the next X, A, A²
 }
 
-type settings struct {
-	momentum, beta1, beta2, eps, weightDecay, maxGradNorm float64
-	nesterov                                              bool
-}
-
-func read(given map[string]string) (settings, error) {
-	v, err := option.Read(options, given)
-	if err != nil {
-		return settings{}, fmt.Errorf("muon: %w", err)
-	}
-	s := settings{
-		momentum: v.Float("momentum", 0, 1-1e-9),
-		nesterov: v.Bool("nesterov"),
-		beta1:    v.Float("beta1", 0, 1-1e-9),
-		beta2:    v.Float("beta2", 0, 1-1e-9),
-		// Below the smallest normal float32 eps would round to nothing, and 0/0 follow for a parameter without gradient.
-		eps:         v.Float("eps", 0x1p-126, 1),
-		weightDecay: v.Float("weight_decay", 0, 1e3),
+func read(v *option.Values) (optimizer.Update, error) {
+	return &rule{
+		Adam:        optimizer.ReadAdam(v),
+		momentum:    v.Float("momentum", 0, 1-1e-9),
+		nesterov:    v.Bool("nesterov"),
 		maxGradNorm: v.Float("max_grad_norm", 0, math.MaxFloat32),
-	}
-	if err := v.Err(); err != nil {
-		return settings{}, fmt.Errorf("muon: %w", err)
-	}
-	return s, nil
+	}, nil
 }
 
-// Slots implements optimizer.Optimizer: the momentum or first moment m, and the second moment v, which matrices do not use.
-func (Optimizer) Slots(_ context.Context, given map[string]string) ([]string, error) {
-	if _, err := read(given); err != nil {
-		return nil, err
-	}
-	return []string{"m", "v"}, nil
-}
-
-// Open implements optimizer.Optimizer.
-func (Optimizer) Open(_ context.Context, given map[string]string, m optimizer.Memory) (optimizer.Session, error) {
-	s, err := read(given)
-	if err != nil {
-		return nil, err
-	}
-	if err := m.Check(2); err != nil {
-		return nil, fmt.Errorf("muon: %w", err)
-	}
-	return &session{settings: s, memory: m, blocks: optimizer.Blocks(m.Layout)}, nil
-}
-
-type session struct {
-	settings
-	memory  optimizer.Memory
-	blocks  []optimizer.Block
-	scratch [4][]float32 // X, the next X, A, A²
-}
+// Slots implements optimizer.Update: the momentum or first moment m, and the second moment v, which matrices do not use.
+func (*rule) Slots() []string { return []string{"m", "v"} }
 
 // orthogonal reports whether a tensor is one of the matrices.
 func orthogonal(t tensor.Tensor) bool {
 	return t.Kind == tensor.Weight && len(t.Shape) == 2 && t.Shape[0] >= least && t.Shape[1] >= least
 }
 
-// Step implements optimizer.Session.
-func (s *session) Step(_ context.Context, step optimizer.Step) (optimizer.StepResult, error) {
-	if err := step.Check(); err != nil {
-		return optimizer.StepResult{}, fmt.Errorf("muon: %w", err)
-	}
-	norm := optimizer.Norm(s.blocks, s.memory.Grads)
-	scale := float32(optimizer.ClipScale(norm, s.maxGradNorm))
-	s.rest(step, scale)
-	for _, t := range s.memory.Layout.Tensors() {
-		if orthogonal(t) {
-			s.matrix(t, step.LR, scale)
+// Step implements optimizer.Update.
+func (r *rule) Step(w *optimizer.Work, step optimizer.Step) {
+	all := r.Kernel(step, optimizer.ClipScale(w.Norm, r.maxGradNorm))
+	w.Each(func(b optimizer.Block) {
+		if orthogonal(w.Tensor(b)) {
+			return
 		}
-	}
-	return optimizer.StepResult{GradientNorm: norm}, nil
-}
-
-// rest updates what is no matrix.
-func (s *session) rest(step optimizer.Step, scale float32) {
-	decayed := kernels.Adam{
-		LR: float32(step.LR), GradScale: scale,
-		Beta1: float32(s.beta1), Beta2: float32(s.beta2), Beta3: float32(1 - s.beta1), Beta4: float32(1 - s.beta2),
-		Correction1: float32(1 / (1 - math.Pow(s.beta1, float64(step.Step)))),
-		Correction2: float32(1 / (1 - math.Pow(s.beta2, float64(step.Step)))),
-		Eps:         float32(s.eps), WeightDecay: float32(s.weightDecay),
-	}
-	plain := decayed
-	plain.WeightDecay = 0
-	tensors := s.memory.Layout.Tensors()
-	p, g, m, v := s.memory.Params, s.memory.Grads, s.memory.Slots[0], s.memory.Slots[1]
-	kernels.Parallel(len(s.blocks), func(i0, i1 int) {
-		for _, b := range s.blocks[i0:i1] {
-			t := tensors[b.Tensor]
-			switch {
-			case orthogonal(t):
-			case optimizer.Decays(t.Kind):
-				decayed.AdamW(p[b.Begin:b.End], m[b.Begin:b.End], v[b.Begin:b.End], g[b.Begin:b.End])
-			default:
-				plain.AdamW(p[b.Begin:b.End], m[b.Begin:b.End], v[b.Begin:b.End], g[b.Begin:b.End])
-			}
-		}
+		k := all
+		k.WeightDecay = w.Decay(b, r.WeightDecay)
+		k.AdamW(b.Of(w.Params), b.Of(w.Slots[0]), b.Of(w.Slots[1]), b.Of(w.Grads))
 	})
+	for _, t := range w.Layout.Tensors() {
+		if orthogonal(t) {
+			r.matrix(w, t, step.LR, all.GradScale)
+		}
+	}
 }
 
 // matrix updates one matrix.
-func (s *session) matrix(t tensor.Tensor, lr float64, scale float32) {
-	p, g, m := t.Of(s.memory.Params), t.Of(s.memory.Grads), t.Of(s.memory.Slots[0])
-	momentum, fresh := float32(s.momentum), float32(1-s.momentum)
+func (r *rule) matrix(w *optimizer.Work, t tensor.Tensor, lr float64, scale float32) {
+	p, g, m := t.Of(w.Params), t.Of(w.Grads), t.Of(w.Slots[0])
+	momentum, fresh := float32(r.momentum), float32(1-r.momentum)
 	kernels.Scale(g, scale, g)
 	kernels.Scale(m, momentum, m)
 	kernels.Axpy(m, fresh, g)
 	x := m
-	if s.nesterov {
+	if r.nesterov {
 		kernels.Scale(g, fresh, g)
 		kernels.Axpy(g, momentum, m)
 		x = g
 	}
 	rows, cols := t.Shape[0], t.Shape[1]
-	o := s.orthogonalize(x, rows, cols)
-	if s.weightDecay != 0 {
-		kernels.Scale(p, float32(1-lr*s.weightDecay), p)
+	o := r.orthogonalize(x, rows, cols)
+	if r.WeightDecay != 0 {
+		kernels.Scale(p, float32(1-lr*r.WeightDecay), p)
 	}
 	kernels.Axpy(p, float32(-lr*0.2*math.Sqrt(float64(max(rows, cols)))), o)
 }
 
 // orthogonalize returns the matrix whose singular vectors are those of x and whose singular values are near 1, in memory that the next call takes. The
 // smaller of X·Xᵀ and Xᵀ·X serves: the polynomial commutes with X.
-func (s *session) orthogonalize(x []float32, rows, cols int) []float32 {
+func (r *rule) orthogonalize(x []float32, rows, cols int) []float32 {
 	n := min(rows, cols)
 	for i, size := range []int{rows * cols, rows * cols, n * n, n * n} {
-		if cap(s.scratch[i]) < size {
-			s.scratch[i] = make([]float32, size)
+		if cap(r.scratch[i]) < size {
+			r.scratch[i] = make([]float32, size)
 		}
-		s.scratch[i] = s.scratch[i][:size]
+		r.scratch[i] = r.scratch[i][:size]
 	}
-	X, next, A, B := s.scratch[0], s.scratch[1], s.scratch[2], s.scratch[3]
+	X, next, A, B := r.scratch[0], r.scratch[1], r.scratch[2], r.scratch[3]
 	kernels.Scale(X, float32(1/(math.Sqrt(kernels.SumSquares(x))+1e-7)), x)
 	for range quinticSteps {
 		gram := kernels.Gemm{M: n, N: n, K: max(rows, cols), A: X, LDA: cols, B: X, LDB: cols, C: A, LDC: n}
@@ -207,6 +140,3 @@ func (s *session) orthogonalize(x []float32, rows, cols int) []float32 {
 	}
 	return X
 }
-
-// Close implements optimizer.Session.
-func (s *session) Close() error { return nil }

@@ -9,6 +9,7 @@ import (
 
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/optimizer/optimizertest"
+	"harness.invalid/core/option"
 	"harness.invalid/core/tensor"
 )
 
@@ -98,10 +99,15 @@ func TestAgainstTwin(t *testing.T) {
 
 // twin is the rule of the package comment in float64.
 func twin(t *testing.T, l *tensor.Layout, options map[string]string) []float64 {
-	c, err := read(options)
+	given, err := option.Read(info.Options, options)
 	if err != nil {
 		t.Fatal(err)
 	}
+	u, err := read(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := u.(*rule)
 	p, buffer := make([]float64, l.Len()), make([]float64, l.Len())
 	for i, x := range initial(l) {
 		p[i] = float64(x)
