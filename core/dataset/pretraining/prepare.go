@@ -62,6 +62,7 @@ const (
 	vocabFile      = "vocab.txt"
 	progressFolder = "progress" // there while the data is prepared
 	journalFile    = "journal.json"
+	lockFile       = "lock" // in progress: of the one process that prepares there
 
 	// A block is tokenized by one worker at a time. It is smaller than a Source's, since duplicates of all its sequences are held at once.
 	prepareBlockDocuments = 1024
@@ -87,19 +88,33 @@ type Preparation struct {
 // shuffled within them, indexed, and summed up. Neither text nor data need fit into memory: what does is a few blocks of documents, and then one shard for
 // each worker.
 //
-// A folder in which a preparation was cut short is gone on with, to the same bytes. A folder with other data is an error.
+// A folder in which a preparation was cut short is gone on with, to the same bytes. A folder with other data is an error, and so is one in which another
+// process prepares at the same time (durable.ErrLocked).
 func Prepare(ctx context.Context, dir string, c *Corpus, t *wordpiece.Tokenizer, p Preparation) (*Manifest, error) {
 	w, err := newPreparation(dir, c, t, p)
 	if err != nil {
 		return nil, err
 	}
-	if m, err := readManifest(dir); err == nil {
-		if !w.same(&m.PrepareSettings, m.Text, m.Vocab, len(m.Shards)) {
-			return nil, fmt.Errorf("prepare: %s holds data of another text or other settings: choose another folder, or remove it", dir)
+	m, err := w.complete()
+	if m == nil && err == nil {
+		var unlock func() error
+		if unlock, err = w.lock(); err != nil {
+			return nil, err
 		}
-		return m, nil
-	} else if !errors.Is(err, fs.ErrNotExist) {
+		m, err = w.prepare(ctx)
+		err = errors.Join(err, unlock())
+	}
+	if err != nil {
 		return nil, err
+	}
+	return m, os.RemoveAll(filepath.Join(dir, progressFolder))
+}
+
+// prepare does what there is to do once the folder is locked.
+func (w *preparation) prepare(ctx context.Context) (*Manifest, error) {
+	// Another process may have come to its end just now.
+	if m, err := w.complete(); m != nil || err != nil {
+		return m, err
 	}
 	if err := w.begin(); err != nil {
 		return nil, err
@@ -111,6 +126,38 @@ func Prepare(ctx context.Context, dir string, c *Corpus, t *wordpiece.Tokenizer,
 		return nil, err
 	}
 	return w.finish()
+}
+
+// complete returns the manifest of the folder if what it holds is done, and nil if it is not.
+func (w *preparation) complete() (*Manifest, error) {
+	m, err := readManifest(w.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil && !w.same(&m.PrepareSettings, m.Text, m.Vocab, len(m.Shards)) {
+		return nil, fmt.Errorf("prepare: %s holds data of another text or other settings: choose another folder, or remove it", w.dir)
+	}
+	return m, err
+}
+
+// lock makes the folder and takes the lock in it.
+func (w *preparation) lock() (unlock func() error, err error) {
+	progress := filepath.Join(w.dir, progressFolder)
+	entries, err := os.ReadDir(w.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if len(entries) > 0 && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == progressFolder }) {
+		return nil, fmt.Errorf("prepare: the folder %s is not empty, and nothing was prepared there: choose another one", w.dir)
+	}
+	if err := os.MkdirAll(progress, 0o777); err != nil {
+		return nil, err
+	}
+	unlock, err = durable.Lock(filepath.Join(progress, lockFile))
+	if errors.Is(err, durable.ErrLocked) {
+		return nil, fmt.Errorf("prepare: another process prepares data in %s: wait for its end, or choose another folder: %w", w.dir, err)
+	}
+	return unlock, err
 }
 
 // preparation is a Prepare under way.
@@ -194,7 +241,7 @@ func (w *preparation) spillPath(i int) string {
 	return filepath.Join(w.dir, progressFolder, fmt.Sprintf("spill-%05d", i))
 }
 
-// begin makes the folder, or finds how far an earlier attempt came.
+// begin finds how far an earlier attempt came, or notes that this is the first.
 func (w *preparation) begin() error {
 	path := filepath.Join(w.dir, progressFolder, journalFile)
 	text, err := os.ReadFile(path)
@@ -210,12 +257,6 @@ func (w *preparation) begin() error {
 		w.journal = before
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
-		return err
-	}
-	if entries, err := os.ReadDir(w.dir); err == nil && len(entries) > 0 {
-		return fmt.Errorf("prepare: the folder %s is not empty, and nothing was prepared there: choose another one", w.dir)
-	}
-	if err := os.MkdirAll(filepath.Join(w.dir, progressFolder), 0o777); err != nil {
 		return err
 	}
 	return w.note()
@@ -463,7 +504,7 @@ func (w *preparation) shuffleShard(i int) (ShardInfo, error) {
 	return info, err
 }
 
-// finish writes the vocabulary and the manifest, and removes what was only for the preparation.
+// finish writes the vocabulary and the manifest.
 func (w *preparation) finish() (*Manifest, error) {
 	training, held := w.source.Documents()
 	m := &Manifest{
@@ -484,10 +525,7 @@ func (w *preparation) finish() (*Manifest, error) {
 		enc.SetIndent("", "  ")
 		return enc.Encode(m)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return m, os.RemoveAll(filepath.Join(w.dir, progressFolder))
+	return m, err
 }
 
 // Sequences is the number of sequences to train on.

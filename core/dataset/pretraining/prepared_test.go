@@ -1,13 +1,17 @@
 package pretraining_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,6 +25,7 @@ import (
 	"harness.invalid/core/bert"
 	"harness.invalid/core/dataset"
 	"harness.invalid/core/dataset/pretraining"
+	"harness.invalid/core/durable"
 	"harness.invalid/core/internal/reference"
 	"harness.invalid/core/wordpiece"
 )
@@ -333,6 +338,82 @@ func TestPreparedIsDeterministic(t *testing.T) {
 	}
 	if _, err := pretraining.Prepare(t.Context(), filepath.Dir(text), c, words(t), p); err == nil || !strings.Contains(err.Error(), "not empty") {
 		t.Errorf("a folder with other files: error is %v", err)
+	}
+}
+
+// TestPrepareKilled kills a process that prepares, and goes on where it was, to the same bytes. While it lives it has the folder to itself.
+func TestPrepareKilled(t *testing.T) {
+	defer pretraining.NoteEvery(0)()
+	p := preparation()
+	p.Workers = 2
+	if stop := os.Getenv("PREPARE_UNTIL"); stop != "" {
+		told := map[string]int{}
+		p.Progress = func(stage string, _, _ int64) {
+			if told[stage]++; fmt.Sprint(stage, " ", told[stage]) == stop {
+				fmt.Println("here")
+				select {} // until it is killed
+			}
+		}
+		_, err := pretraining.Prepare(t.Context(), os.Getenv("PREPARE_TO"), open(t, os.Getenv("PREPARE_FROM")), words(t), p)
+		t.Fatal("the preparation was not killed: ", err)
+	}
+	text := write(t, "text.txt", small(2500)) // three blocks for training
+	c := open(t, text)
+	whole := filepath.Join(t.TempDir(), "whole")
+	if _, err := pretraining.Prepare(t.Context(), whole, c, words(t), p); err != nil {
+		t.Fatal(err)
+	}
+	want := contents(t, whole)
+	dir := filepath.Join(t.TempDir(), "killed")
+	// A block is noted after it was told, a shard before.
+	for i, stop := range []string{"tokenize 2", "tokenize 2", "shuffle 1", "shuffle 2"} {
+		child := exec.Command(os.Args[0], "-test.run=^TestPrepareKilled$")
+		child.Env = append(os.Environ(), "PREPARE_UNTIL="+stop, "PREPARE_FROM="+text, "PREPARE_TO="+dir)
+		out, err := child.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(out).ReadString('\n'); line != "here\n" {
+			t.Fatalf("until %q: the process said %q, %v", stop, line, err)
+		}
+		if _, err := pretraining.Prepare(t.Context(), dir, c, words(t), p); !errors.Is(err, durable.ErrLocked) {
+			t.Errorf("until %q: beside the other process: error is %v, want %v", stop, err, durable.ErrLocked)
+		}
+		if err := child.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := child.Wait(); err == nil {
+			t.Fatalf("until %q: the process was not killed", stop)
+		}
+		if _, err := pretraining.OpenPrepared(dir); err == nil {
+			t.Errorf("until %q: a folder that is not complete is opened", stop)
+		}
+		var journal struct {
+			Blocks int
+			Done   []struct{ File string }
+		}
+		if err := json.Unmarshal(must(os.ReadFile(filepath.Join(dir, "progress", "journal.json"))), &journal); err != nil {
+			t.Fatal(err)
+		}
+		shards := 0
+		for _, d := range journal.Done {
+			if d.File != "" {
+				shards++
+			}
+		}
+		if got, want := [2]int{journal.Blocks, shards}, [][2]int{{1, 0}, {2, 0}, {4, 1}, {4, 3}}[i]; got != want {
+			t.Errorf("until %q: %d blocks and %d shards are noted, want %d and %d", stop, got[0], got[1], want[0], want[1])
+		}
+	}
+	if _, err := pretraining.Prepare(t.Context(), dir, c, words(t), p); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "killed", contents(t, dir), want)
+	if _, err := os.Stat(filepath.Join(dir, "progress")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("progress is still there: %v", err)
 	}
 }
 
