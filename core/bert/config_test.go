@@ -124,6 +124,60 @@ func TestInitialize(t *testing.T) {
 	}
 }
 
+// TestInitializers: what published systems do that google-research/bert does not. A normal distribution has 4.55% of its values beyond two standard deviations,
+// a uniform one within b of 0 a standard deviation of b/sqrt(3).
+func TestInitializers(t *testing.T) {
+	c, err := bert.Defaults().Size("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.VocabSize = 1000
+	l, err := bert.Parameters(c, bert.Head{Task: bert.Pretraining})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound := 1 / math.Sqrt(128)
+	params := make([]float32, l.Len())
+	for _, i := range []bert.Initializer{bert.Normal, bert.NVIDIA} {
+		i.Initialize(c, l, params, 1)
+		for _, p := range l.Tensors() {
+			values := p.Of(params)
+			linear := strings.Contains(p.Name, "intermediate.dense") || strings.Contains(p.Name, "pooler.dense") || strings.Contains(p.Name, "transform.dense")
+			if p.Kind == tensor.Embedding {
+				zero := slices.Max(values[:128]) == 0 && slices.Min(values[:128]) == 0
+				if want := i == bert.Normal && strings.Contains(p.Name, "word_embeddings"); zero != want {
+					t.Errorf("%s: the first row of %s is zero: %v, want %v", i, p.Name, zero, want)
+				}
+			}
+			var squares, beyond float64
+			for _, v := range values {
+				squares += float64(v) * float64(v)
+				if math.Abs(float64(v)) > 0.04 {
+					beyond++
+				}
+			}
+			n := float64(len(values))
+			sd, beyond := math.Sqrt(squares/n), beyond/n
+			switch {
+			case p.Kind == tensor.NormScale || p.Kind == tensor.NormBias:
+			case i == bert.NVIDIA && linear:
+				if math.Abs(sd-bound/math.Sqrt(3)) > 4*bound/math.Sqrt(n) || float64(slices.Max(values)) > bound || float64(slices.Min(values)) < -bound {
+					t.Errorf("%s: %s has a standard deviation of %.3g and values from %.3g to %.3g, want %.3g and %.3g to both sides",
+						i, p.Name, sd, slices.Min(values), slices.Max(values), bound/math.Sqrt(3), bound)
+				}
+			case p.Kind == tensor.Bias:
+				if sd != 0 {
+					t.Errorf("%s: %s is not 0", i, p.Name)
+				}
+			case n > 1e4:
+				if math.Abs(sd-0.02) > 3e-4 || math.Abs(beyond-0.0455) > 6e-3 {
+					t.Errorf("%s: %s has a standard deviation of %.4g and %.4g of its values beyond two of them, want 0.02 and 0.0455", i, p.Name, sd, beyond)
+				}
+			}
+		}
+	}
+}
+
 // TestKindOf: the kinds of all parameters follow from their names.
 func TestKindOf(t *testing.T) {
 	for _, h := range []bert.Head{{Task: bert.Pretraining}, {Task: bert.QuestionAnswering}, {Task: bert.Classification, Labels: 2}} {

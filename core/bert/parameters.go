@@ -2,11 +2,8 @@ package bert
 
 import (
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"strings"
 
-	"harness.invalid/core/random"
 	"harness.invalid/core/tensor"
 )
 
@@ -32,7 +29,7 @@ func Parameters(c Config, h Head) (*tensor.Layout, error) {
 		add(name+".bias", tensor.NormBias, c.HiddenSize)
 	}
 	H := c.HiddenSize
-	add("bert.embeddings.word_embeddings.weight", tensor.Embedding, c.VocabSize, H)
+	add(wordEmbeddings, tensor.Embedding, c.VocabSize, H)
 	add("bert.embeddings.position_embeddings.weight", tensor.Embedding, c.MaxPositionEmbeddings, H)
 	add("bert.embeddings.token_type_embeddings.weight", tensor.Embedding, c.TypeVocabSize, H)
 	norm("bert.embeddings.LayerNorm")
@@ -66,6 +63,9 @@ func Parameters(c Config, h Head) (*tensor.Layout, error) {
 	return tensor.NewLayout(ts...)
 }
 
+// wordEmbeddings is the tensor that the decoder of the masked LM head is tied to.
+const wordEmbeddings = "bert.embeddings.word_embeddings.weight"
+
 // KindOf tells the kind of a parameter from its Hugging Face name, for files that store names only.
 func KindOf(name string) tensor.Kind {
 	norm := strings.Contains(name, "LayerNorm") || strings.Contains(name, "layer_norm")
@@ -82,48 +82,7 @@ func KindOf(name string) tensor.Kind {
 	return tensor.Weight
 }
 
-// Initialize fills params with the initial values of google-research/bert: weights and embeddings from a normal distribution with standard
-// deviation initializer_range, redrawn beyond two of them (tf.truncated_normal_initializer); biases 0; layer norm scale 1, bias 0.
-//
-// Each tensor draws from a stream of its own, keyed by its name, so that the encoder starts alike under every head.
+// Initialize fills params with the initial values of google-research/bert, as TruncatedNormal does.
 func Initialize(c Config, l *tensor.Layout, params []float32, seed uint64) {
-	clear(params[:l.Len()])
-	for _, t := range l.Tensors() {
-		InitializeTensor(c, t, t.Of(params), seed)
-	}
-}
-
-// InitializeTensor fills the values of one tensor as Initialize does.
-func InitializeTensor(c Config, t tensor.Tensor, values []float32, seed uint64) {
-	switch t.Kind {
-	case tensor.NormScale:
-		for i := range values {
-			values[i] = 1
-		}
-	case tensor.Weight, tensor.Embedding:
-		s := random.New(seed, random.Init)
-		s.Site = nameHash(t.Name)
-		truncatedNormal(rand.New(&random.Source{Stream: s}), values, c.InitializerRange)
-	default:
-		clear(values)
-	}
-}
-
-func truncatedNormal(r *rand.Rand, values []float32, sd float64) {
-	for i := range values {
-		x := r.NormFloat64()
-		for math.Abs(x) > 2 {
-			x = r.NormFloat64()
-		}
-		values[i] = float32(x * sd)
-	}
-}
-
-// nameHash is 32-bit FNV-1a.
-func nameHash(s string) uint32 {
-	h := uint32(2166136261)
-	for i := range len(s) {
-		h = (h ^ uint32(s[i])) * 16777619
-	}
-	return h
+	TruncatedNormal.Initialize(c, l, params, seed)
 }

@@ -42,6 +42,8 @@ type Model struct {
 	// Size is tiny, mini, small, medium, base or large; empty: base, changed by the keys that are given.
 	Size        string `yaml:"size,omitempty" json:"size,omitempty"`
 	bert.Config `yaml:",inline"`
+	// Initializer is how initial values are drawn: truncated_normal, normal (Hugging Face's) or nvidia; empty: truncated_normal.
+	Initializer bert.Initializer `yaml:"initializer,omitempty" json:"initializer,omitempty"`
 }
 
 // Vocab is the vocabulary and how text is cut into its pieces.

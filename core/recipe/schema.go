@@ -41,7 +41,7 @@ func choices() map[string][]string {
 		names = append(names, m.Name)
 	}
 	return map[string][]string{
-		"Model.size": bert.SizeNames(), "Config.hidden_act": {string(bert.GELU), string(bert.GELUNew)}, "Data.kind": dataKinds,
+		"Model.size": bert.SizeNames(), "Model.initializer": bert.Initializers(), "Config.hidden_act": {string(bert.GELU), string(bert.GELUNew)}, "Data.kind": dataKinds,
 		"Phase.task": kinds, "Phase.dataset": tasks.Names(), "Evaluation.metric": names, "Schedule.kind": scheduleKinds, "Schedule.batch_scaling": batchScalings, "Masking.kind": {StaticMasking, DynamicMasking}, "Target.metric": names,
 	}
 }
@@ -58,7 +58,7 @@ var modelDocs = map[string]string{
 	"attention_probs_dropout_prob": "Dropout of the attention probabilities.",
 	"max_position_embeddings":      "The longest sequence that the model takes.",
 	"type_vocab_size":              "Number of segments.",
-	"initializer_range":            "Standard deviation of initial weights, which are cut off at two of them.",
+	"initializer_range":            "Standard deviation of initial weights.",
 	"layer_norm_eps":               "Added to the variance in layer normalisations.",
 	"attention_mask_value":         "Added to the attention scores of padding.",
 }

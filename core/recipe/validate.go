@@ -38,6 +38,14 @@ func (r *Recipe) settle() error {
 	if err := config.Validate(); err != nil {
 		return wrong(err, "model")
 	}
+	if r.Model.Initializer == bert.TruncatedNormal {
+		r.Model.Initializer = "" // one spelling, one fingerprint
+	}
+	if r.Model.Initializer != "" {
+		if err := oneOf(r.Model.Initializer, bert.Initializers()); err != nil {
+			return wrong(err, "model", "initializer")
+		}
+	}
 	if r.Vocab.Size < 32 || r.Vocab.Size > 1<<24 {
 		return wrong(fmt.Errorf("is %d, want 32 to %d", r.Vocab.Size, 1<<24), "vocab", "size")
 	}

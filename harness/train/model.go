@@ -42,7 +42,7 @@ func UseModel(r *recipe.Recipe) error {
 	c := f.Config.Model
 	c.HiddenDropoutProb, c.AttentionProbsDropoutProb = r.Model.HiddenDropoutProb, r.Model.AttentionProbsDropoutProb
 	c.InitializerRange, c.AttentionMask = r.Model.InitializerRange, r.Model.AttentionMask
-	r.Model = recipe.Model{Config: c}
+	r.Model = recipe.Model{Config: c, Initializer: r.Model.Initializer}
 	r.Vocab.PadToMultipleOf = 1
 	if r.Data.Files.Vocab != "" {
 		return nil

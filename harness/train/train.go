@@ -174,7 +174,7 @@ func (r *run) initial(config bert.Config, l *tensor.Layout, params []float32) er
 				continue
 			}
 		}
-		bert.InitializeTensor(config, t, t.Of(params), r.Seed)
+		r.Recipe.Model.Initializer.Tensor(config, t, t.Of(params), r.Seed)
 	}
 	if r.layout != nil || r.Data.model == nil {
 		return nil
