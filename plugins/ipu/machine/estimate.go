@@ -9,6 +9,7 @@
 package machine
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -133,6 +134,15 @@ var proportions = []float64{0.4, 0.25, 0.2, 0.15, 0.1, 0.05}
 // estimate takes the fastest of the settings that are left open with which the program fits, and the smallest when it fits with none.
 func estimate(p backend.Program, s Settings, sys *System, on backend.Machine, c *planner) (backend.Estimate, error) {
 	m, err := newModel(p, s, sys, on, c)
+	if errors.Is(err, errNeverFull) && s.LayersPerIPU == nil {
+		// The published pipeline is a default: what it can't do one IPU may.
+		whole := s
+		whole.LayersPerIPU = []float64{float64(p.Model.NumHiddenLayers)}
+		if e, failed := estimate(p, whole, sys, on, c); failed == nil && e.Fits() {
+			e.Notes = append(e.Notes, fmt.Sprintf("all layers are on one IPU: %v", err))
+			return e, nil
+		}
+	}
 	if err != nil {
 		return backend.Estimate{}, err
 	}
@@ -220,6 +230,9 @@ func largest(e *backend.Estimate) int64 {
 	return most
 }
 
+// errNeverFull tells of a pipeline with fewer micro-batches a step than it has places for.
+var errNeverFull = errors.New("it would never be full")
+
 func newModel(p backend.Program, s Settings, sys *System, on backend.Machine, c *planner) (*model, error) {
 	f, ok := formats[p.Precision]
 	if !ok {
@@ -268,7 +281,7 @@ func newModel(p backend.Program, s Settings, sys *System, on backend.Machine, c 
 	}
 	smallest := map[Schedule]int{Grouped: 2*forwards - 1, Interleaved: forwards, Sequential: 1}[s.Schedule]
 	if p.Accumulation < smallest {
-		return nil, fmt.Errorf("accumulation is %d: the pipeline %s with schedule %s needs at least %d micro-batches a step", p.Accumulation, joined(s.LayersPerIPU), s.Schedule, smallest)
+		return nil, fmt.Errorf("accumulation is %d: the pipeline %s with schedule %s needs at least %d micro-batches a step: %w", p.Accumulation, joined(s.LayersPerIPU), s.Schedule, smallest, errNeverFull)
 	}
 	return m, nil
 }

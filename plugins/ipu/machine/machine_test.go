@@ -286,6 +286,23 @@ func TestPhased(t *testing.T) {
 	}
 }
 
+// TestWithoutPipeline: where nobody asks for a pipeline and the published one would never be full, one IPU takes the model, if it can.
+func TestWithoutPipeline(t *testing.T) {
+	p, _ := large(t)
+	p.Accumulation, p.Replicas = 1, 1
+	if _, err := Estimate(p, Settings{}, system(t, "bow-pod16"), backend.Machine{}); err == nil || !strings.Contains(err.Error(), "needs at least 9 micro-batches") {
+		t.Errorf("BERT-Large, which does not fit on an IPU: %v", err)
+	}
+	p.Model, p.MicroBatch = bert.Defaults(), 1
+	e, err := Estimate(p, Settings{}, system(t, "bow-pod16"), backend.Machine{})
+	if err != nil || len(e.Memory) != 1 || !e.Fits() || len(e.Notes) != 1 || !strings.Contains(e.Notes[0], "0,4,4,4") {
+		t.Errorf("BERT-Base: %v, %d IPUs, notes %q", err, len(e.Memory), e.Notes)
+	}
+	if _, err := Estimate(p, Settings{LayersPerIPU: []float64{0, 4, 4, 4}}, system(t, "bow-pod16"), backend.Machine{}); err == nil {
+		t.Error("a pipeline that was asked for is never full")
+	}
+}
+
 // TestFamilies: ipu-pod and bow-pod are the smallest that has the IPUs, or the largest that there is.
 func TestFamilies(t *testing.T) {
 	p, s := large(t)
