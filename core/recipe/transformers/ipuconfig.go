@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -120,6 +121,7 @@ func (m *importer) ipu(c configured) error {
 	known := append([]string{
 		"replication_factor", "gradient_accumulation_steps", "layers_per_ipu", "optimizer_state_offchip", "replicated_tensor_sharding", "matmul_proportion",
 		"enable_half_partials", "embedding_serialization_factor", "recompute_checkpoint_every_layer", "seed", "auto_loss_scaling",
+		"enable_half_first_order_momentum",
 	}, harmlessFields...)
 	var err error
 	number := func(key string, byDefault int) (n int) {
@@ -153,6 +155,17 @@ func (m *importer) ipu(c configured) error {
 	if !flag("enable_half_partials", true) && m.ipuPrecision == "fp16.16" {
 		m.ipuPrecision = "fp16.32"
 	}
+	if flag("enable_half_first_order_momentum", false) {
+		m.optimizer.set("first_moment", "fp16")
+		// It is kept times the loss scale.
+		if scale, err := strconv.ParseFloat(o.values["loss_scale"], 64); err == nil {
+			if frac, _ := math.Frexp(scale); frac == 0.5 {
+				m.optimizer.set("first_moment_scale", o.values["loss_scale"])
+			} else {
+				m.refuse("IPUConfig enable_half_first_order_momentum with --loss_scaling "+o.values["loss_scale"], "the moment's scale is a power of two: it stays 4096")
+			}
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -177,10 +190,6 @@ func (m *importer) ipu(c configured) error {
 		switch {
 		case slices.Contains(harmlessFields, key):
 			m.harmless = append(m.harmless, "IPUConfig "+key)
-		case key == "enable_half_first_order_momentum":
-			if on, err := c.flag(key, true); err != nil || on {
-				m.refuse("IPUConfig "+key, "the host keeps the first moment in FP32")
-			}
 		case !slices.Contains(known, key) && c[key] != nil:
 			text, err := json.Marshal(c[key])
 			if err != nil {

@@ -111,8 +111,14 @@ func TestIPU(t *testing.T) {
 	if r.Model.AttentionMask != -1000 {
 		t.Errorf("mask is %g, want -1000", r.Model.AttentionMask)
 	}
-	if len(made.Refused) != 1 || !strings.Contains(made.Refused[0], "enable_half_first_order_momentum") {
-		t.Errorf("not honoured: %q, want the half first moment alone", made.Refused)
+	if o := p.Optimizer.Options; o["first_moment"] != "fp16" || o["first_moment_scale"] != "64" {
+		t.Errorf("optimizer has %v, want the first moment in FP16, times the loss scale", o)
+	}
+	if r.Model.Initializer != bert.Normal {
+		t.Errorf("initializer is %q, want Hugging Face's", r.Model.Initializer)
+	}
+	if len(made.Refused) > 0 {
+		t.Errorf("not honoured: %q, want nothing", made.Refused)
 	}
 
 	// Overrides go before the configuration, the command line before both.

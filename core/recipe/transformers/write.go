@@ -131,6 +131,7 @@ func (m *importer) modelSize(model, vocab *settings) bert.Config {
 		m.notes = append(m.notes, "the weights of "+m.model+" are not downloaded: give their folder by --data model=FOLDER, or training starts from random ones")
 	}
 	model.set("hidden_act", "gelu") // with erf, as Hugging Face's BERT has it
+	model.set("initializer", "normal")
 	model.set("layer_norm_eps", "1e-12")
 	mask := "-10000"
 	if m.onIPU {
