@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -105,10 +106,48 @@ func (c Catalog[T, P]) lay(s *T, text string, depth int) error {
 		}
 	}
 	d := yaml.NewDecoder(bytes.NewReader([]byte(text)), yaml.Strict())
-	if err := d.Decode(s); err != nil && !errors.Is(err, io.EOF) {
+	err := d.Decode(s)
+	var unknown *yaml.UnknownFieldError
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil
+	case errors.As(err, &unknown):
+		key, known := unknown.GetToken().Value, keysOf(reflect.TypeFor[T]())
+		return fmt.Errorf("%q is no key of a system%s (known: %s)\n%w", key, hint(key, known), strings.Join(known, ", "), place(err))
+	case err != nil:
 		return place(err)
 	}
 	return nil
+}
+
+// keysOf are the keys of a description, such as chip.tiles.
+func keysOf(t reflect.Type) []string {
+	var list []string
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if f.Type.Kind() != reflect.Struct {
+			list = append(list, name)
+			continue
+		}
+		for _, key := range keysOf(f.Type) {
+			list = append(list, name+"."+key)
+		}
+	}
+	return list
+}
+
+// hint names the known key that a key was probably meant to be: one that is spelt nearly like it, in its place or in another.
+func hint(key string, known []string) string {
+	names := make([]string, len(known))
+	for i, k := range known {
+		names[i] = k[strings.LastIndexByte(k, '.')+1:]
+	}
+	near := spelling.Nearest(key, names)
+	if near == "" {
+		return ""
+	}
+	return ", did you mean " + known[slices.Index(names, near)] + "?"
 }
 
 // place shows an error of the YAML library in one piece: place, what is wrong, the line.

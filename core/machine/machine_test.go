@@ -12,6 +12,9 @@ type boat struct {
 	Name    string  `yaml:"name"`
 	Extends string  `yaml:"extends"`
 	Metres  float64 `yaml:"metres"`
+	Sail    struct {
+		Colour string `yaml:"colour"`
+	} `yaml:"sail"`
 }
 
 func (b *boat) Validate() error {
@@ -36,13 +39,16 @@ func TestCatalog(t *testing.T) {
 		t.Errorf("%+v, %v", b, err)
 	}
 	for text, want := range map[string]string{
-		"metres: 0":       "want more than 0",
-		"feet: 3":         "feet",
-		"extends: yach":   "did you mean yacht?",
-		"extends: ../etc": "no system has that name",
-		"extends: loop":   "extend each other",
-		"metres: [":       "system:",
-		"metres: many":    "metres",
+		"metres: 0":           "want more than 0",
+		"feet: 3":             `"feet" is no key of a system (known: name, extends, metres, sail.colour)`,
+		"metre: 3":            "did you mean metres?",
+		"colour: red":         "did you mean sail.colour?",
+		"sail:\n  color: red": "2 |   color: red",
+		"extends: yach":       "did you mean yacht?",
+		"extends: ../etc":     "no system has that name",
+		"extends: loop":       "extend each other",
+		"metres: [":           "system:",
+		"metres: many":        "metres",
 	} {
 		if _, err := boats.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want an error with %q", text, err, want)
