@@ -16,6 +16,7 @@ func newCompare() *cobra.Command {
 	var e experiment
 	var backends, optimizers []string
 	var format string
+	var follow lockstepFlags
 	cmd := &cobra.Command{
 		Use:   "compare --backends A,B",
 		Short: "Train a recipe on several backends and compare accuracy and time",
@@ -23,12 +24,19 @@ func newCompare() *cobra.Command {
 of its own. All runs see the same data in the same order and start from the same parameters. Then it prints a table of what was measured,
 with the difference of each to the first, and a verdict against the margins of the recipe.
 
+With --lockstep N two backends train side by side instead, N steps of the recipe's first phase on the same batches, without dropout, and after each step
+the activations, gradients and weights of both are held against each other: it says in which step and at which operator they first differ by more than
+their number formats allow, and the likely reason. Each goes on from its own weights, so that the difference grows with the steps; --resync gives the
+second those of the first before each step, and what is left is the difference of a step by itself.
+
 The exit code is 0 when all runs came to their end, whatever the verdict, 2 when one could not, and 130 when it was stopped; --resume goes on.`,
 		Example: `  harness compare --backends ipu,gpu-ref
   harness compare --backends gpu-ref:fp32,gpu-ref:fp16,ipu:fp16.16 --seeds 3
   harness compare --backends ipu,gpu-ref --seeds 10 --aa
   harness compare --backends ipu,gpu-ref --optimizers adamw,lamb --format markdown
   harness compare --backends ipu,gpu-ref --set backends.ipu.options.stochastic_rounding=false
+  harness compare --backends gpu-ref,gpu-ref:fp16 --lockstep 20
+  harness compare --backends gpu-ref,ipu --lockstep 20 --resync --out runs/parted --format csv > tensors.csv
   harness compare --backends ipu,gpu-ref --recipe tiny-wiki-squad --data text=wiki.txt --data vocab=vocab.txt \
       --data squad.train=train-v1.1.json --data squad.dev=dev-v1.1.json --out runs/wiki`,
 		Args: cobra.NoArgs,
@@ -46,11 +54,17 @@ The exit code is 0 when all runs came to their end, whatever the verdict, 2 when
 			if len(backends) == 0 {
 				return withHint(errors.New("--backends names no backend"), "harness compare --backends ipu,gpu-ref")
 			}
+			if err := follow.check(&e, cmd.Flags()); err != nil {
+				return err
+			}
 			if err := e.load(); err != nil {
 				return err
 			}
 			if err := e.arrange(cmd.Context(), backends, optimizers); err != nil {
 				return err
+			}
+			if follow.asked {
+				return e.lockstep(cmd, follow, f)
 			}
 			p := newProgress(cmd.ErrOrStderr(), e.quiet)
 			runs, err := e.train(cmd.Context(), p)
@@ -72,6 +86,7 @@ The exit code is 0 when all runs came to their end, whatever the verdict, 2 when
 	cmd.Flags().Uint64Var(&e.firstSeed, "seed", 1, "the first seed")
 	cmd.Flags().BoolVar(&e.noise, "aa", false, "also train the first backend with as many other seeds (A/A): a difference below what they differ by is not claimed")
 	cmd.Flags().StringVar(&format, "format", "table", report.Formats)
+	follow.flags(cmd.Flags())
 	e.complete(cmd)
 	return cmd
 }

@@ -275,9 +275,8 @@ func (c cell) name() string {
 	return fmt.Sprintf("%s-%s-seed%d", strings.ReplaceAll(c.arm.shown.Backend, ":", "-"), c.arm.shown.Optimizer, c.seed)
 }
 
-// train does all runs that are not done yet and returns them all.
-func (e *experiment) train(ctx context.Context, errOut *progress) ([]*results.Run, error) {
-	e.progress = errOut
+// begin makes the folder of the experiment and opens its data there.
+func (e *experiment) begin(what string) (*train.Data, error) {
 	if e.out == "" {
 		if e.resume {
 			return nil, withHint(errors.New("--resume needs --out, the folder of the runs to go on with"), "harness prints the folder at the start of a comparison")
@@ -290,8 +289,14 @@ func (e *experiment) train(ctx context.Context, errOut *progress) ([]*results.Ru
 	if err := os.MkdirAll(filepath.Join(e.out, "data"), 0o777); err != nil {
 		return nil, err
 	}
-	e.progress.say("recipe %s, %d runs in %s", e.recipe.Name, len(e.cells()), e.out)
-	data, err := train.OpenData(e.recipe, filepath.Join(e.out, "data"), func(what string) { e.progress.say("%s", what) })
+	e.progress.say("recipe %s, %s in %s", e.recipe.Name, what, e.out)
+	return train.OpenData(e.recipe, filepath.Join(e.out, "data"), func(what string) { e.progress.say("%s", what) })
+}
+
+// train does all runs that are not done yet and returns them all.
+func (e *experiment) train(ctx context.Context, errOut *progress) ([]*results.Run, error) {
+	e.progress = errOut
+	data, err := e.begin(fmt.Sprintf("%d runs", len(e.cells())))
 	if err != nil {
 		return nil, err
 	}

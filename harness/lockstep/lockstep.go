@@ -1,0 +1,253 @@
+// Package lockstep says where two backends part that train in lockstep: in which step, at which operator, and why, as far as the values tell.
+//
+// Steps come in from harness/train with what both sides stored: activations and their gradients, gradients of parameters, weights. Each pair of tensors
+// becomes a Difference, each Difference is held against the tolerance that both backends state for their number formats (what `harness plugin verify`
+// holds them to), and the first one beyond it, in the order in which a step computes, is where they part.
+package lockstep
+
+import (
+	"encoding/json"
+	"io"
+	"math"
+
+	"harness.invalid/core/bert"
+	"harness.invalid/core/numerics"
+	"harness.invalid/harness/train"
+	"harness.invalid/results"
+)
+
+// Record is a lockstep and its verdict.
+type Record struct {
+	Recipe      string `json:"recipe"`
+	Fingerprint string `json:"fingerprint"`
+	DataDigest  string `json:"data_digest"`
+	Seed        uint64 `json:"seed"`
+	Phase       string `json:"phase"`
+	Optimizer   string `json:"optimizer"`
+	// Resync says that the second side began each step with the weights and the optimizer's state of the first.
+	Resync  bool              `json:"resync"`
+	Sides   [2]Side           `json:"sides"` // the first is what the second is held against
+	Plugins []results.Plugin  `json:"plugins,omitempty"`
+	Steps   []Step            `json:"steps"`
+	Verdict Verdict           `json:"verdict"`
+	Notes   []string          `json:"notes,omitempty"`
+	updates [2]updateRounding // over all steps
+	units   [2]float64        // unit roundoff of the coarsest format that a side stored in
+}
+
+// Side is one of the two.
+type Side struct {
+	Backend   string `json:"backend"` // as it was asked for
+	Precision string `json:"precision"`
+	// The tolerances of the precision against exact results. Two sides may differ by the sum of theirs.
+	OutputTolerance   float64 `json:"output_tolerance"`
+	GradientTolerance float64 `json:"gradient_tolerance"`
+	// Kept is the part of all updates that the side's storage of weights kept: 1 when what rounding took and added cancels out; nil without updates.
+	Kept *Kept `json:"kept,omitempty"`
+}
+
+// Step is what a step came to on both sides.
+type Step struct {
+	Step         int               `json:"step"`
+	LearningRate float64           `json:"learning_rate"`
+	Loss         [2]results.Number `json:"loss"`
+	LossScale    [2]results.Number `json:"loss_scale"`
+	Finite       [2]bool           `json:"finite"` // the gradients; else the side skipped the step
+	// Weights is the relative difference of all weights together, after the step.
+	Weights results.Number `json:"weights"`
+	Tensors []Difference   `json:"tensors"` // in the order in which the step computes them
+}
+
+// Kind says what a tensor is in a step.
+type Kind string
+
+// The kinds, in the order of a step.
+const (
+	Activation         Kind = "activation"          // the result of an operator
+	ActivationGradient Kind = "activation gradient" // the gradient of that result
+	Gradient           Kind = "gradient"            // of a parameter
+	Weight             Kind = "weight"              // a parameter after the step
+)
+
+// Difference is what a tensor differs by between the two sides: of the second from the first.
+type Difference struct {
+	Kind     Kind   `json:"kind"`
+	Tensor   string `json:"tensor"`   // operator or parameter, by Hugging Face's name
+	Operator string `json:"operator"` // that computed it, forward or backward
+	Count    int    `json:"count"`    // of values
+	// Relative is the norm of the difference over the norm of the first side's values, infinite where a value is not finite. Gradients of parameters and
+	// weights are held against the norm of all parameters of their operator: some gradients, such as that of a key's bias, are zero but for rounding.
+	Relative  results.Number `json:"relative"`
+	Tolerance float64        `json:"tolerance,omitempty"` // 0: none is stated
+	// Bias is the slope of the difference over the mean of both values: by which part the second side's values are larger (above 0) or nearer to zero. Its
+	// standard error is robust against values of unequal spread. Explained is the part of the squared difference that goes with it.
+	Bias      results.Number `json:"bias"`
+	BiasError results.Number `json:"bias_error"`
+	Explained float64        `json:"bias_explains"`
+	Sides     [2]Values      `json:"sides"`
+	// Kept is the part of the step's update of a weight that each side's storage kept; nil where there was none.
+	Kept [2]*Kept `json:"kept,omitzero"`
+}
+
+// Leaves reports whether the difference is beyond its tolerance.
+func (d *Difference) Leaves() bool { return d.Tolerance > 0 && !(float64(d.Relative) <= d.Tolerance) }
+
+// Values are the values of a tensor on one side. Shares are of all values.
+type Values struct {
+	Format    string         `json:"format,omitempty"` // in which they are stored; "": it is not known, and only FP32's own range is looked at
+	Norm      results.Number `json:"norm"`             // in units of the mean loss, for gradients
+	Zero      float64        `json:"zero"`             // zero where the other side is not
+	Subnormal float64        `json:"subnormal"`        // below the normal range of the format, and not zero
+	Overflow  float64        `json:"overflow"`         // infinite, not a number, or the largest number of a narrow format
+	// Underflowed is the part of the squared difference in values that are zero or subnormal on this side.
+	Underflowed float64 `json:"underflow_explains"`
+}
+
+// Kept tells how weights were stored after an update.
+type Kept struct {
+	Part  results.Number `json:"part"`  // slope of the change that was kept over the change that the optimizer made
+	Error results.Number `json:"error"` // its standard error
+	Lost  float64        `json:"lost"`  // share of the changed weights that are what they were before
+}
+
+// Add takes a step.
+func (r *Record) Add(l *train.LockedStep) {
+	s := Step{Step: l.Step, LearningRate: l.LearningRate}
+	r.Phase = l.Phase.Name
+	for i, side := range l.Sides {
+		s.Loss[i], s.LossScale[i], s.Finite[i] = results.Number(side.Result.Losses.Total()), results.Number(side.Result.LossScale), side.Result.Finite
+	}
+	s.Tensors = r.differences(l)
+	s.Weights = results.Number(distance(l.Sides[0].Kept, l.Sides[1].Kept))
+	r.Steps = append(r.Steps, s)
+}
+
+// distance is the norm of b - a over that of a.
+func distance(a, b []float32) float64 {
+	var difference, norm float64
+	for i, v := range a {
+		d := float64(b[i]) - float64(v)
+		difference += d * d
+		norm += float64(v) * float64(v)
+	}
+	if difference == 0 {
+		return 0
+	}
+	return math.Sqrt(difference / norm)
+}
+
+// differences are those of all tensors of a step, in the order in which it computes them: forward, backward, update.
+func (r *Record) differences(l *train.LockedStep) []Difference {
+	tolerance := [2]float64{r.Sides[0].OutputTolerance + r.Sides[1].OutputTolerance, r.Sides[0].GradientTolerance + r.Sides[1].GradientTolerance}
+	operators := bert.Operators(l.Program.Model, l.Program.Head)
+	traced := r.traced(l)
+	var all []Difference
+	add := func(kind Kind, tensor, operator string, t float64, pair [2]values, unit float64) {
+		d := compare(pair, unit)
+		d.Kind, d.Tensor, d.Operator, d.Tolerance = kind, tensor, operator, t
+		all = append(all, d)
+	}
+	for _, o := range operators {
+		if pair, ok := traced[tracedKey{o.Name, false}]; ok {
+			add(Activation, o.Name, o.Name, tolerance[0], pair, 0)
+		}
+	}
+	for i := len(operators) - 1; i >= 0; i-- {
+		o := operators[i]
+		if pair, ok := traced[tracedKey{o.Name, true}]; ok {
+			add(ActivationGradient, o.Name, o.From, tolerance[1], pair, 0)
+		}
+		r.parameters(l, o.Name, func(name string, pair [2]values, unit float64) {
+			add(Gradient, name, o.Name, tolerance[1], pair, unit)
+		}, func(s *train.LockedSide) []float32 { return s.Gradients })
+	}
+	for _, o := range operators {
+		first := len(all)
+		r.parameters(l, o.Name, func(name string, pair [2]values, unit float64) { add(Weight, name, o.Name, 0, pair, unit) },
+			func(s *train.LockedSide) []float32 { return s.Kept })
+		for i := first; i < len(all); i++ {
+			t, _ := l.Layout.Lookup(all[i].Tensor)
+			for k := range l.Sides {
+				var u updateRounding
+				u.add(t.Of(l.Sides[k].Before), t.Of(l.Sides[k].Updated), t.Of(l.Sides[k].Kept))
+				all[i].Kept[k] = u.kept()
+				r.updates[k].sum(u)
+			}
+		}
+	}
+	return all
+}
+
+// parameters calls add for the parameters of an operator, with the norm of all of them on the first side.
+func (r *Record) parameters(l *train.LockedStep, operator string, add func(name string, pair [2]values, unit float64), of func(*train.LockedSide) []float32) {
+	var squares float64
+	for _, t := range l.Layout.Tensors() {
+		if bert.OperatorOf(t.Name) == operator {
+			for _, v := range t.Of(of(&l.Sides[0])) {
+				squares += float64(v) * float64(v)
+			}
+		}
+	}
+	for _, t := range l.Layout.Tensors() {
+		if bert.OperatorOf(t.Name) == operator {
+			add(t.Name, [2]values{{of: t.Of(of(&l.Sides[0])), scale: 1}, {of: t.Of(of(&l.Sides[1])), scale: 1}}, math.Sqrt(squares))
+		}
+	}
+}
+
+type tracedKey struct {
+	operator string
+	gradient bool
+}
+
+// traced pairs what both sides traced. The sides may cut a batch differently: what they have in common is the first sequences.
+func (r *Record) traced(l *train.LockedStep) map[tracedKey][2]values {
+	pairs := map[tracedKey][2]values{}
+	count := map[tracedKey]int{}
+	for i := range l.Sides {
+		for _, t := range l.Sides[i].Traced {
+			k := tracedKey{t.Operator, t.Gradient}
+			v := values{of: t.Values, scale: t.Scale, name: t.Format}
+			if f, err := numerics.ParseFormat(t.Format); err == nil {
+				v.format = f
+				r.units[i] = max(r.units[i], math.Ldexp(1, -f.MantissaBits()-1))
+			}
+			pair := pairs[k]
+			pair[i] = v
+			pairs[k] = pair
+			count[k]++
+		}
+	}
+	for k, pair := range pairs {
+		if count[k] < len(pair) {
+			delete(pairs, k)
+			continue
+		}
+		n := min(len(pair[0].of), len(pair[1].of))
+		pair[0].of, pair[1].of = pair[0].of[:n], pair[1].of[:n]
+		pairs[k] = pair
+	}
+	for i := range l.Sides {
+		if l.Sides[i].Traced == nil {
+			r.note(r.Sides[i].Backend + " does not show what its operators store: gradients of parameters and weights alone are compared.")
+		}
+	}
+	return pairs
+}
+
+// note adds a doubt once.
+func (r *Record) note(text string) {
+	for _, n := range r.Notes {
+		if n == text {
+			return
+		}
+	}
+	r.Notes = append(r.Notes, text)
+}
+
+// WriteJSON writes the record in full.
+func (r *Record) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
+}
