@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 
@@ -145,6 +146,11 @@ func (e *experiment) checkOptimizer(ctx context.Context, u recipe.Optimizer) err
 		}
 		if _, err := p.Optimizer().Slots(ctx, u.Options); err != nil {
 			return "", fmt.Errorf("optimizer %s: %w", u.Name, err)
+		}
+		for _, name := range slices.Sorted(maps.Keys(e.described)) {
+			if err := train.CanServe(name, e.described[name], u.Name, info); err != nil {
+				return "", err
+			}
 		}
 		return info.Version, nil
 	})

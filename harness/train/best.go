@@ -47,8 +47,12 @@ func (p *phase) saveBest() error {
 }
 
 // conclude is the evaluation at the end of a phase. With KeepBest the parameters of the best evaluation come back, and are measured once more for what
-// belongs into the run's folder; where no evaluation could be judged, because all diverged, the last ones stay.
+// belongs into the run's folder; where no evaluation could be judged, because all diverged, the last ones stay. What the phase hands on is the model, also
+// where the rule trains at other parameters.
 func (p *phase) conclude(ctx context.Context) (map[string]float64, error) {
+	if _, err := p.showModel(ctx); err != nil {
+		return nil, err
+	}
 	if !p.Stopped { // which an evaluation did at this very step
 		metrics, err := p.evaluate(ctx, true)
 		if err != nil || !p.hasBetter() {

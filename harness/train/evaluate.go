@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -35,9 +36,14 @@ func lossMetrics(t bert.Task, l bert.Losses) map[string]float64 {
 
 // evaluate measures the model as it is, records it and looks whether the target is reached. final also writes what the data set keeps, such as
 // predictions.
-func (p *phase) evaluate(ctx context.Context, final bool) (map[string]float64, error) {
+func (p *phase) evaluate(ctx context.Context, final bool) (metrics map[string]float64, err error) {
 	start := time.Now()
-	metrics, err := p.set.evaluate(ctx, p.session, final, p.record.Path, p.recipe.Name)
+	back, err := p.showModel(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("evaluation after step %d: %w", p.Step, err)
+	}
+	defer func() { err = errors.Join(err, back()) }()
+	metrics, err = p.set.evaluate(ctx, p.session, final, p.record.Path, p.recipe.Name)
 	if err != nil {
 		return nil, fmt.Errorf("evaluation after step %d: %w", p.Step, err)
 	}

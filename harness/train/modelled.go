@@ -49,5 +49,9 @@ func (p *phase) startClock(ctx context.Context) {
 		p.note("phase %s: no modelled time: %v", p.recipe.Name, err)
 	default:
 		p.clock = modelledClock{e.System, e.StepSeconds}
+		if p.prober != nil {
+			p.clock.step *= 2
+			p.note("phase %s: a step of %s has two gradients and is modelled as two steps", p.recipe.Name, p.update.Name)
+		}
 	}
 }

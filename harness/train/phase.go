@@ -39,7 +39,8 @@ type phase struct {
 	slotNames []string
 	session   backend.Session
 	optimizer optimizer.Session
-	position  dataset.Position // of the next batch
+	asks
+	position dataset.Position // of the next batch
 	phaseTotals
 }
 
@@ -134,8 +135,15 @@ func (p *phase) open(ctx context.Context) error {
 	if err := p.fill(); err != nil {
 		return err
 	}
+	info, err := rule.Describe(ctx)
+	if err != nil {
+		return err
+	}
 	if p.optimizer, err = rule.Open(ctx, p.update.Options, p.memory); err != nil {
 		return err
+	}
+	if err := p.readAsks(ctx, info); err != nil {
+		return errors.Join(err, p.optimizer.Close())
 	}
 	var state []byte
 	committed := 0
@@ -293,32 +301,40 @@ func (p *phase) step(ctx context.Context, batches <-chan loaded) error {
 	if next.err != nil {
 		return next.err
 	}
-	waited := time.Since(start).Seconds()
-	b := next.batch
-	now := p.lap(partData, start)
-	number := p.done + 1
-	res, err := p.session.Step(ctx, backend.Step{Step: number, Sequences: b.Size, MaskedWeight: b.MaskedWeight(), NextSentenceWeight: b.NextSentenceWeight()}, microBatches(b, p.program.MicroBatch))
+	seconds, now := map[string]float64{partOptimizer: 0, partCommit: 0}, start
+	lap := func(part string) {
+		after := p.lap(part, now)
+		seconds[part] += after.Sub(now).Seconds()
+		now = after
+	}
+	lap(partData)
+	b, number := next.batch, p.done+1
+	compute := func() (backend.StepResult, error) {
+		return p.session.Step(ctx, backend.Step{Step: number, Sequences: b.Size, MaskedWeight: b.MaskedWeight(), NextSentenceWeight: b.NextSentenceWeight()}, microBatches(b, p.program.MicroBatch))
+	}
+	res, err := compute()
 	if err != nil {
 		return err
 	}
-	computed := time.Now()
-	backendSeconds := computed.Sub(now).Seconds()
-	now = p.lap(partBackend, now)
-	rate := p.schedule.LR(p.Step+1, p.steps)
+	lap(partBackend)
+	update := optimizer.Step{Step: p.Updates + 1, LR: p.schedule.LR(p.Step+1, p.steps)}
+	if res.Finite && p.prober != nil {
+		if err := p.secondGradient(ctx, number, update, &res, compute, lap); err != nil {
+			return err
+		}
+	}
 	var norm float64
-	var optimizerSeconds, commitSeconds float64
 	if res.Finite {
-		u, err := p.optimizer.Step(ctx, optimizer.Step{Step: p.Updates + 1, LR: rate})
+		u, err := p.optimizer.Step(ctx, update)
 		if err != nil {
 			return err
 		}
 		norm = u.GradientNorm
-		after := p.lap(partOptimizer, now)
-		optimizerSeconds = after.Sub(now).Seconds()
+		lap(partOptimizer)
 		if err := p.session.Commit(ctx, number); err != nil {
 			return err
 		}
-		commitSeconds = p.lap(partCommit, after).Sub(after).Seconds()
+		lap(partCommit)
 		p.Updates++
 	}
 	p.digest.add(b)
@@ -330,9 +346,9 @@ func (p *phase) step(ctx context.Context, batches <-chan loaded) error {
 	}
 	p.Sequences += int64(sequences)
 	p.done = number
-	seconds := map[string]float64{"total": time.Since(start).Seconds(), partData: waited, partBackend: backendSeconds, partOptimizer: optimizerSeconds, partCommit: commitSeconds}
+	seconds["total"] = time.Since(start).Seconds()
 	for _, ph := range res.Phases {
-		seconds["backend."+ph.Name] = ph.Seconds
+		seconds["backend."+ph.Name] += ph.Seconds
 		p.Seconds["backend."+ph.Name] += ph.Seconds
 	}
 	if err := p.saveSchedule(number, res.Schedule); err != nil {
@@ -343,7 +359,7 @@ func (p *phase) step(ctx context.Context, batches <-chan loaded) error {
 		Throughput: throughput, Done: share, Left: left})
 	return p.record.Step(results.Step{
 		Phase: p.recipe.Name, Step: p.Step, TotalStep: number, Metrics: lossMetrics(p.recipe.Task, res.Losses),
-		LearningRate: results.Number(rate), LossScale: results.Number(res.LossScale), Finite: res.Finite, Overflows: res.Overflows, Invalid: res.Invalid,
+		LearningRate: results.Number(update.LR), LossScale: results.Number(res.LossScale), Finite: res.Finite, Overflows: res.Overflows, Invalid: res.Invalid,
 		GradientNorm: results.Number(norm), Sequences: sequences, MeasuredSeconds: seconds,
 		ModelledSeconds: p.clock.step, ModelledPhaseSeconds: p.clock.seconds(p.Step), ModelledTotalSeconds: p.modelledSeconds(),
 	})
