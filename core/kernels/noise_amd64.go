@@ -38,65 +38,35 @@ func newPhiloxSchedule(s *random.Stream) philoxSchedule {
 	}
 }
 
-// portion says how the next elements at a position lie in the groups of random bits: groups that are whole, or the n elements of a group that is cut,
-// which begin at its element at. block is the first block of the first group.
-func portion(length, pos int) (n, groups, at int, block uint32) {
-	block, at = uint32(pos/random.Group*random.Lanes), pos%random.Group
-	if groups = length / random.Group; at == 0 && groups > 0 {
-		return groups * random.Group, groups, 0, block
-	}
-	return min(length, random.Group-at), 0, at, block
+// firstBits returns where the random bits of a position lie: in the group that begins with block, at element at.
+func firstBits(pos int) (block uint32, at int) {
+	return uint32(pos / random.Group * random.Lanes), pos % random.Group
 }
 
-// The functions below serve both levels; wide tells AVX-512 from AVX2. They call kernels by name: through a variable the compiler would move
-// their arguments to the heap.
-
-func dropoutGroups(wide bool, y, x *float32, groups int, block uint32, schedule *philoxSchedule, threshold uint32, scale float32) {
-	if wide {
-		dropoutGroupsAVX512(y, x, groups, block, &schedule[0], threshold<<16, scale)
-	} else {
-		dropoutGroupsAVX2(y, x, groups, block, &schedule[0], threshold<<16, scale)
-	}
-}
-
-func dropoutVector(wide bool, y, x []float32, threshold uint32, scale float32, stream random.Stream, pos int) {
-	schedule := newPhiloxSchedule(&stream)
-	for len(y) > 0 {
-		n, groups, at, block := portion(len(y), pos)
-		if groups > 0 {
-			dropoutGroups(wide, &y[0], &x[0], groups, block, &schedule, threshold, scale)
-		} else {
-			dropoutCut(wide, y[:n], x[:n], at, block, &schedule, threshold, scale)
-		}
-		y, x, pos = y[n:], x[n:], pos+n
-	}
-}
-
-// dropoutCut is dropout of part of a group, which begins at its element at. (It is a function of its own because clearing a group costs as much as
-// dropping from it.)
-//
-//go:noinline
-func dropoutCut(wide bool, y, x []float32, at int, block uint32, schedule *philoxSchedule, threshold uint32, scale float32) {
-	var whole [random.Group]float32
-	copy(whole[at:], x)
-	dropoutGroups(wide, &whole[0], &whole[0], 1, block, schedule, threshold, scale)
-	copy(y, whole[at:])
-}
+// Kernels are called by name: through a variable the compiler would move their arguments to the heap.
 
 func dropoutAVX512(y, x []float32, threshold uint32, scale float32, stream random.Stream, pos int) {
-	dropoutVector(true, y, x, threshold, scale, stream, pos)
-}
-
-func dropoutAVX2(y, x []float32, threshold uint32, scale float32, stream random.Stream, pos int) {
-	dropoutVector(false, y, x, threshold, scale, stream, pos)
+	if len(y) == 0 {
+		return
+	}
+	schedule := newPhiloxSchedule(&stream)
+	block, at := firstBits(pos)
+	dropoutSpanAVX512(&y[0], &x[0], len(y), at, block, &schedule[0], threshold<<16, scale)
 }
 
 func roundAVX512(y, x []float32, r numerics.Rounding, pos int) (large bool) {
 	switch {
+	case len(y) == 0:
+		return false
 	case r.Format == numerics.TF32:
 		roundTF32AVX512(y, x)
 	case r.Stochastic:
-		return roundStochastic(true, y, x, &r, pos) != 0
+		schedule := newPhiloxSchedule(&r.Stream)
+		block, at := firstBits(pos)
+		if r.Format == numerics.BF16 {
+			return roundBF16SpanAVX512(&y[0], &x[0], len(y), at, block, &schedule[0], overflowBits(numerics.Inf)) != 0
+		}
+		return roundFP16SpanAVX512(&y[0], &x[0], len(y), at, block, &schedule[0], overflowBits(r.Overflow)) != 0
 	case r.Format == numerics.FP16:
 		return roundFP16AVX512(y, x, overflowBits(r.Overflow)) != 0
 	default:
@@ -105,12 +75,46 @@ func roundAVX512(y, x []float32, r numerics.Rounding, pos int) (large bool) {
 	return true
 }
 
+// portion says how the next elements at a position lie in the groups of random bits: groups that are whole, or the n elements of a group that is cut,
+// which begin at its element at. block is the first block of the first group.
+func portion(length, pos int) (n, groups, at int, block uint32) {
+	block, at = firstBits(pos)
+	if groups = length / random.Group; at == 0 && groups > 0 {
+		return groups * random.Group, groups, 0, block
+	}
+	return min(length, random.Group-at), 0, at, block
+}
+
+func dropoutAVX2(y, x []float32, threshold uint32, scale float32, stream random.Stream, pos int) {
+	schedule := newPhiloxSchedule(&stream)
+	for len(y) > 0 {
+		n, groups, at, block := portion(len(y), pos)
+		if groups > 0 {
+			dropoutGroupsAVX2(&y[0], &x[0], groups, block, &schedule[0], threshold<<16, scale)
+		} else {
+			dropoutCutAVX2(y[:n], x[:n], at, block, &schedule, threshold, scale)
+		}
+		y, x, pos = y[n:], x[n:], pos+n
+	}
+}
+
+// dropoutCutAVX2 is dropout of part of a group, which begins at its element at. (It is a function of its own because clearing a group costs as much as
+// dropping from it.)
+//
+//go:noinline
+func dropoutCutAVX2(y, x []float32, at int, block uint32, schedule *philoxSchedule, threshold uint32, scale float32) {
+	var whole [random.Group]float32
+	copy(whole[at:], x)
+	dropoutGroupsAVX2(&whole[0], &whole[0], 1, block, &schedule[0], threshold<<16, scale)
+	copy(y, whole[at:])
+}
+
 func roundAVX2(y, x []float32, r numerics.Rounding, pos int) (large bool) {
 	switch {
 	case r.Format == numerics.TF32:
 		roundTF32AVX2(y, x)
 	case r.Stochastic:
-		return roundStochastic(false, y, x, &r, pos) != 0
+		return roundStochasticAVX2(y, x, &r, pos) != 0
 	case r.Format == numerics.FP16:
 		return roundFP16AVX2(y, x, overflowBits(r.Overflow)) != 0
 	default:
@@ -119,40 +123,34 @@ func roundAVX2(y, x []float32, r numerics.Rounding, pos int) (large bool) {
 	return true
 }
 
-func roundStochastic(wide bool, y, x []float32, r *numerics.Rounding, pos int) (large uint32) {
+func roundStochasticAVX2(y, x []float32, r *numerics.Rounding, pos int) (large uint32) {
 	schedule := newPhiloxSchedule(&r.Stream)
 	for len(y) > 0 {
 		n, groups, at, block := portion(len(y), pos)
 		if groups > 0 {
-			large |= roundGroups(wide, &y[0], &x[0], groups, block, &schedule, r)
+			large |= roundGroupsAVX2(&y[0], &x[0], groups, block, &schedule, r)
 		} else {
-			large |= roundCut(wide, y[:n], x[:n], at, block, &schedule, r)
+			large |= roundCutAVX2(y[:n], x[:n], at, block, &schedule, r)
 		}
 		y, x, pos = y[n:], x[n:], pos+n
 	}
 	return large
 }
 
-// roundCut rounds part of a group, see dropoutCut.
+// roundCutAVX2 rounds part of a group, see dropoutCutAVX2.
 //
 //go:noinline
-func roundCut(wide bool, y, x []float32, at int, block uint32, schedule *philoxSchedule, r *numerics.Rounding) (large uint32) {
+func roundCutAVX2(y, x []float32, at int, block uint32, schedule *philoxSchedule, r *numerics.Rounding) (large uint32) {
 	var whole [random.Group]float32
 	copy(whole[at:], x)
-	large = roundGroups(wide, &whole[0], &whole[0], 1, block, schedule, r)
+	large = roundGroupsAVX2(&whole[0], &whole[0], 1, block, schedule, r)
 	copy(y, whole[at:])
 	return large
 }
 
-func roundGroups(wide bool, y, x *float32, groups int, block uint32, schedule *philoxSchedule, r *numerics.Rounding) (large uint32) {
-	bf16, over := r.Format == numerics.BF16, overflowBits(r.Overflow)
-	switch {
-	case bf16 && wide:
-		return roundBF16GroupsAVX512(y, x, groups, block, &schedule[0], overflowBits(numerics.Inf))
-	case bf16:
+func roundGroupsAVX2(y, x *float32, groups int, block uint32, schedule *philoxSchedule, r *numerics.Rounding) (large uint32) {
+	if r.Format == numerics.BF16 {
 		return roundBF16GroupsAVX2(y, x, groups, block, &schedule[0], overflowBits(numerics.Inf))
-	case wide:
-		return roundFP16GroupsAVX512(y, x, groups, block, &schedule[0], over)
 	}
-	return roundFP16GroupsAVX2(y, x, groups, block, &schedule[0], over)
+	return roundFP16GroupsAVX2(y, x, groups, block, &schedule[0], overflowBits(r.Overflow))
 }

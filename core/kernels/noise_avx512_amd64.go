@@ -20,20 +20,20 @@ func roundBF16AVX512(y []float32, x []float32)
 //go:noescape
 func roundFP16AVX512(y []float32, x []float32, over uint32) (large uint32)
 
-// dropoutGroupsAVX512 is the vector version of dropoutGeneric for groups of 128 elements, groups > 0; block is the number of the first block of random bits and
+// dropoutSpanAVX512 is the vector version of dropoutGeneric for n elements, n > 0, whose random bits begin at element at, at < 128, of those of block and the 15 after it;
 // threshold is shifted left by 16.
 //
 //go:noescape
-func dropoutGroupsAVX512(y *float32, x *float32, groups int, block uint32, schedule *uint32, threshold uint32, scale float32)
+func dropoutSpanAVX512(y *float32, x *float32, n int, at int, block uint32, schedule *uint32, threshold uint32, scale float32)
 
-// roundFP16GroupsAVX512 rounds stochastically as numerics.Rounding says, groups > 0; block is the number of the first block of random bits,
+// roundFP16SpanAVX512 rounds stochastically as numerics.Rounding says, for n elements, n > 0, whose random bits begin at element at, at < 128, of those of block and the 15 after it;
 // over the bits of what overflows. It returns 0 when nothing overflowed, and all of x was finite.
 //
 //go:noescape
-func roundFP16GroupsAVX512(y *float32, x *float32, groups int, block uint32, schedule *uint32, over uint32) (large uint32)
+func roundFP16SpanAVX512(y *float32, x *float32, n int, at int, block uint32, schedule *uint32, over uint32) (large uint32)
 
-// roundBF16GroupsAVX512 rounds stochastically as numerics.Rounding says, groups > 0; block is the number of the first block of random bits,
+// roundBF16SpanAVX512 rounds stochastically as numerics.Rounding says, for n elements, n > 0, whose random bits begin at element at, at < 128, of those of block and the 15 after it;
 // over the bits of what overflows. It returns 0 when nothing overflowed, and all of x was finite.
 //
 //go:noescape
-func roundBF16GroupsAVX512(y *float32, x *float32, groups int, block uint32, schedule *uint32, over uint32) (large uint32)
+func roundBF16SpanAVX512(y *float32, x *float32, n int, at int, block uint32, schedule *uint32, over uint32) (large uint32)

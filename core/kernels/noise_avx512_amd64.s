@@ -361,140 +361,253 @@ DATA c80000000<>+24(SB)/4, $0x80000000
 DATA c80000000<>+28(SB)/4, $0x80000000
 GLOBL c80000000<>(SB), RODATA|NOPTR, $32
 
-// func dropoutGroupsAVX512(y *float32, x *float32, groups int, block uint32, schedule *uint32, threshold uint32, scale float32)
-// Requires: AVX, AVX512F
-TEXT ·dropoutGroupsAVX512(SB), NOSPLIT, $0-48
+// func dropoutSpanAVX512(y *float32, x *float32, n int, at int, block uint32, schedule *uint32, threshold uint32, scale float32)
+// Requires: AVX, AVX512F, BMI, BMI2, CMOV
+TEXT ·dropoutSpanAVX512(SB), NOSPLIT, $0-56
+	MOVL         threshold+48(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VBROADCASTSS scale+52(FP), Z1
 	MOVQ         y+0(FP), AX
 	MOVQ         x+8(FP), CX
-	MOVQ         groups+16(FP), DX
-	MOVL         threshold+40(FP), BX
-	VMOVD        BX, X0
-	VPBROADCASTD X0, Z0
-	VBROADCASTSS scale+44(FP), Z1
-	MOVQ         schedule+32(FP), BX
-	MOVL         block+24(FP), SI
-	VMOVD        SI, X2
+	MOVQ         n+16(FP), DX
+	MOVQ         at+24(FP), BX
+	ADDQ         BX, DX
+	MOVQ         BX, SI
+	SHLQ         $0x02, SI
+	SUBQ         SI, AX
+	SUBQ         SI, CX
+	MOVQ         schedule+40(FP), SI
+	MOVL         block+32(FP), DI
+	VMOVD        DI, X2
 	VPBROADCASTD X2, Z2
 	VPADDD       evenLanes<>+0(SB), Z2, Z3
 	VPADDD       oddLanes<>+0(SB), Z2, Z2
 	VPBROADCASTD cd2511f53<>+0(SB), Z4
 	VPBROADCASTD ccd9e8d57<>+0(SB), Z5
-	MOVL         $0x0000aaaa, SI
-	KMOVW        SI, K1
+	MOVL         $0x0000aaaa, DI
+	KMOVW        DI, K1
 
 group:
 	VPMULUDQ        Z3, Z4, Z6
 	VPSRLQ          $0x20, Z6, Z7
-	VPXORD.BCST     (BX), Z7, Z7
+	VPXORD.BCST     (SI), Z7, Z7
 	VPMULUDQ        Z7, Z5, Z7
 	VPSRLQ          $0x20, Z7, Z8
-	VPXORD.BCST     4(BX), Z8, Z8
-	VPXORD.BCST     8(BX), Z6, Z6
+	VPXORD.BCST     4(SI), Z8, Z8
+	VPXORD.BCST     8(SI), Z6, Z6
 	VPMULUDQ        Z8, Z4, Z8
 	VPSRLQ          $0x20, Z8, Z9
 	VPMULUDQ        Z6, Z5, Z6
 	VPSRLQ          $0x20, Z6, Z10
-	VPTERNLOGD.BCST $0x96, 12(BX), Z7, Z10
-	VPXORD.BCST     16(BX), Z9, Z7
+	VPTERNLOGD.BCST $0x96, 12(SI), Z7, Z10
+	VPXORD.BCST     16(SI), Z9, Z7
 	VPMULUDQ        Z10, Z4, Z9
 	VPSRLQ          $0x20, Z9, Z10
 	VPMULUDQ        Z7, Z5, Z7
 	VPSRLQ          $0x20, Z7, Z11
-	VPTERNLOGD.BCST $0x96, 20(BX), Z6, Z11
-	VPTERNLOGD.BCST $0x96, 24(BX), Z8, Z10
+	VPTERNLOGD.BCST $0x96, 20(SI), Z6, Z11
+	VPTERNLOGD.BCST $0x96, 24(SI), Z8, Z10
 	VPMULUDQ        Z11, Z4, Z6
 	VPSRLQ          $0x20, Z6, Z8
 	VPMULUDQ        Z10, Z5, Z10
 	VPSRLQ          $0x20, Z10, Z11
-	VPTERNLOGD.BCST $0x96, 28(BX), Z7, Z11
-	VPTERNLOGD.BCST $0x96, 32(BX), Z9, Z8
+	VPTERNLOGD.BCST $0x96, 28(SI), Z7, Z11
+	VPTERNLOGD.BCST $0x96, 32(SI), Z9, Z8
 	VPMULUDQ        Z11, Z4, Z7
 	VPSRLQ          $0x20, Z7, Z9
 	VPMULUDQ        Z8, Z5, Z8
 	VPSRLQ          $0x20, Z8, Z11
-	VPTERNLOGD.BCST $0x96, 36(BX), Z10, Z11
-	VPTERNLOGD.BCST $0x96, 40(BX), Z6, Z9
+	VPTERNLOGD.BCST $0x96, 36(SI), Z10, Z11
+	VPTERNLOGD.BCST $0x96, 40(SI), Z6, Z9
 	VPMULUDQ        Z11, Z4, Z6
 	VPSRLQ          $0x20, Z6, Z10
 	VPMULUDQ        Z9, Z5, Z9
 	VPSRLQ          $0x20, Z9, Z11
-	VPTERNLOGD.BCST $0x96, 44(BX), Z8, Z11
-	VPTERNLOGD.BCST $0x96, 48(BX), Z7, Z10
+	VPTERNLOGD.BCST $0x96, 44(SI), Z8, Z11
+	VPTERNLOGD.BCST $0x96, 48(SI), Z7, Z10
 	VPMULUDQ        Z2, Z4, Z7
-	VPSRLQ          $0x20, Z7, Z8
-	VPXORD.BCST     (BX), Z8, Z8
+	VPSHUFD         $0xf5, Z7, Z8
+	VPXORD.BCST     (SI), Z8, Z8
 	VPMULUDQ        Z8, Z5, Z8
-	VPSRLQ          $0x20, Z8, Z12
-	VPXORD.BCST     4(BX), Z12, Z12
-	VPXORD.BCST     8(BX), Z7, Z7
+	VPSHUFD         $0xf5, Z8, Z12
+	VPXORD.BCST     4(SI), Z12, Z12
+	VPXORD.BCST     8(SI), Z7, Z7
 	VPMULUDQ        Z12, Z4, Z12
-	VPSRLQ          $0x20, Z12, Z13
+	VPSHUFD         $0xf5, Z12, Z13
 	VPMULUDQ        Z7, Z5, Z7
-	VPSRLQ          $0x20, Z7, Z14
-	VPTERNLOGD.BCST $0x96, 12(BX), Z8, Z14
-	VPXORD.BCST     16(BX), Z13, Z8
+	VPSHUFD         $0xf5, Z7, Z14
+	VPTERNLOGD.BCST $0x96, 12(SI), Z8, Z14
+	VPXORD.BCST     16(SI), Z13, Z8
 	VPMULUDQ        Z14, Z4, Z13
-	VPSRLQ          $0x20, Z13, Z14
+	VPSHUFD         $0xf5, Z13, Z14
 	VPMULUDQ        Z8, Z5, Z8
-	VPSRLQ          $0x20, Z8, Z15
-	VPTERNLOGD.BCST $0x96, 20(BX), Z7, Z15
-	VPTERNLOGD.BCST $0x96, 24(BX), Z12, Z14
+	VPSHUFD         $0xf5, Z8, Z15
+	VPTERNLOGD.BCST $0x96, 20(SI), Z7, Z15
+	VPTERNLOGD.BCST $0x96, 24(SI), Z12, Z14
 	VPMULUDQ        Z15, Z4, Z7
-	VPSRLQ          $0x20, Z7, Z12
+	VPSHUFD         $0xf5, Z7, Z12
 	VPMULUDQ        Z14, Z5, Z14
-	VPSRLQ          $0x20, Z14, Z15
-	VPTERNLOGD.BCST $0x96, 28(BX), Z8, Z15
-	VPTERNLOGD.BCST $0x96, 32(BX), Z13, Z12
+	VPSHUFD         $0xf5, Z14, Z15
+	VPTERNLOGD.BCST $0x96, 28(SI), Z8, Z15
+	VPTERNLOGD.BCST $0x96, 32(SI), Z13, Z12
 	VPMULUDQ        Z15, Z4, Z8
-	VPSRLQ          $0x20, Z8, Z13
+	VPSHUFD         $0xf5, Z8, Z13
 	VPMULUDQ        Z12, Z5, Z12
-	VPSRLQ          $0x20, Z12, Z15
-	VPTERNLOGD.BCST $0x96, 36(BX), Z14, Z15
-	VPTERNLOGD.BCST $0x96, 40(BX), Z7, Z13
+	VPSHUFD         $0xf5, Z12, Z15
+	VPTERNLOGD.BCST $0x96, 36(SI), Z14, Z15
+	VPTERNLOGD.BCST $0x96, 40(SI), Z7, Z13
 	VPMULUDQ        Z15, Z4, Z7
-	VPSRLQ          $0x20, Z7, Z14
+	VPSHUFD         $0xf5, Z7, Z14
 	VPMULUDQ        Z13, Z5, Z13
-	VPSRLQ          $0x20, Z13, Z15
-	VPTERNLOGD.BCST $0x96, 44(BX), Z12, Z15
-	VPTERNLOGD.BCST $0x96, 48(BX), Z8, Z14
+	VPSHUFD         $0xf5, Z13, Z15
+	VPTERNLOGD.BCST $0x96, 44(SI), Z12, Z15
+	VPTERNLOGD.BCST $0x96, 48(SI), Z8, Z14
 	VPADDD.BCST     c00000010<>+0(SB), Z3, Z3
 	VPADDD.BCST     c00000010<>+0(SB), Z2, Z2
 	VMOVSLDUP       Z15, K1, Z11
 	VMOVSLDUP       Z13, K1, Z9
 	VMOVSLDUP       Z14, K1, Z10
 	VMOVSLDUP       Z7, K1, Z6
+	TESTQ           BX, BX
+	JNZ             cut
+	CMPQ            DX, $0x00000080
+	JLT             cut
 	VPSLLD          $0x10, Z11, Z7
 	VPCMPUD         $0x05, Z0, Z7, K2
-	VMULPS.Z        (CX), Z1, K2, Z7
+	VMOVUPS         (CX), Z7
+	VMULPS.Z        Z7, Z1, K2, Z7
 	VMOVUPS         Z7, (AX)
 	VPCMPUD         $0x05, Z0, Z11, K2
-	VMULPS.Z        64(CX), Z1, K2, Z7
+	VMOVUPS         64(CX), Z7
+	VMULPS.Z        Z7, Z1, K2, Z7
 	VMOVUPS         Z7, 64(AX)
 	VPSLLD          $0x10, Z9, Z7
 	VPCMPUD         $0x05, Z0, Z7, K2
-	VMULPS.Z        128(CX), Z1, K2, Z7
+	VMOVUPS         128(CX), Z7
+	VMULPS.Z        Z7, Z1, K2, Z7
 	VMOVUPS         Z7, 128(AX)
 	VPCMPUD         $0x05, Z0, Z9, K2
-	VMULPS.Z        192(CX), Z1, K2, Z7
+	VMOVUPS         192(CX), Z7
+	VMULPS.Z        Z7, Z1, K2, Z7
 	VMOVUPS         Z7, 192(AX)
 	VPSLLD          $0x10, Z10, Z7
 	VPCMPUD         $0x05, Z0, Z7, K2
-	VMULPS.Z        256(CX), Z1, K2, Z7
+	VMOVUPS         256(CX), Z7
+	VMULPS.Z        Z7, Z1, K2, Z7
 	VMOVUPS         Z7, 256(AX)
 	VPCMPUD         $0x05, Z0, Z10, K2
-	VMULPS.Z        320(CX), Z1, K2, Z7
+	VMOVUPS         320(CX), Z7
+	VMULPS.Z        Z7, Z1, K2, Z7
 	VMOVUPS         Z7, 320(AX)
 	VPSLLD          $0x10, Z6, Z7
 	VPCMPUD         $0x05, Z0, Z7, K2
-	VMULPS.Z        384(CX), Z1, K2, Z7
+	VMOVUPS         384(CX), Z7
+	VMULPS.Z        Z7, Z1, K2, Z7
 	VMOVUPS         Z7, 384(AX)
 	VPCMPUD         $0x05, Z0, Z6, K2
-	VMULPS.Z        448(CX), Z1, K2, Z6
+	VMOVUPS         448(CX), Z6
+	VMULPS.Z        Z6, Z1, K2, Z6
 	VMOVUPS         Z6, 448(AX)
-	ADDQ            $+512, AX
-	ADDQ            $+512, CX
-	DECQ            DX
-	JNZ             group
+	JMP             next
+
+cut:
+	XORQ      DI, DI
+	MOVQ      DX, R8
+	SUBQ      $0x00, R8
+	CMOVQLT   DI, R8
+	MOVQ      $+64, R9
+	CMPQ      R8, R9
+	CMOVQGT   R9, R8
+	NOTQ      DI
+	BZHIQ     R8, DI, DI
+	XORQ      R8, R8
+	MOVQ      BX, R9
+	SUBQ      $0x00, R9
+	CMOVQLT   R8, R9
+	MOVQ      $+64, R10
+	CMPQ      R9, R10
+	CMOVQGT   R10, R9
+	NOTQ      R8
+	BZHIQ     R9, R8, R8
+	ANDNQ     DI, R8, DI
+	XORQ      R8, R8
+	MOVQ      DX, R9
+	SUBQ      $0x40, R9
+	CMOVQLT   R8, R9
+	MOVQ      $+64, R10
+	CMPQ      R9, R10
+	CMOVQGT   R10, R9
+	NOTQ      R8
+	BZHIQ     R9, R8, R8
+	XORQ      R9, R9
+	SUBQ      $0x40, BX
+	CMOVQLT   R9, BX
+	MOVQ      $+64, R10
+	CMPQ      BX, R10
+	CMOVQGT   R10, BX
+	NOTQ      R9
+	BZHIQ     BX, R9, R9
+	ANDNQ     R8, R9, R8
+	KMOVW     DI, K2
+	SHRQ      $0x10, DI
+	KMOVW     DI, K3
+	SHRQ      $0x10, DI
+	VPSLLD    $0x10, Z11, Z7
+	VPCMPUD   $0x05, Z0, Z7, K4
+	VMOVUPS.Z (CX), K2, Z7
+	VMULPS.Z  Z7, Z1, K4, Z7
+	VMOVUPS   Z7, K2, (AX)
+	VPCMPUD   $0x05, Z0, Z11, K2
+	VMOVUPS.Z 64(CX), K3, Z7
+	VMULPS.Z  Z7, Z1, K2, Z7
+	VMOVUPS   Z7, K3, 64(AX)
+	KMOVW     DI, K2
+	SHRQ      $0x10, DI
+	KMOVW     DI, K3
+	SHRQ      $0x10, DI
+	VPSLLD    $0x10, Z9, Z7
+	VPCMPUD   $0x05, Z0, Z7, K4
+	VMOVUPS.Z 128(CX), K2, Z7
+	VMULPS.Z  Z7, Z1, K4, Z7
+	VMOVUPS   Z7, K2, 128(AX)
+	VPCMPUD   $0x05, Z0, Z9, K2
+	VMOVUPS.Z 192(CX), K3, Z7
+	VMULPS.Z  Z7, Z1, K2, Z7
+	VMOVUPS   Z7, K3, 192(AX)
+	KMOVW     R8, K2
+	SHRQ      $0x10, R8
+	KMOVW     R8, K3
+	SHRQ      $0x10, R8
+	VPSLLD    $0x10, Z10, Z7
+	VPCMPUD   $0x05, Z0, Z7, K4
+	VMOVUPS.Z 256(CX), K2, Z7
+	VMULPS.Z  Z7, Z1, K4, Z7
+	VMOVUPS   Z7, K2, 256(AX)
+	VPCMPUD   $0x05, Z0, Z10, K2
+	VMOVUPS.Z 320(CX), K3, Z7
+	VMULPS.Z  Z7, Z1, K2, Z7
+	VMOVUPS   Z7, K3, 320(AX)
+	KMOVW     R8, K2
+	SHRQ      $0x10, R8
+	KMOVW     R8, K3
+	SHRQ      $0x10, R8
+	VPSLLD    $0x10, Z6, Z7
+	VPCMPUD   $0x05, Z0, Z7, K4
+	VMOVUPS.Z 384(CX), K2, Z7
+	VMULPS.Z  Z7, Z1, K4, Z7
+	VMOVUPS   Z7, K2, 384(AX)
+	VPCMPUD   $0x05, Z0, Z6, K2
+	VMOVUPS.Z 448(CX), K3, Z6
+	VMULPS.Z  Z6, Z1, K2, Z6
+	VMOVUPS   Z6, K3, 448(AX)
+
+next:
+	ADDQ $+512, AX
+	ADDQ $+512, CX
+	XORQ BX, BX
+	SUBQ $0x00000080, DX
+	JG   group
 	VZEROUPPER
 	RET
 
@@ -548,286 +661,487 @@ DATA c00000010<>+24(SB)/4, $0x00000010
 DATA c00000010<>+28(SB)/4, $0x00000010
 GLOBL c00000010<>(SB), RODATA|NOPTR, $32
 
-// func roundFP16GroupsAVX512(y *float32, x *float32, groups int, block uint32, schedule *uint32, over uint32) (large uint32)
-// Requires: AVX, AVX512F
-TEXT ·roundFP16GroupsAVX512(SB), NOSPLIT, $0-52
-	MOVQ         y+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         groups+16(FP), DX
-	MOVL         over+40(FP), BX
-	VMOVD        BX, X0
+// func roundFP16SpanAVX512(y *float32, x *float32, n int, at int, block uint32, schedule *uint32, over uint32) (large uint32)
+// Requires: AVX, AVX512BW, AVX512F, BMI, BMI2, CMOV
+TEXT ·roundFP16SpanAVX512(SB), NOSPLIT, $0-60
+	MOVL         over+48(FP), AX
+	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	XORL         BX, BX
+	XORL         AX, AX
 	VBROADCASTSS c38800000<>+0(SB), Z1
-	MOVQ         schedule+32(FP), SI
-	MOVL         block+24(FP), DI
-	VMOVD        DI, X2
+	MOVQ         y+0(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         n+16(FP), BX
+	MOVQ         at+24(FP), SI
+	ADDQ         SI, BX
+	MOVQ         SI, DI
+	SHLQ         $0x02, DI
+	SUBQ         DI, CX
+	SUBQ         DI, DX
+	MOVQ         schedule+40(FP), DI
+	MOVL         block+32(FP), R8
+	VMOVD        R8, X2
 	VPBROADCASTD X2, Z2
 	VPADDD       evenLanes<>+0(SB), Z2, Z3
 	VPADDD       oddLanes<>+0(SB), Z2, Z2
 	VPBROADCASTD cd2511f53<>+0(SB), Z4
 	VPBROADCASTD ccd9e8d57<>+0(SB), Z5
-	MOVL         $0x0000aaaa, DI
-	KMOVW        DI, K1
+	MOVL         $0x0000aaaa, R8
+	KMOVW        R8, K1
 
 group:
 	VPMULUDQ        Z3, Z4, Z6
 	VPSRLQ          $0x20, Z6, Z7
-	VPXORD.BCST     (SI), Z7, Z7
+	VPXORD.BCST     (DI), Z7, Z7
 	VPMULUDQ        Z7, Z5, Z7
 	VPSRLQ          $0x20, Z7, Z8
-	VPXORD.BCST     4(SI), Z8, Z8
-	VPXORD.BCST     8(SI), Z6, Z6
+	VPXORD.BCST     4(DI), Z8, Z8
+	VPXORD.BCST     8(DI), Z6, Z6
 	VPMULUDQ        Z8, Z4, Z8
 	VPSRLQ          $0x20, Z8, Z9
 	VPMULUDQ        Z6, Z5, Z6
 	VPSRLQ          $0x20, Z6, Z10
-	VPTERNLOGD.BCST $0x96, 12(SI), Z7, Z10
-	VPXORD.BCST     16(SI), Z9, Z7
+	VPTERNLOGD.BCST $0x96, 12(DI), Z7, Z10
+	VPXORD.BCST     16(DI), Z9, Z7
 	VPMULUDQ        Z10, Z4, Z9
 	VPSRLQ          $0x20, Z9, Z10
 	VPMULUDQ        Z7, Z5, Z7
 	VPSRLQ          $0x20, Z7, Z11
-	VPTERNLOGD.BCST $0x96, 20(SI), Z6, Z11
-	VPTERNLOGD.BCST $0x96, 24(SI), Z8, Z10
+	VPTERNLOGD.BCST $0x96, 20(DI), Z6, Z11
+	VPTERNLOGD.BCST $0x96, 24(DI), Z8, Z10
 	VPMULUDQ        Z11, Z4, Z6
 	VPSRLQ          $0x20, Z6, Z8
 	VPMULUDQ        Z10, Z5, Z10
 	VPSRLQ          $0x20, Z10, Z11
-	VPTERNLOGD.BCST $0x96, 28(SI), Z7, Z11
-	VPTERNLOGD.BCST $0x96, 32(SI), Z9, Z8
+	VPTERNLOGD.BCST $0x96, 28(DI), Z7, Z11
+	VPTERNLOGD.BCST $0x96, 32(DI), Z9, Z8
 	VPMULUDQ        Z11, Z4, Z7
 	VPSRLQ          $0x20, Z7, Z9
 	VPMULUDQ        Z8, Z5, Z8
 	VPSRLQ          $0x20, Z8, Z11
-	VPTERNLOGD.BCST $0x96, 36(SI), Z10, Z11
-	VPTERNLOGD.BCST $0x96, 40(SI), Z6, Z9
+	VPTERNLOGD.BCST $0x96, 36(DI), Z10, Z11
+	VPTERNLOGD.BCST $0x96, 40(DI), Z6, Z9
 	VPMULUDQ        Z11, Z4, Z6
 	VPSRLQ          $0x20, Z6, Z10
 	VPMULUDQ        Z9, Z5, Z9
 	VPSRLQ          $0x20, Z9, Z11
-	VPTERNLOGD.BCST $0x96, 44(SI), Z8, Z11
-	VPTERNLOGD.BCST $0x96, 48(SI), Z7, Z10
+	VPTERNLOGD.BCST $0x96, 44(DI), Z8, Z11
+	VPTERNLOGD.BCST $0x96, 48(DI), Z7, Z10
 	VPMULUDQ        Z2, Z4, Z7
-	VPSRLQ          $0x20, Z7, Z8
-	VPXORD.BCST     (SI), Z8, Z8
+	VPSHUFD         $0xf5, Z7, Z8
+	VPXORD.BCST     (DI), Z8, Z8
 	VPMULUDQ        Z8, Z5, Z8
-	VPSRLQ          $0x20, Z8, Z12
-	VPXORD.BCST     4(SI), Z12, Z12
-	VPXORD.BCST     8(SI), Z7, Z7
+	VPSHUFD         $0xf5, Z8, Z12
+	VPXORD.BCST     4(DI), Z12, Z12
+	VPXORD.BCST     8(DI), Z7, Z7
 	VPMULUDQ        Z12, Z4, Z12
-	VPSRLQ          $0x20, Z12, Z13
+	VPSHUFD         $0xf5, Z12, Z13
 	VPMULUDQ        Z7, Z5, Z7
-	VPSRLQ          $0x20, Z7, Z14
-	VPTERNLOGD.BCST $0x96, 12(SI), Z8, Z14
-	VPXORD.BCST     16(SI), Z13, Z8
+	VPSHUFD         $0xf5, Z7, Z14
+	VPTERNLOGD.BCST $0x96, 12(DI), Z8, Z14
+	VPXORD.BCST     16(DI), Z13, Z8
 	VPMULUDQ        Z14, Z4, Z13
-	VPSRLQ          $0x20, Z13, Z14
+	VPSHUFD         $0xf5, Z13, Z14
 	VPMULUDQ        Z8, Z5, Z8
-	VPSRLQ          $0x20, Z8, Z15
-	VPTERNLOGD.BCST $0x96, 20(SI), Z7, Z15
-	VPTERNLOGD.BCST $0x96, 24(SI), Z12, Z14
+	VPSHUFD         $0xf5, Z8, Z15
+	VPTERNLOGD.BCST $0x96, 20(DI), Z7, Z15
+	VPTERNLOGD.BCST $0x96, 24(DI), Z12, Z14
 	VPMULUDQ        Z15, Z4, Z7
-	VPSRLQ          $0x20, Z7, Z12
+	VPSHUFD         $0xf5, Z7, Z12
 	VPMULUDQ        Z14, Z5, Z14
-	VPSRLQ          $0x20, Z14, Z15
-	VPTERNLOGD.BCST $0x96, 28(SI), Z8, Z15
-	VPTERNLOGD.BCST $0x96, 32(SI), Z13, Z12
+	VPSHUFD         $0xf5, Z14, Z15
+	VPTERNLOGD.BCST $0x96, 28(DI), Z8, Z15
+	VPTERNLOGD.BCST $0x96, 32(DI), Z13, Z12
 	VPMULUDQ        Z15, Z4, Z8
-	VPSRLQ          $0x20, Z8, Z13
+	VPSHUFD         $0xf5, Z8, Z13
 	VPMULUDQ        Z12, Z5, Z12
-	VPSRLQ          $0x20, Z12, Z15
-	VPTERNLOGD.BCST $0x96, 36(SI), Z14, Z15
-	VPTERNLOGD.BCST $0x96, 40(SI), Z7, Z13
+	VPSHUFD         $0xf5, Z12, Z15
+	VPTERNLOGD.BCST $0x96, 36(DI), Z14, Z15
+	VPTERNLOGD.BCST $0x96, 40(DI), Z7, Z13
 	VPMULUDQ        Z15, Z4, Z7
-	VPSRLQ          $0x20, Z7, Z14
+	VPSHUFD         $0xf5, Z7, Z14
 	VPMULUDQ        Z13, Z5, Z13
-	VPSRLQ          $0x20, Z13, Z15
-	VPTERNLOGD.BCST $0x96, 44(SI), Z12, Z15
-	VPTERNLOGD.BCST $0x96, 48(SI), Z8, Z14
+	VPSHUFD         $0xf5, Z13, Z15
+	VPTERNLOGD.BCST $0x96, 44(DI), Z12, Z15
+	VPTERNLOGD.BCST $0x96, 48(DI), Z8, Z14
 	VPADDD.BCST     c00000010<>+0(SB), Z3, Z3
 	VPADDD.BCST     c00000010<>+0(SB), Z2, Z2
 	VMOVSLDUP       Z15, K1, Z11
 	VMOVSLDUP       Z13, K1, Z9
 	VMOVSLDUP       Z14, K1, Z10
 	VMOVSLDUP       Z7, K1, Z6
-	VPSLLD          $0x10, Z11, Z7
-	VPSRLD          $0x13, Z7, Z7
-	VMOVUPS         (CX), Z8
-	VPANDD.BCST     c7fffffff<>+0(SB), Z8, Z12
+	TESTQ           SI, SI
+	JNZ             cut
+	CMPQ            BX, $0x00000080
+	JLT             cut
+	VPSRLW          $0x03, Z11, Z7
+	VPSRLD          $0x10, Z7, Z8
+	VPANDD.BCST     c0000ffff<>+0(SB), Z7, Z7
+	VMOVUPS         (DX), Z11
+	VPANDD.BCST     c7fffffff<>+0(SB), Z11, Z12
 	VPCMPUD         $0x01, Z1, Z12, K2
 	VADDPS.RZ_SAE   Z1, Z12, K2, Z12
 	VPADDD          Z7, Z12, Z7
 	VPANDD.BCST     cffffe000<>+0(SB), Z7, Z7
 	VSUBPS          Z1, Z7, K2, Z7
 	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z7, K2
-	KORTESTW        K2, K2
+	VMOVUPS         64(DX), Z13
+	VPANDD.BCST     c7fffffff<>+0(SB), Z13, Z14
+	VPCMPUD         $0x01, Z1, Z14, K3
+	VADDPS.RZ_SAE   Z1, Z14, K3, Z14
+	VPADDD          Z8, Z14, Z8
+	VPANDD.BCST     cffffe000<>+0(SB), Z8, Z8
+	VSUBPS          Z1, Z8, K3, Z8
+	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z8, K3
+	KORTESTW        K2, K3
 	JZ              usual1
-	MOVL            $0x00000001, BX
+	MOVL            $0x00000001, AX
 	VMOVAPS         Z0, K2, Z7
 	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z12, K2
-	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z12, K3
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z12, K4
 	VPANDD.BCST     cffffe000<>+0(SB), Z12, K2, Z7
-	VPORD.BCST      c00400000<>+0(SB), Z7, K3, Z7
+	VPORD.BCST      c00400000<>+0(SB), Z7, K4, Z7
+	VMOVAPS         Z0, K3, Z8
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z14, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z14, K3
+	VPANDD.BCST     cffffe000<>+0(SB), Z14, K2, Z8
+	VPORD.BCST      c00400000<>+0(SB), Z8, K3, Z8
 
 usual1:
-	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z8
-	VMOVUPS         Z8, (AX)
-	VPSRLD          $0x13, Z11, Z7
-	VMOVUPS         64(CX), Z8
-	VPANDD.BCST     c7fffffff<>+0(SB), Z8, Z11
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z11
+	VMOVUPS         Z11, (CX)
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z8, Z13
+	VMOVUPS         Z13, 64(CX)
+	VPSRLW          $0x03, Z9, Z7
+	VPSRLD          $0x10, Z7, Z8
+	VPANDD.BCST     c0000ffff<>+0(SB), Z7, Z7
+	VMOVUPS         128(DX), Z9
+	VPANDD.BCST     c7fffffff<>+0(SB), Z9, Z11
 	VPCMPUD         $0x01, Z1, Z11, K2
 	VADDPS.RZ_SAE   Z1, Z11, K2, Z11
 	VPADDD          Z7, Z11, Z7
 	VPANDD.BCST     cffffe000<>+0(SB), Z7, Z7
 	VSUBPS          Z1, Z7, K2, Z7
 	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z7, K2
-	KORTESTW        K2, K2
+	VMOVUPS         192(DX), Z12
+	VPANDD.BCST     c7fffffff<>+0(SB), Z12, Z13
+	VPCMPUD         $0x01, Z1, Z13, K3
+	VADDPS.RZ_SAE   Z1, Z13, K3, Z13
+	VPADDD          Z8, Z13, Z8
+	VPANDD.BCST     cffffe000<>+0(SB), Z8, Z8
+	VSUBPS          Z1, Z8, K3, Z8
+	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z8, K3
+	KORTESTW        K2, K3
 	JZ              usual2
-	MOVL            $0x00000001, BX
+	MOVL            $0x00000001, AX
 	VMOVAPS         Z0, K2, Z7
 	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z11, K2
-	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z11, K3
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z11, K4
 	VPANDD.BCST     cffffe000<>+0(SB), Z11, K2, Z7
-	VPORD.BCST      c00400000<>+0(SB), Z7, K3, Z7
+	VPORD.BCST      c00400000<>+0(SB), Z7, K4, Z7
+	VMOVAPS         Z0, K3, Z8
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z13, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z13, K3
+	VPANDD.BCST     cffffe000<>+0(SB), Z13, K2, Z8
+	VPORD.BCST      c00400000<>+0(SB), Z8, K3, Z8
 
 usual2:
-	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z8
-	VMOVUPS         Z8, 64(AX)
-	VPSLLD          $0x10, Z9, Z7
-	VPSRLD          $0x13, Z7, Z7
-	VMOVUPS         128(CX), Z8
-	VPANDD.BCST     c7fffffff<>+0(SB), Z8, Z11
-	VPCMPUD         $0x01, Z1, Z11, K2
-	VADDPS.RZ_SAE   Z1, Z11, K2, Z11
-	VPADDD          Z7, Z11, Z7
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z9
+	VMOVUPS         Z9, 128(CX)
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z8, Z12
+	VMOVUPS         Z12, 192(CX)
+	VPSRLW          $0x03, Z10, Z7
+	VPSRLD          $0x10, Z7, Z8
+	VPANDD.BCST     c0000ffff<>+0(SB), Z7, Z7
+	VMOVUPS         256(DX), Z9
+	VPANDD.BCST     c7fffffff<>+0(SB), Z9, Z10
+	VPCMPUD         $0x01, Z1, Z10, K2
+	VADDPS.RZ_SAE   Z1, Z10, K2, Z10
+	VPADDD          Z7, Z10, Z7
 	VPANDD.BCST     cffffe000<>+0(SB), Z7, Z7
 	VSUBPS          Z1, Z7, K2, Z7
 	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z7, K2
-	KORTESTW        K2, K2
+	VMOVUPS         320(DX), Z11
+	VPANDD.BCST     c7fffffff<>+0(SB), Z11, Z12
+	VPCMPUD         $0x01, Z1, Z12, K3
+	VADDPS.RZ_SAE   Z1, Z12, K3, Z12
+	VPADDD          Z8, Z12, Z8
+	VPANDD.BCST     cffffe000<>+0(SB), Z8, Z8
+	VSUBPS          Z1, Z8, K3, Z8
+	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z8, K3
+	KORTESTW        K2, K3
 	JZ              usual3
-	MOVL            $0x00000001, BX
+	MOVL            $0x00000001, AX
 	VMOVAPS         Z0, K2, Z7
-	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z11, K2
-	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z11, K3
-	VPANDD.BCST     cffffe000<>+0(SB), Z11, K2, Z7
-	VPORD.BCST      c00400000<>+0(SB), Z7, K3, Z7
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z10, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z10, K4
+	VPANDD.BCST     cffffe000<>+0(SB), Z10, K2, Z7
+	VPORD.BCST      c00400000<>+0(SB), Z7, K4, Z7
+	VMOVAPS         Z0, K3, Z8
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z12, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z12, K3
+	VPANDD.BCST     cffffe000<>+0(SB), Z12, K2, Z8
+	VPORD.BCST      c00400000<>+0(SB), Z8, K3, Z8
 
 usual3:
-	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z8
-	VMOVUPS         Z8, 128(AX)
-	VPSRLD          $0x13, Z9, Z7
-	VMOVUPS         192(CX), Z8
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z9
+	VMOVUPS         Z9, 256(CX)
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z8, Z11
+	VMOVUPS         Z11, 320(CX)
+	VPSRLW          $0x03, Z6, Z6
+	VPSRLD          $0x10, Z6, Z7
+	VPANDD.BCST     c0000ffff<>+0(SB), Z6, Z6
+	VMOVUPS         384(DX), Z8
 	VPANDD.BCST     c7fffffff<>+0(SB), Z8, Z9
 	VPCMPUD         $0x01, Z1, Z9, K2
 	VADDPS.RZ_SAE   Z1, Z9, K2, Z9
-	VPADDD          Z7, Z9, Z7
-	VPANDD.BCST     cffffe000<>+0(SB), Z7, Z7
-	VSUBPS          Z1, Z7, K2, Z7
-	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z7, K2
-	KORTESTW        K2, K2
-	JZ              usual4
-	MOVL            $0x00000001, BX
-	VMOVAPS         Z0, K2, Z7
-	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z9, K2
-	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z9, K3
-	VPANDD.BCST     cffffe000<>+0(SB), Z9, K2, Z7
-	VPORD.BCST      c00400000<>+0(SB), Z7, K3, Z7
-
-usual4:
-	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z8
-	VMOVUPS         Z8, 192(AX)
-	VPSLLD          $0x10, Z10, Z7
-	VPSRLD          $0x13, Z7, Z7
-	VMOVUPS         256(CX), Z8
-	VPANDD.BCST     c7fffffff<>+0(SB), Z8, Z9
-	VPCMPUD         $0x01, Z1, Z9, K2
-	VADDPS.RZ_SAE   Z1, Z9, K2, Z9
-	VPADDD          Z7, Z9, Z7
-	VPANDD.BCST     cffffe000<>+0(SB), Z7, Z7
-	VSUBPS          Z1, Z7, K2, Z7
-	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z7, K2
-	KORTESTW        K2, K2
-	JZ              usual5
-	MOVL            $0x00000001, BX
-	VMOVAPS         Z0, K2, Z7
-	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z9, K2
-	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z9, K3
-	VPANDD.BCST     cffffe000<>+0(SB), Z9, K2, Z7
-	VPORD.BCST      c00400000<>+0(SB), Z7, K3, Z7
-
-usual5:
-	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z8
-	VMOVUPS         Z8, 256(AX)
-	VPSRLD          $0x13, Z10, Z7
-	VMOVUPS         320(CX), Z8
-	VPANDD.BCST     c7fffffff<>+0(SB), Z8, Z9
-	VPCMPUD         $0x01, Z1, Z9, K2
-	VADDPS.RZ_SAE   Z1, Z9, K2, Z9
-	VPADDD          Z7, Z9, Z7
-	VPANDD.BCST     cffffe000<>+0(SB), Z7, Z7
-	VSUBPS          Z1, Z7, K2, Z7
-	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z7, K2
-	KORTESTW        K2, K2
-	JZ              usual6
-	MOVL            $0x00000001, BX
-	VMOVAPS         Z0, K2, Z7
-	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z9, K2
-	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z9, K3
-	VPANDD.BCST     cffffe000<>+0(SB), Z9, K2, Z7
-	VPORD.BCST      c00400000<>+0(SB), Z7, K3, Z7
-
-usual6:
-	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z8
-	VMOVUPS         Z8, 320(AX)
-	VPSLLD          $0x10, Z6, Z7
-	VPSRLD          $0x13, Z7, Z7
-	VMOVUPS         384(CX), Z8
-	VPANDD.BCST     c7fffffff<>+0(SB), Z8, Z9
-	VPCMPUD         $0x01, Z1, Z9, K2
-	VADDPS.RZ_SAE   Z1, Z9, K2, Z9
-	VPADDD          Z7, Z9, Z7
-	VPANDD.BCST     cffffe000<>+0(SB), Z7, Z7
-	VSUBPS          Z1, Z7, K2, Z7
-	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z7, K2
-	KORTESTW        K2, K2
-	JZ              usual7
-	MOVL            $0x00000001, BX
-	VMOVAPS         Z0, K2, Z7
-	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z9, K2
-	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z9, K3
-	VPANDD.BCST     cffffe000<>+0(SB), Z9, K2, Z7
-	VPORD.BCST      c00400000<>+0(SB), Z7, K3, Z7
-
-usual7:
-	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z8
-	VMOVUPS         Z8, 384(AX)
-	VPSRLD          $0x13, Z6, Z6
-	VMOVUPS         448(CX), Z7
-	VPANDD.BCST     c7fffffff<>+0(SB), Z7, Z8
-	VPCMPUD         $0x01, Z1, Z8, K2
-	VADDPS.RZ_SAE   Z1, Z8, K2, Z8
-	VPADDD          Z6, Z8, Z6
+	VPADDD          Z6, Z9, Z6
 	VPANDD.BCST     cffffe000<>+0(SB), Z6, Z6
 	VSUBPS          Z1, Z6, K2, Z6
 	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z6, K2
-	KORTESTW        K2, K2
-	JZ              usual8
-	MOVL            $0x00000001, BX
+	VMOVUPS         448(DX), Z10
+	VPANDD.BCST     c7fffffff<>+0(SB), Z10, Z11
+	VPCMPUD         $0x01, Z1, Z11, K3
+	VADDPS.RZ_SAE   Z1, Z11, K3, Z11
+	VPADDD          Z7, Z11, Z7
+	VPANDD.BCST     cffffe000<>+0(SB), Z7, Z7
+	VSUBPS          Z1, Z7, K3, Z7
+	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z7, K3
+	KORTESTW        K2, K3
+	JZ              usual4
+	MOVL            $0x00000001, AX
 	VMOVAPS         Z0, K2, Z6
-	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z8, K2
-	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z8, K3
-	VPANDD.BCST     cffffe000<>+0(SB), Z8, K2, Z6
-	VPORD.BCST      c00400000<>+0(SB), Z6, K3, Z6
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z9, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z9, K4
+	VPANDD.BCST     cffffe000<>+0(SB), Z9, K2, Z6
+	VPORD.BCST      c00400000<>+0(SB), Z6, K4, Z6
+	VMOVAPS         Z0, K3, Z7
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z11, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z11, K3
+	VPANDD.BCST     cffffe000<>+0(SB), Z11, K2, Z7
+	VPORD.BCST      c00400000<>+0(SB), Z7, K3, Z7
+
+usual4:
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z8
+	VMOVUPS         Z8, 384(CX)
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z10
+	VMOVUPS         Z10, 448(CX)
+	JMP             next
+
+cut:
+	XORQ          R8, R8
+	MOVQ          BX, R9
+	SUBQ          $0x00, R9
+	CMOVQLT       R8, R9
+	MOVQ          $+64, R10
+	CMPQ          R9, R10
+	CMOVQGT       R10, R9
+	NOTQ          R8
+	BZHIQ         R9, R8, R8
+	XORQ          R9, R9
+	MOVQ          SI, R10
+	SUBQ          $0x00, R10
+	CMOVQLT       R9, R10
+	MOVQ          $+64, R11
+	CMPQ          R10, R11
+	CMOVQGT       R11, R10
+	NOTQ          R9
+	BZHIQ         R10, R9, R9
+	ANDNQ         R8, R9, R8
+	XORQ          R9, R9
+	MOVQ          BX, R10
+	SUBQ          $0x40, R10
+	CMOVQLT       R9, R10
+	MOVQ          $+64, R11
+	CMPQ          R10, R11
+	CMOVQGT       R11, R10
+	NOTQ          R9
+	BZHIQ         R10, R9, R9
+	XORQ          R10, R10
+	SUBQ          $0x40, SI
+	CMOVQLT       R10, SI
+	MOVQ          $+64, R11
+	CMPQ          SI, R11
+	CMOVQGT       R11, SI
+	NOTQ          R10
+	BZHIQ         SI, R10, R10
+	ANDNQ         R9, R10, R9
+	KMOVW         R8, K2
+	SHRQ          $0x10, R8
+	KMOVW         R8, K3
+	SHRQ          $0x10, R8
+	VPSRLW        $0x03, Z11, Z7
+	VPSRLD        $0x10, Z7, Z8
+	VPANDD.BCST   c0000ffff<>+0(SB), Z7, Z7
+	VMOVUPS.Z     (DX), K2, Z11
+	VPANDD.BCST   c7fffffff<>+0(SB), Z11, Z12
+	VPCMPUD       $0x01, Z1, Z12, K4
+	VADDPS.RZ_SAE Z1, Z12, K4, Z12
+	VPADDD        Z7, Z12, Z7
+	VPANDD.BCST   cffffe000<>+0(SB), Z7, Z7
+	VSUBPS        Z1, Z7, K4, Z7
+	VPCMPUD.BCST  $0x05, c47800000<>+0(SB), Z7, K4
+	VMOVUPS.Z     64(DX), K3, Z13
+	VPANDD.BCST   c7fffffff<>+0(SB), Z13, Z14
+	VPCMPUD       $0x01, Z1, Z14, K5
+	VADDPS.RZ_SAE Z1, Z14, K5, Z14
+	VPADDD        Z8, Z14, Z8
+	VPANDD.BCST   cffffe000<>+0(SB), Z8, Z8
+	VSUBPS        Z1, Z8, K5, Z8
+	VPCMPUD.BCST  $0x05, c47800000<>+0(SB), Z8, K5
+	KORTESTW      K4, K5
+	JZ            usual5
+	MOVL          $0x00000001, AX
+	VMOVAPS       Z0, K4, Z7
+	VPCMPUD.BCST  $0x05, c7f800000<>+0(SB), Z12, K4
+	VPCMPUD.BCST  $0x06, c7f800000<>+0(SB), Z12, K6
+	VPANDD.BCST   cffffe000<>+0(SB), Z12, K4, Z7
+	VPORD.BCST    c00400000<>+0(SB), Z7, K6, Z7
+	VMOVAPS       Z0, K5, Z8
+	VPCMPUD.BCST  $0x05, c7f800000<>+0(SB), Z14, K4
+	VPCMPUD.BCST  $0x06, c7f800000<>+0(SB), Z14, K5
+	VPANDD.BCST   cffffe000<>+0(SB), Z14, K4, Z8
+	VPORD.BCST    c00400000<>+0(SB), Z8, K5, Z8
+
+usual5:
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z11
+	VMOVUPS         Z11, K2, (CX)
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z8, Z13
+	VMOVUPS         Z13, K3, 64(CX)
+	KMOVW           R8, K2
+	SHRQ            $0x10, R8
+	KMOVW           R8, K3
+	SHRQ            $0x10, R8
+	VPSRLW          $0x03, Z9, Z7
+	VPSRLD          $0x10, Z7, Z8
+	VPANDD.BCST     c0000ffff<>+0(SB), Z7, Z7
+	VMOVUPS.Z       128(DX), K2, Z9
+	VPANDD.BCST     c7fffffff<>+0(SB), Z9, Z11
+	VPCMPUD         $0x01, Z1, Z11, K4
+	VADDPS.RZ_SAE   Z1, Z11, K4, Z11
+	VPADDD          Z7, Z11, Z7
+	VPANDD.BCST     cffffe000<>+0(SB), Z7, Z7
+	VSUBPS          Z1, Z7, K4, Z7
+	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z7, K4
+	VMOVUPS.Z       192(DX), K3, Z12
+	VPANDD.BCST     c7fffffff<>+0(SB), Z12, Z13
+	VPCMPUD         $0x01, Z1, Z13, K5
+	VADDPS.RZ_SAE   Z1, Z13, K5, Z13
+	VPADDD          Z8, Z13, Z8
+	VPANDD.BCST     cffffe000<>+0(SB), Z8, Z8
+	VSUBPS          Z1, Z8, K5, Z8
+	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z8, K5
+	KORTESTW        K4, K5
+	JZ              usual6
+	MOVL            $0x00000001, AX
+	VMOVAPS         Z0, K4, Z7
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z11, K4
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z11, K6
+	VPANDD.BCST     cffffe000<>+0(SB), Z11, K4, Z7
+	VPORD.BCST      c00400000<>+0(SB), Z7, K6, Z7
+	VMOVAPS         Z0, K5, Z8
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z13, K4
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z13, K5
+	VPANDD.BCST     cffffe000<>+0(SB), Z13, K4, Z8
+	VPORD.BCST      c00400000<>+0(SB), Z8, K5, Z8
+
+usual6:
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z9
+	VMOVUPS         Z9, K2, 128(CX)
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z8, Z12
+	VMOVUPS         Z12, K3, 192(CX)
+	KMOVW           R9, K2
+	SHRQ            $0x10, R9
+	KMOVW           R9, K3
+	SHRQ            $0x10, R9
+	VPSRLW          $0x03, Z10, Z7
+	VPSRLD          $0x10, Z7, Z8
+	VPANDD.BCST     c0000ffff<>+0(SB), Z7, Z7
+	VMOVUPS.Z       256(DX), K2, Z9
+	VPANDD.BCST     c7fffffff<>+0(SB), Z9, Z10
+	VPCMPUD         $0x01, Z1, Z10, K4
+	VADDPS.RZ_SAE   Z1, Z10, K4, Z10
+	VPADDD          Z7, Z10, Z7
+	VPANDD.BCST     cffffe000<>+0(SB), Z7, Z7
+	VSUBPS          Z1, Z7, K4, Z7
+	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z7, K4
+	VMOVUPS.Z       320(DX), K3, Z11
+	VPANDD.BCST     c7fffffff<>+0(SB), Z11, Z12
+	VPCMPUD         $0x01, Z1, Z12, K5
+	VADDPS.RZ_SAE   Z1, Z12, K5, Z12
+	VPADDD          Z8, Z12, Z8
+	VPANDD.BCST     cffffe000<>+0(SB), Z8, Z8
+	VSUBPS          Z1, Z8, K5, Z8
+	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z8, K5
+	KORTESTW        K4, K5
+	JZ              usual7
+	MOVL            $0x00000001, AX
+	VMOVAPS         Z0, K4, Z7
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z10, K4
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z10, K6
+	VPANDD.BCST     cffffe000<>+0(SB), Z10, K4, Z7
+	VPORD.BCST      c00400000<>+0(SB), Z7, K6, Z7
+	VMOVAPS         Z0, K5, Z8
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z12, K4
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z12, K5
+	VPANDD.BCST     cffffe000<>+0(SB), Z12, K4, Z8
+	VPORD.BCST      c00400000<>+0(SB), Z8, K5, Z8
+
+usual7:
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z9
+	VMOVUPS         Z9, K2, 256(CX)
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z8, Z11
+	VMOVUPS         Z11, K3, 320(CX)
+	KMOVW           R9, K2
+	SHRQ            $0x10, R9
+	KMOVW           R9, K3
+	SHRQ            $0x10, R9
+	VPSRLW          $0x03, Z6, Z6
+	VPSRLD          $0x10, Z6, Z7
+	VPANDD.BCST     c0000ffff<>+0(SB), Z6, Z6
+	VMOVUPS.Z       384(DX), K2, Z8
+	VPANDD.BCST     c7fffffff<>+0(SB), Z8, Z9
+	VPCMPUD         $0x01, Z1, Z9, K4
+	VADDPS.RZ_SAE   Z1, Z9, K4, Z9
+	VPADDD          Z6, Z9, Z6
+	VPANDD.BCST     cffffe000<>+0(SB), Z6, Z6
+	VSUBPS          Z1, Z6, K4, Z6
+	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z6, K4
+	VMOVUPS.Z       448(DX), K3, Z10
+	VPANDD.BCST     c7fffffff<>+0(SB), Z10, Z11
+	VPCMPUD         $0x01, Z1, Z11, K5
+	VADDPS.RZ_SAE   Z1, Z11, K5, Z11
+	VPADDD          Z7, Z11, Z7
+	VPANDD.BCST     cffffe000<>+0(SB), Z7, Z7
+	VSUBPS          Z1, Z7, K5, Z7
+	VPCMPUD.BCST    $0x05, c47800000<>+0(SB), Z7, K5
+	KORTESTW        K4, K5
+	JZ              usual8
+	MOVL            $0x00000001, AX
+	VMOVAPS         Z0, K4, Z6
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z9, K4
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z9, K6
+	VPANDD.BCST     cffffe000<>+0(SB), Z9, K4, Z6
+	VPORD.BCST      c00400000<>+0(SB), Z6, K6, Z6
+	VMOVAPS         Z0, K5, Z7
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z11, K4
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z11, K5
+	VPANDD.BCST     cffffe000<>+0(SB), Z11, K4, Z7
+	VPORD.BCST      c00400000<>+0(SB), Z7, K5, Z7
 
 usual8:
-	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z7
-	VMOVUPS         Z7, 448(AX)
-	ADDQ            $+512, AX
-	ADDQ            $+512, CX
-	DECQ            DX
-	JNZ             group
-	MOVL            BX, large+48(FP)
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z8
+	VMOVUPS         Z8, K2, 384(CX)
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z10
+	VMOVUPS         Z10, K3, 448(CX)
+
+next:
+	ADDQ $+512, CX
+	ADDQ $+512, DX
+	XORQ SI, SI
+	SUBQ $0x00000080, BX
+	JG   group
+	MOVL AX, large+56(FP)
 	VZEROUPPER
 	RET
 
@@ -841,6 +1155,16 @@ DATA c38800000<>+24(SB)/4, $0x38800000
 DATA c38800000<>+28(SB)/4, $0x38800000
 GLOBL c38800000<>(SB), RODATA|NOPTR, $32
 
+DATA c0000ffff<>+0(SB)/4, $0x0000ffff
+DATA c0000ffff<>+4(SB)/4, $0x0000ffff
+DATA c0000ffff<>+8(SB)/4, $0x0000ffff
+DATA c0000ffff<>+12(SB)/4, $0x0000ffff
+DATA c0000ffff<>+16(SB)/4, $0x0000ffff
+DATA c0000ffff<>+20(SB)/4, $0x0000ffff
+DATA c0000ffff<>+24(SB)/4, $0x0000ffff
+DATA c0000ffff<>+28(SB)/4, $0x0000ffff
+GLOBL c0000ffff<>(SB), RODATA|NOPTR, $32
+
 DATA c47800000<>+0(SB)/4, $0x47800000
 DATA c47800000<>+4(SB)/4, $0x47800000
 DATA c47800000<>+8(SB)/4, $0x47800000
@@ -851,260 +1175,429 @@ DATA c47800000<>+24(SB)/4, $0x47800000
 DATA c47800000<>+28(SB)/4, $0x47800000
 GLOBL c47800000<>(SB), RODATA|NOPTR, $32
 
-// func roundBF16GroupsAVX512(y *float32, x *float32, groups int, block uint32, schedule *uint32, over uint32) (large uint32)
-// Requires: AVX, AVX512F
-TEXT ·roundBF16GroupsAVX512(SB), NOSPLIT, $0-52
-	MOVQ         y+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         groups+16(FP), DX
-	MOVL         over+40(FP), BX
-	VMOVD        BX, X0
+// func roundBF16SpanAVX512(y *float32, x *float32, n int, at int, block uint32, schedule *uint32, over uint32) (large uint32)
+// Requires: AVX, AVX512F, BMI, BMI2, CMOV
+TEXT ·roundBF16SpanAVX512(SB), NOSPLIT, $0-60
+	MOVL         over+48(FP), AX
+	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	XORL         BX, BX
-	MOVQ         schedule+32(FP), SI
-	MOVL         block+24(FP), DI
-	VMOVD        DI, X1
+	XORL         AX, AX
+	MOVQ         y+0(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         n+16(FP), BX
+	MOVQ         at+24(FP), SI
+	ADDQ         SI, BX
+	MOVQ         SI, DI
+	SHLQ         $0x02, DI
+	SUBQ         DI, CX
+	SUBQ         DI, DX
+	MOVQ         schedule+40(FP), DI
+	MOVL         block+32(FP), R8
+	VMOVD        R8, X1
 	VPBROADCASTD X1, Z1
 	VPADDD       evenLanes<>+0(SB), Z1, Z2
 	VPADDD       oddLanes<>+0(SB), Z1, Z1
 	VPBROADCASTD cd2511f53<>+0(SB), Z3
 	VPBROADCASTD ccd9e8d57<>+0(SB), Z4
-	MOVL         $0x0000aaaa, DI
-	KMOVW        DI, K1
+	MOVL         $0x0000aaaa, R8
+	KMOVW        R8, K1
 
 group:
 	VPMULUDQ        Z2, Z3, Z5
 	VPSRLQ          $0x20, Z5, Z6
-	VPXORD.BCST     (SI), Z6, Z6
+	VPXORD.BCST     (DI), Z6, Z6
 	VPMULUDQ        Z6, Z4, Z6
 	VPSRLQ          $0x20, Z6, Z7
-	VPXORD.BCST     4(SI), Z7, Z7
-	VPXORD.BCST     8(SI), Z5, Z5
+	VPXORD.BCST     4(DI), Z7, Z7
+	VPXORD.BCST     8(DI), Z5, Z5
 	VPMULUDQ        Z7, Z3, Z7
 	VPSRLQ          $0x20, Z7, Z8
 	VPMULUDQ        Z5, Z4, Z5
 	VPSRLQ          $0x20, Z5, Z9
-	VPTERNLOGD.BCST $0x96, 12(SI), Z6, Z9
-	VPXORD.BCST     16(SI), Z8, Z6
+	VPTERNLOGD.BCST $0x96, 12(DI), Z6, Z9
+	VPXORD.BCST     16(DI), Z8, Z6
 	VPMULUDQ        Z9, Z3, Z8
 	VPSRLQ          $0x20, Z8, Z9
 	VPMULUDQ        Z6, Z4, Z6
 	VPSRLQ          $0x20, Z6, Z10
-	VPTERNLOGD.BCST $0x96, 20(SI), Z5, Z10
-	VPTERNLOGD.BCST $0x96, 24(SI), Z7, Z9
+	VPTERNLOGD.BCST $0x96, 20(DI), Z5, Z10
+	VPTERNLOGD.BCST $0x96, 24(DI), Z7, Z9
 	VPMULUDQ        Z10, Z3, Z5
 	VPSRLQ          $0x20, Z5, Z7
 	VPMULUDQ        Z9, Z4, Z9
 	VPSRLQ          $0x20, Z9, Z10
-	VPTERNLOGD.BCST $0x96, 28(SI), Z6, Z10
-	VPTERNLOGD.BCST $0x96, 32(SI), Z8, Z7
+	VPTERNLOGD.BCST $0x96, 28(DI), Z6, Z10
+	VPTERNLOGD.BCST $0x96, 32(DI), Z8, Z7
 	VPMULUDQ        Z10, Z3, Z6
 	VPSRLQ          $0x20, Z6, Z8
 	VPMULUDQ        Z7, Z4, Z7
 	VPSRLQ          $0x20, Z7, Z10
-	VPTERNLOGD.BCST $0x96, 36(SI), Z9, Z10
-	VPTERNLOGD.BCST $0x96, 40(SI), Z5, Z8
+	VPTERNLOGD.BCST $0x96, 36(DI), Z9, Z10
+	VPTERNLOGD.BCST $0x96, 40(DI), Z5, Z8
 	VPMULUDQ        Z10, Z3, Z5
 	VPSRLQ          $0x20, Z5, Z9
 	VPMULUDQ        Z8, Z4, Z8
 	VPSRLQ          $0x20, Z8, Z10
-	VPTERNLOGD.BCST $0x96, 44(SI), Z7, Z10
-	VPTERNLOGD.BCST $0x96, 48(SI), Z6, Z9
+	VPTERNLOGD.BCST $0x96, 44(DI), Z7, Z10
+	VPTERNLOGD.BCST $0x96, 48(DI), Z6, Z9
 	VPMULUDQ        Z1, Z3, Z6
-	VPSRLQ          $0x20, Z6, Z7
-	VPXORD.BCST     (SI), Z7, Z7
+	VPSHUFD         $0xf5, Z6, Z7
+	VPXORD.BCST     (DI), Z7, Z7
 	VPMULUDQ        Z7, Z4, Z7
-	VPSRLQ          $0x20, Z7, Z11
-	VPXORD.BCST     4(SI), Z11, Z11
-	VPXORD.BCST     8(SI), Z6, Z6
+	VPSHUFD         $0xf5, Z7, Z11
+	VPXORD.BCST     4(DI), Z11, Z11
+	VPXORD.BCST     8(DI), Z6, Z6
 	VPMULUDQ        Z11, Z3, Z11
-	VPSRLQ          $0x20, Z11, Z12
+	VPSHUFD         $0xf5, Z11, Z12
 	VPMULUDQ        Z6, Z4, Z6
-	VPSRLQ          $0x20, Z6, Z13
-	VPTERNLOGD.BCST $0x96, 12(SI), Z7, Z13
-	VPXORD.BCST     16(SI), Z12, Z7
+	VPSHUFD         $0xf5, Z6, Z13
+	VPTERNLOGD.BCST $0x96, 12(DI), Z7, Z13
+	VPXORD.BCST     16(DI), Z12, Z7
 	VPMULUDQ        Z13, Z3, Z12
-	VPSRLQ          $0x20, Z12, Z13
+	VPSHUFD         $0xf5, Z12, Z13
 	VPMULUDQ        Z7, Z4, Z7
-	VPSRLQ          $0x20, Z7, Z14
-	VPTERNLOGD.BCST $0x96, 20(SI), Z6, Z14
-	VPTERNLOGD.BCST $0x96, 24(SI), Z11, Z13
+	VPSHUFD         $0xf5, Z7, Z14
+	VPTERNLOGD.BCST $0x96, 20(DI), Z6, Z14
+	VPTERNLOGD.BCST $0x96, 24(DI), Z11, Z13
 	VPMULUDQ        Z14, Z3, Z6
-	VPSRLQ          $0x20, Z6, Z11
+	VPSHUFD         $0xf5, Z6, Z11
 	VPMULUDQ        Z13, Z4, Z13
-	VPSRLQ          $0x20, Z13, Z14
-	VPTERNLOGD.BCST $0x96, 28(SI), Z7, Z14
-	VPTERNLOGD.BCST $0x96, 32(SI), Z12, Z11
+	VPSHUFD         $0xf5, Z13, Z14
+	VPTERNLOGD.BCST $0x96, 28(DI), Z7, Z14
+	VPTERNLOGD.BCST $0x96, 32(DI), Z12, Z11
 	VPMULUDQ        Z14, Z3, Z7
-	VPSRLQ          $0x20, Z7, Z12
+	VPSHUFD         $0xf5, Z7, Z12
 	VPMULUDQ        Z11, Z4, Z11
-	VPSRLQ          $0x20, Z11, Z14
-	VPTERNLOGD.BCST $0x96, 36(SI), Z13, Z14
-	VPTERNLOGD.BCST $0x96, 40(SI), Z6, Z12
+	VPSHUFD         $0xf5, Z11, Z14
+	VPTERNLOGD.BCST $0x96, 36(DI), Z13, Z14
+	VPTERNLOGD.BCST $0x96, 40(DI), Z6, Z12
 	VPMULUDQ        Z14, Z3, Z6
-	VPSRLQ          $0x20, Z6, Z13
+	VPSHUFD         $0xf5, Z6, Z13
 	VPMULUDQ        Z12, Z4, Z12
-	VPSRLQ          $0x20, Z12, Z14
-	VPTERNLOGD.BCST $0x96, 44(SI), Z11, Z14
-	VPTERNLOGD.BCST $0x96, 48(SI), Z7, Z13
+	VPSHUFD         $0xf5, Z12, Z14
+	VPTERNLOGD.BCST $0x96, 44(DI), Z11, Z14
+	VPTERNLOGD.BCST $0x96, 48(DI), Z7, Z13
 	VPADDD.BCST     c00000010<>+0(SB), Z2, Z2
 	VPADDD.BCST     c00000010<>+0(SB), Z1, Z1
 	VMOVSLDUP       Z14, K1, Z10
 	VMOVSLDUP       Z12, K1, Z8
 	VMOVSLDUP       Z13, K1, Z9
 	VMOVSLDUP       Z6, K1, Z5
-	VPSLLD          $0x10, Z10, Z6
-	VPSRLD          $0x10, Z6, Z6
-	VMOVUPS         (CX), Z7
-	VPANDD.BCST     c7fffffff<>+0(SB), Z7, Z11
+	TESTQ           SI, SI
+	JNZ             cut
+	CMPQ            BX, $0x00000080
+	JLT             cut
+	VPSRLD          $0x10, Z10, Z6
+	VPANDD.BCST     c0000ffff<>+0(SB), Z10, Z7
+	VMOVUPS         (DX), Z10
+	VPANDD.BCST     c7fffffff<>+0(SB), Z10, Z11
+	VPADDD          Z7, Z11, Z7
+	VPANDD.BCST     cffff0000<>+0(SB), Z7, Z7
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z7, K2
+	VMOVUPS         64(DX), Z12
+	VPANDD.BCST     c7fffffff<>+0(SB), Z12, Z13
+	VPADDD          Z6, Z13, Z6
+	VPANDD.BCST     cffff0000<>+0(SB), Z6, Z6
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z6, K3
+	KORTESTW        K2, K3
+	JZ              usual1
+	MOVL            $0x00000001, AX
+	VMOVAPS         Z0, K2, Z7
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z11, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z11, K4
+	VPANDD.BCST     cffff0000<>+0(SB), Z11, K2, Z7
+	VPORD.BCST      c00400000<>+0(SB), Z7, K4, Z7
+	VMOVAPS         Z0, K3, Z6
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z13, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z13, K3
+	VPANDD.BCST     cffff0000<>+0(SB), Z13, K2, Z6
+	VPORD.BCST      c00400000<>+0(SB), Z6, K3, Z6
+
+usual1:
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z10
+	VMOVUPS         Z10, (CX)
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z12
+	VMOVUPS         Z12, 64(CX)
+	VPSRLD          $0x10, Z8, Z6
+	VPANDD.BCST     c0000ffff<>+0(SB), Z8, Z7
+	VMOVUPS         128(DX), Z8
+	VPANDD.BCST     c7fffffff<>+0(SB), Z8, Z10
+	VPADDD          Z7, Z10, Z7
+	VPANDD.BCST     cffff0000<>+0(SB), Z7, Z7
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z7, K2
+	VMOVUPS         192(DX), Z11
+	VPANDD.BCST     c7fffffff<>+0(SB), Z11, Z12
+	VPADDD          Z6, Z12, Z6
+	VPANDD.BCST     cffff0000<>+0(SB), Z6, Z6
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z6, K3
+	KORTESTW        K2, K3
+	JZ              usual2
+	MOVL            $0x00000001, AX
+	VMOVAPS         Z0, K2, Z7
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z10, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z10, K4
+	VPANDD.BCST     cffff0000<>+0(SB), Z10, K2, Z7
+	VPORD.BCST      c00400000<>+0(SB), Z7, K4, Z7
+	VMOVAPS         Z0, K3, Z6
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z12, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z12, K3
+	VPANDD.BCST     cffff0000<>+0(SB), Z12, K2, Z6
+	VPORD.BCST      c00400000<>+0(SB), Z6, K3, Z6
+
+usual2:
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z8
+	VMOVUPS         Z8, 128(CX)
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z11
+	VMOVUPS         Z11, 192(CX)
+	VPSRLD          $0x10, Z9, Z6
+	VPANDD.BCST     c0000ffff<>+0(SB), Z9, Z7
+	VMOVUPS         256(DX), Z8
+	VPANDD.BCST     c7fffffff<>+0(SB), Z8, Z9
+	VPADDD          Z7, Z9, Z7
+	VPANDD.BCST     cffff0000<>+0(SB), Z7, Z7
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z7, K2
+	VMOVUPS         320(DX), Z10
+	VPANDD.BCST     c7fffffff<>+0(SB), Z10, Z11
 	VPADDD          Z6, Z11, Z6
 	VPANDD.BCST     cffff0000<>+0(SB), Z6, Z6
-	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z6, K2
-	KORTESTW        K2, K2
-	JZ              usual1
-	MOVL            $0x00000001, BX
-	VMOVAPS         Z0, K2, Z6
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z6, K3
+	KORTESTW        K2, K3
+	JZ              usual3
+	MOVL            $0x00000001, AX
+	VMOVAPS         Z0, K2, Z7
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z9, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z9, K4
+	VPANDD.BCST     cffff0000<>+0(SB), Z9, K2, Z7
+	VPORD.BCST      c00400000<>+0(SB), Z7, K4, Z7
+	VMOVAPS         Z0, K3, Z6
 	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z11, K2
 	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z11, K3
 	VPANDD.BCST     cffff0000<>+0(SB), Z11, K2, Z6
 	VPORD.BCST      c00400000<>+0(SB), Z6, K3, Z6
 
-usual1:
-	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z7
-	VMOVUPS         Z7, (AX)
-	VPSRLD          $0x10, Z10, Z6
-	VMOVUPS         64(CX), Z7
-	VPANDD.BCST     c7fffffff<>+0(SB), Z7, Z10
-	VPADDD          Z6, Z10, Z6
-	VPANDD.BCST     cffff0000<>+0(SB), Z6, Z6
-	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z6, K2
-	KORTESTW        K2, K2
-	JZ              usual2
-	MOVL            $0x00000001, BX
-	VMOVAPS         Z0, K2, Z6
-	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z10, K2
-	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z10, K3
-	VPANDD.BCST     cffff0000<>+0(SB), Z10, K2, Z6
-	VPORD.BCST      c00400000<>+0(SB), Z6, K3, Z6
-
-usual2:
-	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z7
-	VMOVUPS         Z7, 64(AX)
-	VPSLLD          $0x10, Z8, Z6
-	VPSRLD          $0x10, Z6, Z6
-	VMOVUPS         128(CX), Z7
-	VPANDD.BCST     c7fffffff<>+0(SB), Z7, Z10
-	VPADDD          Z6, Z10, Z6
-	VPANDD.BCST     cffff0000<>+0(SB), Z6, Z6
-	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z6, K2
-	KORTESTW        K2, K2
-	JZ              usual3
-	MOVL            $0x00000001, BX
-	VMOVAPS         Z0, K2, Z6
-	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z10, K2
-	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z10, K3
-	VPANDD.BCST     cffff0000<>+0(SB), Z10, K2, Z6
-	VPORD.BCST      c00400000<>+0(SB), Z6, K3, Z6
-
 usual3:
-	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z7
-	VMOVUPS         Z7, 128(AX)
-	VPSRLD          $0x10, Z8, Z6
-	VMOVUPS         192(CX), Z7
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z8
+	VMOVUPS         Z8, 256(CX)
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z10
+	VMOVUPS         Z10, 320(CX)
+	VPSRLD          $0x10, Z5, Z6
+	VPANDD.BCST     c0000ffff<>+0(SB), Z5, Z5
+	VMOVUPS         384(DX), Z7
 	VPANDD.BCST     c7fffffff<>+0(SB), Z7, Z8
-	VPADDD          Z6, Z8, Z6
+	VPADDD          Z5, Z8, Z5
+	VPANDD.BCST     cffff0000<>+0(SB), Z5, Z5
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z5, K2
+	VMOVUPS         448(DX), Z9
+	VPANDD.BCST     c7fffffff<>+0(SB), Z9, Z10
+	VPADDD          Z6, Z10, Z6
 	VPANDD.BCST     cffff0000<>+0(SB), Z6, Z6
-	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z6, K2
-	KORTESTW        K2, K2
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z6, K3
+	KORTESTW        K2, K3
 	JZ              usual4
-	MOVL            $0x00000001, BX
-	VMOVAPS         Z0, K2, Z6
+	MOVL            $0x00000001, AX
+	VMOVAPS         Z0, K2, Z5
 	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z8, K2
-	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z8, K3
-	VPANDD.BCST     cffff0000<>+0(SB), Z8, K2, Z6
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z8, K4
+	VPANDD.BCST     cffff0000<>+0(SB), Z8, K2, Z5
+	VPORD.BCST      c00400000<>+0(SB), Z5, K4, Z5
+	VMOVAPS         Z0, K3, Z6
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z10, K2
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z10, K3
+	VPANDD.BCST     cffff0000<>+0(SB), Z10, K2, Z6
 	VPORD.BCST      c00400000<>+0(SB), Z6, K3, Z6
 
 usual4:
-	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z7
-	VMOVUPS         Z7, 192(AX)
-	VPSLLD          $0x10, Z9, Z6
-	VPSRLD          $0x10, Z6, Z6
-	VMOVUPS         256(CX), Z7
-	VPANDD.BCST     c7fffffff<>+0(SB), Z7, Z8
-	VPADDD          Z6, Z8, Z6
-	VPANDD.BCST     cffff0000<>+0(SB), Z6, Z6
-	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z6, K2
-	KORTESTW        K2, K2
-	JZ              usual5
-	MOVL            $0x00000001, BX
-	VMOVAPS         Z0, K2, Z6
-	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z8, K2
-	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z8, K3
-	VPANDD.BCST     cffff0000<>+0(SB), Z8, K2, Z6
-	VPORD.BCST      c00400000<>+0(SB), Z6, K3, Z6
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z5, Z7
+	VMOVUPS         Z7, 384(CX)
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z9
+	VMOVUPS         Z9, 448(CX)
+	JMP             next
+
+cut:
+	XORQ         R8, R8
+	MOVQ         BX, R9
+	SUBQ         $0x00, R9
+	CMOVQLT      R8, R9
+	MOVQ         $+64, R10
+	CMPQ         R9, R10
+	CMOVQGT      R10, R9
+	NOTQ         R8
+	BZHIQ        R9, R8, R8
+	XORQ         R9, R9
+	MOVQ         SI, R10
+	SUBQ         $0x00, R10
+	CMOVQLT      R9, R10
+	MOVQ         $+64, R11
+	CMPQ         R10, R11
+	CMOVQGT      R11, R10
+	NOTQ         R9
+	BZHIQ        R10, R9, R9
+	ANDNQ        R8, R9, R8
+	XORQ         R9, R9
+	MOVQ         BX, R10
+	SUBQ         $0x40, R10
+	CMOVQLT      R9, R10
+	MOVQ         $+64, R11
+	CMPQ         R10, R11
+	CMOVQGT      R11, R10
+	NOTQ         R9
+	BZHIQ        R10, R9, R9
+	XORQ         R10, R10
+	SUBQ         $0x40, SI
+	CMOVQLT      R10, SI
+	MOVQ         $+64, R11
+	CMPQ         SI, R11
+	CMOVQGT      R11, SI
+	NOTQ         R10
+	BZHIQ        SI, R10, R10
+	ANDNQ        R9, R10, R9
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	KMOVW        R8, K3
+	SHRQ         $0x10, R8
+	VPSRLD       $0x10, Z10, Z6
+	VPANDD.BCST  c0000ffff<>+0(SB), Z10, Z7
+	VMOVUPS.Z    (DX), K2, Z10
+	VPANDD.BCST  c7fffffff<>+0(SB), Z10, Z11
+	VPADDD       Z7, Z11, Z7
+	VPANDD.BCST  cffff0000<>+0(SB), Z7, Z7
+	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z7, K4
+	VMOVUPS.Z    64(DX), K3, Z12
+	VPANDD.BCST  c7fffffff<>+0(SB), Z12, Z13
+	VPADDD       Z6, Z13, Z6
+	VPANDD.BCST  cffff0000<>+0(SB), Z6, Z6
+	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z6, K5
+	KORTESTW     K4, K5
+	JZ           usual5
+	MOVL         $0x00000001, AX
+	VMOVAPS      Z0, K4, Z7
+	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z11, K4
+	VPCMPUD.BCST $0x06, c7f800000<>+0(SB), Z11, K6
+	VPANDD.BCST  cffff0000<>+0(SB), Z11, K4, Z7
+	VPORD.BCST   c00400000<>+0(SB), Z7, K6, Z7
+	VMOVAPS      Z0, K5, Z6
+	VPCMPUD.BCST $0x05, c7f800000<>+0(SB), Z13, K4
+	VPCMPUD.BCST $0x06, c7f800000<>+0(SB), Z13, K5
+	VPANDD.BCST  cffff0000<>+0(SB), Z13, K4, Z6
+	VPORD.BCST   c00400000<>+0(SB), Z6, K5, Z6
 
 usual5:
-	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z7
-	VMOVUPS         Z7, 256(AX)
-	VPSRLD          $0x10, Z9, Z6
-	VMOVUPS         320(CX), Z7
-	VPANDD.BCST     c7fffffff<>+0(SB), Z7, Z8
-	VPADDD          Z6, Z8, Z6
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z10
+	VMOVUPS         Z10, K2, (CX)
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z12
+	VMOVUPS         Z12, K3, 64(CX)
+	KMOVW           R8, K2
+	SHRQ            $0x10, R8
+	KMOVW           R8, K3
+	SHRQ            $0x10, R8
+	VPSRLD          $0x10, Z8, Z6
+	VPANDD.BCST     c0000ffff<>+0(SB), Z8, Z7
+	VMOVUPS.Z       128(DX), K2, Z8
+	VPANDD.BCST     c7fffffff<>+0(SB), Z8, Z10
+	VPADDD          Z7, Z10, Z7
+	VPANDD.BCST     cffff0000<>+0(SB), Z7, Z7
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z7, K4
+	VMOVUPS.Z       192(DX), K3, Z11
+	VPANDD.BCST     c7fffffff<>+0(SB), Z11, Z12
+	VPADDD          Z6, Z12, Z6
 	VPANDD.BCST     cffff0000<>+0(SB), Z6, Z6
-	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z6, K2
-	KORTESTW        K2, K2
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z6, K5
+	KORTESTW        K4, K5
 	JZ              usual6
-	MOVL            $0x00000001, BX
-	VMOVAPS         Z0, K2, Z6
-	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z8, K2
-	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z8, K3
-	VPANDD.BCST     cffff0000<>+0(SB), Z8, K2, Z6
-	VPORD.BCST      c00400000<>+0(SB), Z6, K3, Z6
+	MOVL            $0x00000001, AX
+	VMOVAPS         Z0, K4, Z7
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z10, K4
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z10, K6
+	VPANDD.BCST     cffff0000<>+0(SB), Z10, K4, Z7
+	VPORD.BCST      c00400000<>+0(SB), Z7, K6, Z7
+	VMOVAPS         Z0, K5, Z6
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z12, K4
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z12, K5
+	VPANDD.BCST     cffff0000<>+0(SB), Z12, K4, Z6
+	VPORD.BCST      c00400000<>+0(SB), Z6, K5, Z6
 
 usual6:
-	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z7
-	VMOVUPS         Z7, 320(AX)
-	VPSLLD          $0x10, Z5, Z6
-	VPSRLD          $0x10, Z6, Z6
-	VMOVUPS         384(CX), Z7
-	VPANDD.BCST     c7fffffff<>+0(SB), Z7, Z8
-	VPADDD          Z6, Z8, Z6
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z8
+	VMOVUPS         Z8, K2, 128(CX)
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z11
+	VMOVUPS         Z11, K3, 192(CX)
+	KMOVW           R9, K2
+	SHRQ            $0x10, R9
+	KMOVW           R9, K3
+	SHRQ            $0x10, R9
+	VPSRLD          $0x10, Z9, Z6
+	VPANDD.BCST     c0000ffff<>+0(SB), Z9, Z7
+	VMOVUPS.Z       256(DX), K2, Z8
+	VPANDD.BCST     c7fffffff<>+0(SB), Z8, Z9
+	VPADDD          Z7, Z9, Z7
+	VPANDD.BCST     cffff0000<>+0(SB), Z7, Z7
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z7, K4
+	VMOVUPS.Z       320(DX), K3, Z10
+	VPANDD.BCST     c7fffffff<>+0(SB), Z10, Z11
+	VPADDD          Z6, Z11, Z6
 	VPANDD.BCST     cffff0000<>+0(SB), Z6, Z6
-	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z6, K2
-	KORTESTW        K2, K2
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z6, K5
+	KORTESTW        K4, K5
 	JZ              usual7
-	MOVL            $0x00000001, BX
-	VMOVAPS         Z0, K2, Z6
-	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z8, K2
-	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z8, K3
-	VPANDD.BCST     cffff0000<>+0(SB), Z8, K2, Z6
-	VPORD.BCST      c00400000<>+0(SB), Z6, K3, Z6
+	MOVL            $0x00000001, AX
+	VMOVAPS         Z0, K4, Z7
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z9, K4
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z9, K6
+	VPANDD.BCST     cffff0000<>+0(SB), Z9, K4, Z7
+	VPORD.BCST      c00400000<>+0(SB), Z7, K6, Z7
+	VMOVAPS         Z0, K5, Z6
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z11, K4
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z11, K5
+	VPANDD.BCST     cffff0000<>+0(SB), Z11, K4, Z6
+	VPORD.BCST      c00400000<>+0(SB), Z6, K5, Z6
 
 usual7:
-	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z7
-	VMOVUPS         Z7, 384(AX)
-	VPSRLD          $0x10, Z5, Z5
-	VMOVUPS         448(CX), Z6
-	VPANDD.BCST     c7fffffff<>+0(SB), Z6, Z7
-	VPADDD          Z5, Z7, Z5
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z7, Z8
+	VMOVUPS         Z8, K2, 256(CX)
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z10
+	VMOVUPS         Z10, K3, 320(CX)
+	KMOVW           R9, K2
+	SHRQ            $0x10, R9
+	KMOVW           R9, K3
+	SHRQ            $0x10, R9
+	VPSRLD          $0x10, Z5, Z6
+	VPANDD.BCST     c0000ffff<>+0(SB), Z5, Z5
+	VMOVUPS.Z       384(DX), K2, Z7
+	VPANDD.BCST     c7fffffff<>+0(SB), Z7, Z8
+	VPADDD          Z5, Z8, Z5
 	VPANDD.BCST     cffff0000<>+0(SB), Z5, Z5
-	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z5, K2
-	KORTESTW        K2, K2
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z5, K4
+	VMOVUPS.Z       448(DX), K3, Z9
+	VPANDD.BCST     c7fffffff<>+0(SB), Z9, Z10
+	VPADDD          Z6, Z10, Z6
+	VPANDD.BCST     cffff0000<>+0(SB), Z6, Z6
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z6, K5
+	KORTESTW        K4, K5
 	JZ              usual8
-	MOVL            $0x00000001, BX
-	VMOVAPS         Z0, K2, Z5
-	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z7, K2
-	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z7, K3
-	VPANDD.BCST     cffff0000<>+0(SB), Z7, K2, Z5
-	VPORD.BCST      c00400000<>+0(SB), Z5, K3, Z5
+	MOVL            $0x00000001, AX
+	VMOVAPS         Z0, K4, Z5
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z8, K4
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z8, K6
+	VPANDD.BCST     cffff0000<>+0(SB), Z8, K4, Z5
+	VPORD.BCST      c00400000<>+0(SB), Z5, K6, Z5
+	VMOVAPS         Z0, K5, Z6
+	VPCMPUD.BCST    $0x05, c7f800000<>+0(SB), Z10, K4
+	VPCMPUD.BCST    $0x06, c7f800000<>+0(SB), Z10, K5
+	VPANDD.BCST     cffff0000<>+0(SB), Z10, K4, Z6
+	VPORD.BCST      c00400000<>+0(SB), Z6, K5, Z6
 
 usual8:
-	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z5, Z6
-	VMOVUPS         Z6, 448(AX)
-	ADDQ            $+512, AX
-	ADDQ            $+512, CX
-	DECQ            DX
-	JNZ             group
-	MOVL            BX, large+48(FP)
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z5, Z7
+	VMOVUPS         Z7, K2, 384(CX)
+	VPTERNLOGD.BCST $0xec, c80000000<>+0(SB), Z6, Z9
+	VMOVUPS         Z9, K3, 448(CX)
+
+next:
+	ADDQ $+512, CX
+	ADDQ $+512, DX
+	XORQ SI, SI
+	SUBQ $0x00000080, BX
+	JG   group
+	MOVL AX, large+56(FP)
 	VZEROUPPER
 	RET

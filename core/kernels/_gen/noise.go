@@ -15,9 +15,9 @@ func noise(wide bool) func(c *build.Context) {
 		e.roundTruncated("roundBF16", 16)
 		e.roundFP16()
 		if wide {
-			e.dropoutGroups()
-			e.roundGroups("roundFP16Groups", 13)
-			e.roundGroups("roundBF16Groups", 16)
+			e.dropoutSpan()
+			e.roundSpan("roundFP16Span", 13)
+			e.roundSpan("roundBF16Span", 16)
 		} else {
 			e.dropoutGroupsAVX2()
 			e.roundGroupsAVX2("roundFP16Groups", 13)
@@ -159,10 +159,15 @@ func (e *vector) newPhilox() *philox {
 
 func (g *philox) key(i int) konst { return konst{operand.Mem{Base: g.schedule, Disp: 4 * i}} }
 
-func (g *philox) product(m, x vec) (hi, lo vec) {
+// product of one parity of lanes. Shifts have one port and shuffles the other, so each parity takes its own.
+func (g *philox) product(parity int, m, x vec) (hi, lo vec) {
 	lo, hi = g.ZMM(), g.ZMM()
 	g.VPMULUDQ(x, m, lo)
-	g.VPSRLQ(operand.U8(32), lo, hi)
+	if parity == 0 {
+		g.VPSRLQ(operand.U8(32), lo, hi)
+	} else {
+		g.VPSHUFD(operand.U8(0xf5), lo, hi)
+	}
 	return hi, lo
 }
 
@@ -176,17 +181,17 @@ func (g *philox) xor3(d, x vec, k konst) vec {
 func (g *philox) next() [4]vec {
 	var words [2][4]vec
 	for h, c0 := range g.counter {
-		hi, c3 := g.product(g.m0, c0)
+		hi, c3 := g.product(h, g.m0, c0)
 		c2 := g.xor(hi, g.key(0))
-		hi, c1 := g.product(g.m1, c2)
+		hi, c1 := g.product(h, g.m1, c2)
 		c0 = g.xor(hi, g.key(1))
 		c2 = g.xor(c3, g.key(2))
-		hi0, lo0 := g.product(g.m0, c0)
-		hi1, lo1 := g.product(g.m1, c2)
+		hi0, lo0 := g.product(h, g.m0, c0)
+		hi1, lo1 := g.product(h, g.m1, c2)
 		c0, c1, c2, c3 = g.xor3(hi1, c1, g.key(3)), lo1, g.xor(hi0, g.key(4)), lo0
 		for r := range 4 {
-			hi0, lo0 := g.product(g.m0, c0)
-			hi1, lo1 := g.product(g.m1, c2)
+			hi0, lo0 := g.product(h, g.m0, c0)
+			hi1, lo1 := g.product(h, g.m1, c2)
 			c0, c1, c2, c3 = g.xor3(hi1, c1, g.key(5+2*r)), lo1, g.xor3(hi0, c3, g.key(6+2*r)), lo0
 		}
 		words[h] = [4]vec{c0, c1, c2, c3}
@@ -200,52 +205,132 @@ func (g *philox) next() [4]vec {
 	return words[0]
 }
 
-// eachGroup writes a loop over groups of 128 elements; body gets the pointers' offset in vectors, the word of random bits, and which half of it.
-func (g *philox) eachGroup(groups reg.GPVirtual, pointers []reg.GPVirtual, body func(j int, word vec, high bool)) {
-	g.Label("group")
-	for w, word := range g.next() {
-		body(2*w, word, false)
-		body(2*w+1, word, true)
-	}
-	for _, p := range pointers {
-		g.ADDQ(operand.I32(8*g.bytes()), p)
-	}
-	g.DECQ(groups)
-	g.JNZ(operand.LabelRef("group"))
+// A span is the elements of slices whose random bits lie in consecutive groups, of which the first and the last may be cut.
+type span struct {
+	*philox
+	y, x       reg.GPVirtual // the elements at the beginning of the group
+	begin, end reg.GPVirtual // of the span, counted in elements from the beginning of the group
 }
 
-const groupSignature = "func(y, x *float32, groups int, block uint32, schedule *uint32, "
+const spanSignature = "func(y, x *float32, n, at int, block uint32, schedule *uint32, "
 
-func (e *vector) dropoutGroups() {
-	e.begin("dropoutGroups", groupSignature+"threshold uint32, scale float32)",
-		"is the vector version of dropoutGeneric for groups of 128 elements, groups > 0; block is the number of the first block of random bits and\n"+
-			"threshold is shifted left by 16.")
+const spanDoc = "for n elements, n > 0, whose random bits begin at element at, at < 128, of those of block and the 15 after it"
+
+func (e *vector) newSpan() *span {
 	y, x := e.Load(e.Param("y"), e.GP64()).(reg.GPVirtual), e.Load(e.Param("x"), e.GP64()).(reg.GPVirtual)
-	groups := e.Load(e.Param("groups"), e.GP64()).(reg.GPVirtual)
-	threshold, scale := e.word("threshold"), e.scalar("scale")
-	g := e.newPhilox()
-	g.eachGroup(groups, []reg.GPVirtual{y, x}, func(j int, word vec, high bool) {
-		u := word
-		if !high {
-			u = e.reg()
-			e.VPSLLD(operand.U8(16), word, u)
+	end, at := e.Load(e.Param("n"), e.GP64()).(reg.GPVirtual), e.Load(e.Param("at"), e.GP64()).(reg.GPVirtual)
+	e.ADDQ(at, end)
+	bytes := e.GP64()
+	e.MOVQ(at, bytes)
+	e.SHLQ(operand.U8(2), bytes)
+	e.SUBQ(bytes, y)
+	e.SUBQ(bytes, x)
+	return &span{e.newPhilox(), y, x, at, end}
+}
+
+// at is the vector at offset j.
+func (s *span) at(p reg.GPVirtual, j int) operand.Mem {
+	return operand.Mem{Base: p, Disp: j * s.bytes()}
+}
+
+// load and store touch the elements of a mask alone, all of them where there is none.
+func (s *span) load(j int, mask reg.Register) vec {
+	d := s.reg()
+	if mask == nil {
+		s.VMOVUPS(s.at(s.x, j), d)
+	} else {
+		s.VMOVUPS_Z(s.at(s.x, j), mask, d)
+	}
+	return d
+}
+
+func (s *span) store(x vec, j int, mask reg.Register) {
+	if mask == nil {
+		s.VMOVUPS(x, s.at(s.y, j))
+	} else {
+		s.VMOVUPS(x, mask, s.at(s.y, j))
+	}
+}
+
+// each writes the loop over groups. pair writes the work on the vectors at j and j + 1, whose random bits are the lower and the upper halves of word.
+func (s *span) each(pair func(j int, word vec, masks [2]reg.Register)) {
+	s.Label("group")
+	words := s.next()
+	s.TESTQ(s.begin, s.begin)
+	s.JNZ(operand.LabelRef("cut"))
+	s.CMPQ(s.end, operand.U32(128))
+	s.JLT(operand.LabelRef("cut"))
+	for w, word := range words {
+		pair(2*w, word, [2]reg.Register{})
+	}
+	s.JMP(operand.LabelRef("next"))
+
+	s.Label("cut")
+	var bits [2]reg.GPVirtual // a bit for each of the group's elements that is in the span
+	for h := range bits {
+		bits[h] = s.GP64()
+		s.below(bits[h], s.end, 64*h)
+		before := s.GP64()
+		s.below(before, s.begin, 64*h)
+		s.ANDNQ(bits[h], before, bits[h])
+	}
+	for w, word := range words {
+		var masks [2]reg.Register
+		for i := range masks {
+			k := s.K()
+			s.KMOVW(bits[w/2].As32(), k)
+			s.SHRQ(operand.U8(16), bits[w/2])
+			masks[i] = k
 		}
-		keep, d := e.compare(5, u, threshold), e.reg()
-		e.VMULPS_Z(operand.Mem{Base: x, Disp: 64 * j}, scale, keep, d)
-		e.VMOVUPS(d, operand.Mem{Base: y, Disp: 64 * j})
+		pair(2*w, word, masks)
+	}
+
+	s.Label("next")
+	for _, p := range []reg.GPVirtual{s.y, s.x} {
+		s.ADDQ(operand.I32(8*s.bytes()), p)
+	}
+	s.XORQ(s.begin, s.begin)
+	s.SUBQ(operand.U32(128), s.end)
+	s.JG(operand.LabelRef("group"))
+}
+
+// below sets the bits of d whose number is less than n - from, of 64.
+func (s *span) below(d, n reg.GPVirtual, from int) {
+	count, limit := s.GP64(), s.GP64()
+	s.XORQ(d, d)
+	s.MOVQ(n, count)
+	s.SUBQ(operand.U8(from), count)
+	s.CMOVQLT(d, count)
+	s.MOVQ(operand.I32(64), limit) // BZHI reads eight bits of the count, and takes 64 and more for all
+	s.CMPQ(count, limit)
+	s.CMOVQGT(limit, count)
+	s.NOTQ(d)
+	s.BZHIQ(count, d, d)
+}
+
+func (e *vector) dropoutSpan() {
+	e.begin("dropoutSpan", spanSignature+"threshold uint32, scale float32)",
+		"is the vector version of dropoutGeneric "+spanDoc+";\nthreshold is shifted left by 16.")
+	threshold, scale := e.word("threshold"), e.scalar("scale")
+	s := e.newSpan()
+	s.each(func(j int, word vec, masks [2]reg.Register) {
+		low := e.reg()
+		e.VPSLLD(operand.U8(16), word, low)
+		for h, u := range []vec{low, word} {
+			keep, d := e.compare(5, u, threshold), e.reg()
+			e.VMULPS_Z(s.load(j+h, masks[h]), scale, keep, d)
+			s.store(d, j+h, masks[h])
+		}
 	})
 	e.end()
 }
 
-const roundGroupsDoc = "rounds stochastically as numerics.Rounding says, groups > 0; block is the number of the first block of random bits,\n" +
-	"over the bits of what overflows. It returns 0 when nothing overflowed, and all of x was finite."
+const roundDoc = "over the bits of what overflows. It returns 0 when nothing overflowed, and all of x was finite."
 
-// roundGroups writes stochastic rounding. FP16's subnormal values become normal ones for the time of it: 2^-14 is added, rounding towards zero, so that
+// roundSpan writes stochastic rounding. FP16's subnormal values become normal ones for the time of it: 2^-14 is added, rounding towards zero, so that
 // their unit is that of the least normal values.
-func (e *vector) roundGroups(name string, discard int) {
-	e.begin(name, groupSignature+"over uint32) (large uint32)", roundGroupsDoc)
-	y, x := e.Load(e.Param("y"), e.GP64()).(reg.GPVirtual), e.Load(e.Param("x"), e.GP64()).(reg.GPVirtual)
-	groups := e.Load(e.Param("groups"), e.GP64()).(reg.GPVirtual)
+func (e *vector) roundSpan(name string, discard int) {
+	e.begin(name, spanSignature+"over uint32) (large uint32)", "rounds stochastically as numerics.Rounding says, "+spanDoc+";\n"+roundDoc)
 	over := e.word("over")
 	found := e.GP32()
 	e.XORL(found, found)
@@ -256,40 +341,47 @@ func (e *vector) roundGroups(name string, discard int) {
 		limit = 0x47800000 // 2^16
 		least = e.fill(e.bits(0x38800000))
 	}
-	g := e.newPhilox()
-	g.eachGroup(groups, []reg.GPVirtual{y, x}, func(j int, word vec, high bool) {
-		r := e.reg()
-		if high {
-			e.VPSRLD(operand.U8(32-discard), word, r)
-		} else {
+	p := e.newSpan()
+	p.each(func(j int, word vec, masks [2]reg.Register) {
+		if discard == 13 { // the upper 13 of 16 bits
 			t := e.reg()
-			e.VPSLLD(operand.U8(16), word, t)
-			e.VPSRLD(operand.U8(32-discard), t, r)
+			e.VPSRLW(operand.U8(3), word, t)
+			word = t
 		}
-		v := e.reg()
-		e.VMOVUPS(operand.Mem{Base: x, Disp: 64 * j}, v)
-		abs := e.and(v, e.bits(1<<31-1))
-		var subnormal reg.OpmaskVirtual
-		if discard == 13 {
-			subnormal = e.compare(1, abs, least)
-			e.VADDPS_RZ_SAE(least, abs, subnormal, abs)
-		}
-		s := e.and(e.addInt(abs, r), e.bits(^low))
-		if discard == 13 {
-			e.VSUBPS(least, s, subnormal, s)
+		high := e.reg()
+		e.VPSRLD(operand.U8(16), word, high)
+		random := [2]vec{e.and(word, e.bits(1<<16-1)), high}
+		var v, abs, s [2]vec
+		var large [2]reg.OpmaskVirtual
+		for h := range v {
+			v[h] = p.load(j+h, masks[h])
+			abs[h] = e.and(v[h], e.bits(1<<31-1))
+			var subnormal reg.OpmaskVirtual
+			if discard == 13 {
+				subnormal = e.compare(1, abs[h], least)
+				e.VADDPS_RZ_SAE(least, abs[h], subnormal, abs[h])
+			}
+			s[h] = e.and(e.addInt(abs[h], random[h]), e.bits(^low))
+			if discard == 13 {
+				e.VSUBPS(least, s[h], subnormal, s[h])
+			}
+			large[h] = e.compare(5, s[h], e.bits(limit))
 		}
 		usual := e.label("usual")
-		large := e.compare(5, s, e.bits(limit))
-		e.KORTESTW(large, large)
+		e.KORTESTW(large[0], large[1])
 		e.JZ(operand.LabelRef(usual))
 		e.MOVL(operand.U32(1), found)
-		e.VMOVAPS(over, large, s)
-		special, nan := e.compare(5, abs, e.bits(infinity)), e.compare(6, abs, e.bits(infinity))
-		e.VPANDD_BCST(e.bits(^low).Mem, abs, special, s)
-		e.VPORD_BCST(e.bits(quiet).Mem, s, nan, s)
+		for h := range v {
+			e.VMOVAPS(over, large[h], s[h])
+			special, nan := e.compare(5, abs[h], e.bits(infinity)), e.compare(6, abs[h], e.bits(infinity))
+			e.VPANDD_BCST(e.bits(^low).Mem, abs[h], special, s[h])
+			e.VPORD_BCST(e.bits(quiet).Mem, s[h], nan, s[h])
+		}
 		e.Label(usual)
-		e.VPTERNLOGD_BCST(operand.U8(0xec), e.bits(1<<31).Mem, s, v) // s | v & sign
-		e.VMOVUPS(v, operand.Mem{Base: y, Disp: 64 * j})
+		for h := range v {
+			e.VPTERNLOGD_BCST(operand.U8(0xec), e.bits(1<<31).Mem, s[h], v[h]) // s | v & sign
+			p.store(v[h], j+h, masks[h])
+		}
 	})
 	e.Store(found, e.ReturnIndex(0))
 	e.end()

@@ -97,6 +97,8 @@ func (g *philoxAVX2) eachGroup(groups reg.GPVirtual, pointers []reg.GPVirtual, b
 	g.JNZ(operand.LabelRef("group"))
 }
 
+const groupSignature = "func(y, x *float32, groups int, block uint32, schedule *uint32, "
+
 func (e *vector) dropoutGroupsAVX2() {
 	e.begin("dropoutGroups", groupSignature+"threshold uint32, scale float32)",
 		"is the vector version of dropoutGeneric for groups of 128 elements, groups > 0; block is the number of the first block of random bits and\n"+
@@ -121,7 +123,8 @@ func (e *vector) dropoutGroupsAVX2() {
 }
 
 func (e *vector) roundGroupsAVX2(name string, discard int) {
-	e.begin(name, groupSignature+"over uint32) (large uint32)", roundGroupsDoc)
+	e.begin(name, groupSignature+"over uint32) (large uint32)",
+		"rounds stochastically as numerics.Rounding says, groups > 0; block is the number of the first block of random bits,\n"+roundDoc)
 	y, x := e.Load(e.Param("y"), e.GP64()).(reg.GPVirtual), e.Load(e.Param("x"), e.GP64()).(reg.GPVirtual)
 	groups := e.Load(e.Param("groups"), e.GP64()).(reg.GPVirtual)
 	over := e.word("over")
