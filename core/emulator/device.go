@@ -98,12 +98,19 @@ func (d *Device) place(p *bert.Pass, purpose random.Purpose, site bert.Site, dra
 	return place{stream: s, sample: p.Sample, rows: rows / p.Size, width: width}
 }
 
-// at returns the stream and the position of an element.
-func (l *place) at(row, col int) (random.Stream, int) {
-	s := l.stream
+// from returns the stream and the position of the element at (row, col), and how many of the next n elements of the buffer are of its sequence.
+func (l *place) from(row, col, n int) (s random.Stream, pos, count int) {
+	s = l.stream
 	s.Sample = uint32(l.sample + row/l.rows)
-	return s, row%l.rows*l.width + col
+	row %= l.rows
+	if left := l.rows - row; left < n {
+		n = min(n, left*l.width-col)
+	}
+	return s, row*l.width + col, n
 }
+
+// next is the first row of the sequence after that of a row.
+func (l *place) next(row int) int { return (row/l.rows + 1) * l.rows }
 
 // store is a Store at a place.
 type store struct {
@@ -124,33 +131,36 @@ func (d *Device) weights(p *bert.Pass, s Store, site bert.Site, draw uint32, wid
 	return d.outputs(p, s, site, draw, math.MaxInt, width)
 }
 
-// put rounds c, which lies at (row, col).
+// put rounds c, which begins at (row, col) of its buffer and goes on without gaps.
 func (d *Device) put(s *store, c []float32, row, col int) {
 	if s.Format == numerics.FP32 {
 		return
 	}
 	r := numerics.Rounding{Format: s.Format, Stochastic: s.Stochastic}
-	pos := 0
-	if s.Stochastic {
-		r.Stream, pos = s.at(row, col)
+	if !s.Stochastic {
+		d.round(c, r, 0)
+		return
 	}
-	if s.Format != numerics.FP16 || d.policy.Overflow == numerics.Inf {
+	for len(c) > 0 {
+		var pos, n int
+		r.Stream, pos, n = s.from(row, col, len(c))
+		d.round(c[:n], r, pos)
+		c, row, col = c[n:], s.next(row), 0
+	}
+}
+
+// round rounds in place and treats what overflows.
+func (d *Device) round(c []float32, r numerics.Rounding, pos int) {
+	if r.Format != numerics.FP16 || d.policy.Overflow == numerics.Inf {
 		kernels.Round(c, c, r, pos)
 	} else if !kernels.RoundFinite(c, c, r, pos) {
 		d.saturate(c)
 	}
 }
 
-// putRows rounds whole rows r0 to r1 of a buffer, all of a sequence at once.
+// putRows rounds rows r0 to r1 of a buffer.
 func (d *Device) putRows(s *store, x []float32, r0, r1 int) {
-	if s.Format == numerics.FP32 {
-		return
-	}
-	for r := r0; r < r1; {
-		end := min(r1, (r/s.rows+1)*s.rows)
-		d.put(s, x[r*s.width:end*s.width], r, 0)
-		r = end
-	}
+	d.put(s, x[r0*s.width:r1*s.width], r0, 0)
 }
 
 // saturate treats what became infinite as the policy wants, and counts it and what is not a number.
@@ -195,19 +205,18 @@ func (d *Device) keep(p *bert.Pass, probability float64, site bert.Site, rows, w
 	return d.place(p, random.Dropout, site, 0, rows, width), true
 }
 
-// drop is dropout of x, which lies at (row, col).
+// drop is dropout of x, which begins at (row, col) of its buffer and goes on without gaps.
 func (l *place) drop(x []float32, probability float64, row, col int) {
-	s, pos := l.at(row, col)
-	kernels.Dropout(x, x, float32(probability), s, pos)
+	for len(x) > 0 {
+		s, pos, n := l.from(row, col, len(x))
+		kernels.Dropout(x[:n], x[:n], float32(probability), s, pos)
+		x, row, col = x[n:], l.next(row), 0
+	}
 }
 
-// dropRows is dropout of whole rows, all of a sequence at once.
+// dropRows is dropout of rows r0 to r1 of a buffer.
 func (l *place) dropRows(x []float32, probability float64, r0, r1 int) {
-	for r := r0; r < r1; {
-		end := min(r1, (r/l.rows+1)*l.rows)
-		l.drop(x[r*l.width:end*l.width], probability, r, 0)
-		r = end
-	}
+	l.drop(x[r0*l.width:r1*l.width], probability, r0, 0)
 }
 
 // blockRows is the number of rows whose sums over rows are computed together: split points of sums depend on shape alone.

@@ -21,7 +21,7 @@ func (d *Device) Linear(p *bert.Pass, op *bert.Linear) {
 		TransB: true, M: op.Rows, N: op.Out, K: op.In, A: op.X, LDA: op.In, B: op.W, LDB: op.In, C: product, LDC: op.Out,
 		RoundA: d.policy.Inputs, RoundB: d.policy.Inputs, Partials: d.partials(p, op.Site, drawOut, 0, p.Sample),
 		Epilogue: func(row, col int, c []float32) {
-			kernels.Add(c, c, op.B[col:col+len(c)])
+			kernels.AddBias(c, c, op.B[col:min(op.Out, col+len(c))])
 			d.put(&out, c, row, col)
 			at := row*op.Out + col
 			if op.Activation != bert.NoActivation {

@@ -30,8 +30,9 @@ type Gemm struct {
 
 	Partials Partials
 
-	// Epilogue, when it is set, is called once for every finished row segment c = C[row, col:col+len(c)] while it is in cache, from any worker.
-	// Segments start at multiples of 128 columns. Their lengths depend on the number of workers; what is done to an element must not.
+	// Epilogue, when it is set, is called once for every finished segment c = C[row·LDC+col:][:len(c)] while it is in cache, from any worker. A segment
+	// is part of a row, beginning at a multiple of 128 columns, or, where rows have no gaps between them, any number of whole rows. Which it is
+	// depends on the number of workers; what is done to an element must not.
 	Epilogue func(row, col int, c []float32)
 }
 
@@ -216,9 +217,10 @@ func (p *gemmPlan) task(g *Gemm, i0, i1, j0, j1 int) {
 	buf := gemmPool.Get().(*gemmBuffers)
 	defer gemmPool.Put(buf)
 	nr, mr := p.level.nr, p.level.mr
-	// Columns at a time: few when A is read in place, many when A must be packed again for each.
+	// Columns at a time: few when A is read in place and C comes back for another run along K, many when A must be packed again for each, or when
+	// C is finished at once: an epilogue is cheaper on long segments.
 	cols := 2 * segment
-	if p.pack {
+	if p.pack || g.K <= p.kc {
 		cols = 6 * segment
 	}
 	cols = min(cols, (j1-j0+segment-1)/segment*segment)
@@ -241,27 +243,33 @@ func (p *gemmPlan) task(g *Gemm, i0, i1, j0, j1 int) {
 				for k := k0; k < k1; k += p.kc {
 					p.block(g, buf, i, m, j, n, k, min(p.kc, k1-k), buf.b[(k-k0)*((n+nr-1)/nr*nr):])
 				}
-				if g.Epilogue != nil && k1 == g.K {
-					for r := i; r < i+m; r++ {
-						g.Epilogue(r, j, g.C[r*g.LDC+j:][:n])
-					}
-				}
 			}
 		}
+	}
+}
+
+// finish calls the epilogue for C[i:i+m, j:j+n].
+func (g *Gemm) finish(i, m, j, n int) {
+	if g.Epilogue == nil {
+		return
+	}
+	if n == g.LDC {
+		g.Epilogue(i, 0, g.C[i*n:(i+m)*n])
+		return
+	}
+	for r := i; r < i+m; r++ {
+		g.Epilogue(r, j, g.C[r*g.LDC+j:][:n])
 	}
 }
 
 // empty computes C[i0:i1, j0:j1] of a product without terms.
 func (g *Gemm) empty(i0, i1, j0, j1 int) {
 	for i := i0; i < i1; i++ {
-		c := g.C[i*g.LDC+j0:][:j1-j0]
 		if !g.Accumulate {
-			clear(c)
-		}
-		if g.Epilogue != nil {
-			g.Epilogue(i, j0, c)
+			clear(g.C[i*g.LDC+j0:][:j1-j0])
 		}
 	}
+	g.finish(i0, i1-i0, j0, j1-j0)
 }
 
 // packB packs op(B)[k0:k1, j:j+n], run after run, strip after strip.
@@ -291,7 +299,7 @@ type operandA struct {
 	kernel              microKernel
 }
 
-// block adds the products k..k+kc to C[i:i+m, j:j+n]; strips is packed op(B)[k:k+kc, j:j+n].
+// block adds the products k..k+kc to C[i:i+m, j:j+n], and finishes it after the last; strips is packed op(B)[k:k+kc, j:j+n].
 func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, strips []float32) {
 	mr, nr := p.level.mr, p.level.nr
 	var a operandA
@@ -328,6 +336,9 @@ func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, strip
 		for s := 0; s < n; s += nr {
 			a.kernel(rows, kc, a.a[r/mr*a.step:], a.stride, a.step, strips[s*kc:(s+nr)*kc], g.C[(i+r)*g.LDC+j+s:], g.LDC, min(nr, n-s), add)
 		}
+		if k+kc == g.K {
+			g.finish(i+r, rows, j, n)
+		}
 	}
 }
 
@@ -353,6 +364,9 @@ func (p *gemmPlan) chunks(g *Gemm, a operandA, i, m, j, n, k, kc int, strips []f
 				c := g.C[t*g.LDC+j:][:n]
 				Round(c, c, g.Partials.Rounding, (count*g.M+t)*g.N+j)
 			}
+		}
+		if k+kc == g.K {
+			g.finish(i+r, rows, j, n)
 		}
 	}
 }
