@@ -21,7 +21,10 @@ import (
 	"harness.invalid/plugins/optimizers/lion"
 	"harness.invalid/plugins/optimizers/muon"
 	"harness.invalid/plugins/optimizers/nadamw"
+	"harness.invalid/plugins/optimizers/sam"
+	"harness.invalid/plugins/optimizers/schedulefree"
 	"harness.invalid/plugins/optimizers/sgd"
+	"harness.invalid/plugins/optimizers/shampoo"
 )
 
 var backends = []struct {
@@ -42,7 +45,10 @@ var optimizers = []struct {
 	{"lion", func() optimizer.Optimizer { return lion.New() }},
 	{"muon", func() optimizer.Optimizer { return muon.New() }},
 	{"nadamw", func() optimizer.Optimizer { return nadamw.New() }},
+	{"sam", func() optimizer.Optimizer { return sam.New() }},
+	{"schedule-free-adamw", func() optimizer.Optimizer { return schedulefree.New() }},
 	{"sgd", func() optimizer.Optimizer { return sgd.New() }},
+	{"shampoo", func() optimizer.Optimizer { return shampoo.New() }},
 }
 
 // Entry is a plugin that can be started.

@@ -18,6 +18,9 @@ import (
 	"harness.invalid/plugins/optimizers/lion"
 	"harness.invalid/plugins/optimizers/muon"
 	"harness.invalid/plugins/optimizers/nadamw"
+	"harness.invalid/plugins/optimizers/sam"
+	"harness.invalid/plugins/optimizers/schedulefree"
+	"harness.invalid/plugins/optimizers/shampoo"
 )
 
 const (
@@ -276,7 +279,7 @@ func compare(t *testing.T, rule optimizer.Optimizer, options map[string]string, 
 }
 
 func TestConformance(t *testing.T) {
-	for _, o := range []optimizer.Optimizer{lion.New(), nadamw.New(), adafactor.New(), muon.New()} {
+	for _, o := range []optimizer.Optimizer{lion.New(), nadamw.New(), adafactor.New(), muon.New(), sam.New(), schedulefree.New(), shampoo.New()} {
 		for _, r := range optimizertest.Conformance(t.Context(), o) {
 			if r.Err != nil {
 				t.Errorf("%T: %s: %v", o, r.Name, r.Err)
@@ -290,7 +293,8 @@ func TestOptions(t *testing.T) {
 	for _, c := range []struct {
 		o      optimizer.Optimizer
 		option string
-	}{{lion.New(), "beta2"}, {nadamw.New(), "eps"}, {adafactor.New(), "clip_threshold"}, {muon.New(), "momentum"}} {
+	}{{lion.New(), "beta2"}, {nadamw.New(), "eps"}, {adafactor.New(), "clip_threshold"}, {muon.New(), "momentum"},
+		{sam.New(), "rho"}, {schedulefree.New(), "beta1"}, {shampoo.New(), "block_size"}} {
 		_, err := c.o.Slots(t.Context(), map[string]string{c.option: "-1"})
 		info, _ := c.o.Describe(t.Context())
 		if err == nil || !strings.Contains(err.Error(), info.Name+": ") || !strings.Contains(err.Error(), c.option) {

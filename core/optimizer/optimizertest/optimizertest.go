@@ -22,13 +22,16 @@ type Result struct {
 	Err  error // nil: the implementation keeps the rule
 }
 
-// Conformance holds o against the contract with its default options. The results come in a fixed order, one for each rule.
+// Conformance holds o against the contract with its default options. The results come in a fixed order, one for each rule; what o says that it asks of
+// the training loop adds some.
 func Conformance(ctx context.Context, o optimizer.Optimizer) []Result {
 	s := &suite{ctx: ctx, o: o}
-	rules := []struct {
+	s.info, _ = o.Describe(ctx) // its error is that of the first rule
+	type rule struct {
 		name  string
 		check func() error
-	}{
+	}
+	rules := []rule{
 		{"describes itself", s.describes},
 		{"names its slots", s.namesSlots},
 		{"takes its own defaults", s.takesDefaults},
@@ -44,6 +47,21 @@ func Conformance(ctx context.Context, o optimizer.Optimizer) []Result {
 		{"keeps no state outside of its slots", s.keepsNoState},
 		{"serves two sessions at once", s.servesTwo},
 	}
+	if s.info.Probes {
+		rules = append(rules, []rule{
+			{"probes other parameters", s.probes},
+			{"refuses an impossible probe", s.refusesWrongProbe},
+			{"probes again after a step that was skipped", s.probesAgain},
+			{"keeps no state between a probe and its step", s.restartsAfterProbe},
+		}...)
+	}
+	if s.info.Averages {
+		rules = append(rules, []rule{
+			{"averages other parameters", s.averages},
+			{"refuses an average before the first step", s.refusesWrongAverage},
+			{"trains as if nobody had asked for an average", s.averagesAside},
+		}...)
+	}
 	results := make([]Result, len(rules))
 	for i, r := range rules {
 		err := ctx.Err()
@@ -57,8 +75,9 @@ func Conformance(ctx context.Context, o optimizer.Optimizer) []Result {
 
 // suite is one run of the conformance suite.
 type suite struct {
-	ctx context.Context
-	o   optimizer.Optimizer
+	ctx  context.Context
+	o    optimizer.Optimizer
+	info optimizer.Info
 }
 
 // layout has every kind of tensor, lengths that leave padding and lengths that don't, and one tensor of several blocks.
@@ -120,9 +139,49 @@ func (s *suite) steps(m optimizer.Memory, first, last int) (err error) {
 }
 
 func (s *suite) step(session optimizer.Session, m optimizer.Memory, step int) error {
-	fill(m.Layout, m.Grads, step)
-	if _, err := session.Step(s.ctx, optimizer.Step{Step: step, LR: rate}); err != nil {
-		return fmt.Errorf("step %d: %w", step, err)
+	_, err := s.update(session, m, optimizer.Step{Step: step, LR: rate}, func(n int) { fill(m.Layout, m.Grads, n) })
+	return err
+}
+
+// second is added to the number of a step for that of its second gradient.
+const second = 1000
+
+// update is one step as the training loop does it. gradients sets them; it is called with the number of the step and, of a rule that probes, of the second
+// gradient.
+func (s *suite) update(session optimizer.Session, m optimizer.Memory, step optimizer.Step, gradients func(n int)) (r optimizer.StepResult, err error) {
+	gradients(step.Step)
+	if s.info.Probes {
+		before := slices.Clone(m.Params)
+		if err := s.probe(session, step); err != nil {
+			return r, err
+		}
+		copy(m.Params, before)
+		gradients(step.Step + second)
+	}
+	if r, err = session.Step(s.ctx, step); err != nil {
+		return r, fmt.Errorf("step %d: %w", step.Step, err)
+	}
+	return r, nil
+}
+
+func (s *suite) probe(session optimizer.Session, step optimizer.Step) error {
+	p, ok := session.(optimizer.Prober)
+	if !ok {
+		return errors.New("it says that it probes, and its session is no Prober")
+	}
+	if err := p.Probe(s.ctx, step); err != nil {
+		return fmt.Errorf("probe of step %d: %w", step.Step, err)
+	}
+	return nil
+}
+
+func (s *suite) average(session optimizer.Session, updates int) error {
+	a, ok := session.(optimizer.Averager)
+	if !ok {
+		return errors.New("it says that it averages, and its session is no Averager")
+	}
+	if err := a.Average(s.ctx, updates); err != nil {
+		return fmt.Errorf("average after step %d: %w", updates, err)
 	}
 	return nil
 }
@@ -274,20 +333,24 @@ func (s *suite) leavesPadding() error {
 	if err := s.steps(m, 1, 2); err != nil {
 		return err
 	}
-	sections := append([][]float32{m.Params}, m.Slots...)
-	for i, section := range sections {
-		end := 0
-		for _, t := range m.Layout.Tensors() {
-			if err := zero(section, end, t.Offset); err != nil {
-				return fmt.Errorf("section %d before %s: %w", i, t.Name, err)
-			}
-			end = t.Offset + t.Len()
-		}
-		if err := zero(section, end, len(section)); err != nil {
+	for i, section := range append([][]float32{m.Params}, m.Slots...) {
+		if err := padded(m.Layout, section); err != nil {
 			return fmt.Errorf("section %d: %w", i, err)
 		}
 	}
 	return nil
+}
+
+// padded reports padding of a section that is not zero.
+func padded(l *tensor.Layout, section []float32) error {
+	end := 0
+	for _, t := range l.Tensors() {
+		if err := zero(section, end, t.Offset); err != nil {
+			return fmt.Errorf("before %s: %w", t.Name, err)
+		}
+		end = t.Offset + t.Len()
+	}
+	return zero(section, end, len(section))
 }
 
 func zero(section []float32, begin, end int) error {
@@ -310,8 +373,7 @@ func (s *suite) standsStill() (err error) {
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
 	before := slices.Clone(m.Params)
-	fill(m.Layout, m.Grads, 1)
-	if _, err := session.Step(s.ctx, optimizer.Step{Step: 1, LR: 0}); err != nil {
+	if _, err := s.update(session, m, optimizer.Step{Step: 1, LR: 0}, func(n int) { fill(m.Layout, m.Grads, n) }); err != nil {
 		return err
 	}
 	return differ("parameters", [][]float32{before}, [][]float32{m.Params})
@@ -330,8 +392,7 @@ func (s *suite) staysFinite() (err error) {
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
 	for step := 1; step <= 2; step++ {
-		clear(m.Grads)
-		r, err := session.Step(s.ctx, optimizer.Step{Step: step, LR: rate})
+		r, err := s.update(session, m, optimizer.Step{Step: step, LR: rate}, func(int) { clear(m.Grads) })
 		if err != nil {
 			return err
 		}
@@ -359,12 +420,14 @@ func (s *suite) reportsNorm() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
-	fill(m.Layout, m.Grads, 1)
-	var sum float64
-	for _, g := range m.Grads {
-		sum += float64(g) * float64(g)
-	}
-	r, err := session.Step(s.ctx, optimizer.Step{Step: 1, LR: rate})
+	var sum float64 // of the gradients that were set last
+	r, err := s.update(session, m, optimizer.Step{Step: 1, LR: rate}, func(n int) {
+		fill(m.Layout, m.Grads, n)
+		sum = 0
+		for _, g := range m.Grads {
+			sum += float64(g) * float64(g)
+		}
+	})
 	if err != nil {
 		return err
 	}
