@@ -79,7 +79,7 @@ a multiplication and an addition, and the backward pass as twice the forward pas
 				}
 				s.Options[name] = value
 			}
-			p, err := startProcesses(cmd.Context(), s.Backend, plugin.Transport(transport))
+			p, err := startProcesses(cmd.Context(), s.Backend, plugin.Transport(transport), printTo(cmd.ErrOrStderr()))
 			if err != nil {
 				return err
 			}
@@ -153,7 +153,7 @@ The bytes counted are those that one pass over each array moves, the gradient no
 		Example: `  harness bench optimizer
   harness bench optimizer --optimizer adamw --model large --count 5`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			p, err := startProcesses(cmd.Context(), "gpu-ref", plugin.Memory)
+			p, err := startProcesses(cmd.Context(), "gpu-ref", plugin.Memory, printTo(cmd.ErrOrStderr()))
 			if err != nil {
 				return err
 			}

@@ -362,11 +362,11 @@ func (e *experiment) one(ctx context.Context, c cell, data *train.Data) (*result
 			return before, nil
 		}
 	}
-	plugins, err := startProcesses(ctx, c.arm.backend, plugin.Transport(e.transport))
+	plugins, err := startProcesses(ctx, c.arm.backend, plugin.Transport(e.transport), e.progress.say)
 	if err != nil {
 		return nil, err
 	}
-	job.Plugins = plugins
+	job.Plugins, job.Environment.Transport = plugins, string(plugins.backend.Transport())
 	observe, done := e.progress.run(c.name())
 	defer done()
 	begun := false

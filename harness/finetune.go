@@ -199,7 +199,7 @@ func (f *fineTuning) ask(ctx context.Context, e *experiment, p *progress, files 
 	if err := takes(info, e.recipe.ForBackend(name, precision, phase)); err != nil {
 		return nil, nil, err
 	}
-	plugins, err := startProcesses(ctx, name, plugin.Transport(e.transport))
+	plugins, err := startProcesses(ctx, name, plugin.Transport(e.transport), p.say)
 	if err != nil {
 		return nil, nil, err
 	}

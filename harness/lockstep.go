@@ -84,7 +84,7 @@ func (e *experiment) follow(ctx context.Context, l lockstepFlags) (_ *lockstep.R
 			return nil, err
 		}
 		r.Sides[i] = side(a, p)
-		plugins, err := startProcesses(ctx, a.backend, plugin.Transport(e.transport))
+		plugins, err := startProcesses(ctx, a.backend, plugin.Transport(e.transport), e.progress.say)
 		if err != nil {
 			return nil, err
 		}

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"slices"
 
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/tw"
@@ -14,16 +14,52 @@ import (
 
 	"harness.invalid/core/backend/backendtest"
 	"harness.invalid/core/optimizer/optimizertest"
-	"harness.invalid/core/option"
 	"harness.invalid/core/oracle"
 	"harness.invalid/core/plugin"
+	"harness.invalid/core/spelling"
 	"harness.invalid/harness/catalog"
 )
 
 func newPlugin() *cobra.Command {
-	cmd := &cobra.Command{Use: "plugin", Short: "List, inspect, verify and write backends and optimizers"}
-	cmd.AddCommand(newPluginList(), newPluginInspect(), newPluginVerify(), newPluginNew(), newPluginServe())
+	cmd := &cobra.Command{Use: "plugin", Short: "List, inspect, verify, write, install and debug backends and optimizers"}
+	cmd.AddCommand(newPluginList(), newPluginInspect(), newPluginVerify(), newPluginNew(), newPluginInstall(), newPluginUninstall(), newPluginRun(), newPluginServe())
 	return cmd
+}
+
+var pluginKinds = []plugin.Kind{plugin.Backend, plugin.Optimizer}
+
+// completePlugin completes the name of a plugin, after its kind where that is given, too.
+func completePlugin(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var words []string
+	for _, k := range pluginKinds {
+		switch {
+		case len(args) == 0:
+			words = append(words, string(k))
+			words = append(words, catalog.Names(k)...)
+		case len(args) == 1 && args[0] == string(k):
+			words = catalog.Names(k)
+		}
+	}
+	return words, cobra.ShellCompDirectiveNoFileComp
+}
+
+// namedPlugin finds the plugin of the arguments [KIND] NAME, or of NAME and --kind.
+func namedPlugin(args []string, kind string) (catalog.Entry, error) {
+	if len(args) == 2 {
+		if kind != "" && kind != args[0] {
+			return catalog.Entry{}, fmt.Errorf("the kind is given twice, as %s and with --kind %s", args[0], kind)
+		}
+		kind, args = args[0], args[1:]
+	}
+	kinds := pluginKinds
+	if kind != "" {
+		if !slices.Contains(kinds, plugin.Kind(kind)) {
+			known := []string{string(plugin.Backend), string(plugin.Optimizer)}
+			return catalog.Entry{}, fmt.Errorf("the kind of a plugin is %q, want %s or %s%s", kind, plugin.Backend, plugin.Optimizer, spelling.Hint(kind, known))
+		}
+		kinds = []plugin.Kind{plugin.Kind(kind)}
+	}
+	return findPlugin(kinds, args[0])
 }
 
 // newPluginServe is how this program plays a built-in plugin. It is for the host, not for people.
@@ -34,74 +70,6 @@ func newPluginServe() *cobra.Command {
 		Args:   cobra.ExactArgs(2),
 		RunE:   func(_ *cobra.Command, args []string) error { return catalog.Serve(plugin.Kind(args[0]), args[1]) },
 	}
-}
-
-func newPluginList() *cobra.Command {
-	return &cobra.Command{
-		Use:   "list",
-		Short: "List the plugins that are built in or were found",
-		Long: `List shows all backends and optimizers: those that are built in, and executables named harness-backend-NAME or harness-optimizer-NAME in the
-folders of $HARNESS_PLUGIN_PATH, in the user's plugin folder, and in $PATH.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return listPlugins(cmd.Context(), cmd.OutOrStdout()) },
-	}
-}
-
-func listPlugins(ctx context.Context, out io.Writer) error {
-	list, err := catalog.List()
-	if err != nil {
-		return err
-	}
-	t := newTable(out, "kind", "name", "version", "precisions, options", "where")
-	for _, e := range list {
-		where := e.Source()
-		if e.BuiltIn {
-			where = "built in"
-		}
-		if e.Note != "" {
-			_ = t.Append(string(e.Kind), e.Name, "", e.Note, where)
-			continue
-		}
-		if e.Family != nil {
-			_ = t.Append(string(e.Kind), e.Name, "", "such as "+strings.Join(e.Family, ", "), where)
-			continue
-		}
-		version, takes, err := inspect(ctx, e)
-		if err != nil {
-			takes = err.Error()
-		}
-		if err := t.Append(string(e.Kind), e.Name, version, takes, where); err != nil {
-			return err
-		}
-	}
-	return t.Render()
-}
-
-// inspect starts a plugin for a moment and asks it what it is.
-func inspect(ctx context.Context, e catalog.Entry) (version, takes string, err error) {
-	p, err := launch(ctx, e.Kind, e.Name, plugin.Stream, nil)
-	if err != nil {
-		return "", "", err
-	}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	if e.Kind == plugin.Optimizer {
-		info, err := p.Optimizer().Describe(ctx)
-		return info.Version, optionNames(info.Options), err
-	}
-	info, err := p.Backend().Describe(ctx)
-	var precisions []string
-	for _, q := range info.Precisions {
-		precisions = append(precisions, q.Name)
-	}
-	return info.Version, strings.Join(precisions, " ") + "; " + optionNames(info.Options), err
-}
-
-func optionNames(options []option.Option) string {
-	var names []string
-	for _, o := range options {
-		names = append(names, o.Name+"="+o.Default)
-	}
-	return strings.Join(names, " ")
 }
 
 // newTable is a plain table whose cells are left as they are.
@@ -163,7 +131,7 @@ The exit code is 0 when everything passes, 1 when something does not, and 2 when
 			if len(precisions) > 0 && (kind != plugin.Backend || file == "") {
 				return errors.New("--precisions chooses what of a backend is held against the oracle: give --oracle too")
 			}
-			v, err := verify(cmd.Context(), kind, args[1], plugin.Transport(transport), file, precisions)
+			v, err := verify(cmd.Context(), kind, args[1], plugin.Transport(transport), file, precisions, printTo(cmd.ErrOrStderr()))
 			if err != nil {
 				return err
 			}
@@ -183,8 +151,12 @@ The exit code is 0 when everything passes, 1 when something does not, and 2 when
 	return cmd
 }
 
-func verify(ctx context.Context, kind plugin.Kind, name string, transport plugin.Transport, file string, precisions []string) (v *verification, err error) {
-	p, err := launch(ctx, kind, name, transport, nil)
+func verify(ctx context.Context, kind plugin.Kind, name string, transport plugin.Transport, file string, precisions []string, say func(string, ...any)) (v *verification, err error) {
+	e, err := catalog.Find(kind, name)
+	if err != nil {
+		return nil, err
+	}
+	p, err := start(ctx, e, transport, nil, say)
 	if err != nil {
 		return nil, err
 	}

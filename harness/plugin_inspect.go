@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -19,36 +18,24 @@ import (
 func newPluginInspect() *cobra.Command {
 	var kind, format string
 	cmd := &cobra.Command{
-		Use:   "inspect NAME",
+		Use:   "inspect [backend|optimizer] NAME",
 		Short: "Show what a plugin is and takes: file, version, hash, precisions, options",
 		Long: `Inspect starts a plugin for a moment and shows what it says of itself: its version, its precisions with their tolerances, its options with their
 defaults, and the file that it is in with its SHA-256, as a run would record them.`,
 		Example: `  harness plugin inspect ipu
   harness plugin inspect adamw --format json
   harness plugin inspect lamb --kind optimizer`,
-		Args: cobra.ExactArgs(1),
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return append(catalog.Names(plugin.Backend), catalog.Names(plugin.Optimizer)...), cobra.ShellCompDirectiveNoFileComp
-		},
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: completePlugin,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format != "table" && format != "json" {
 				return fmt.Errorf("--format is %q, want table or json", format)
 			}
-			kinds := []plugin.Kind{plugin.Backend, plugin.Optimizer}
-			if kind != "" {
-				if !slices.Contains(kinds, plugin.Kind(kind)) {
-					return fmt.Errorf("--kind is %q, want %s or %s", kind, plugin.Backend, plugin.Optimizer)
-				}
-				kinds = []plugin.Kind{plugin.Kind(kind)}
-			}
-			e, err := findPlugin(kinds, args[0])
+			e, err := namedPlugin(args, kind)
 			if err != nil {
 				return err
 			}
-			d, err := describePlugin(cmd.Context(), e)
+			d, err := describePlugin(cmd.Context(), e, printTo(cmd.ErrOrStderr()))
 			if err != nil {
 				return err
 			}
@@ -72,8 +59,10 @@ type description struct {
 	Version    string               `json:"version"`
 	Doc        string               `json:"doc"`
 	BuiltIn    bool                 `json:"built_in"`
-	Path       string               `json:"path"`
+	Path       string               `json:"path"` // of its file or its folder; empty: another process runs it
 	SHA256     string               `json:"sha256"`
+	Pinned     bool                 `json:"pinned"`               // it is refused when its files are changed
+	Attached   string               `json:"attached,omitempty"`   // where the other process listens
 	Precisions []describedPrecision `json:"precisions,omitempty"` // of a backend; the first is the default
 	Options    []describedOption    `json:"options"`
 }
@@ -113,13 +102,21 @@ func findPlugin(kinds []plugin.Kind, name string) (catalog.Entry, error) {
 	return catalog.Entry{}, fmt.Errorf("a %s and an %s are named %q: say which with --kind", found[0].Kind, found[1].Kind, name)
 }
 
+// described is what is known of a plugin before it is started.
+func described(e catalog.Entry) (d description, err error) {
+	d = description{Kind: e.Kind, Name: e.Name, BuiltIn: e.BuiltIn, Path: e.Source(), Pinned: e.Pinned, Attached: string(e.Address), Options: []describedOption{}}
+	if d.Path != "" {
+		d.SHA256, err = plugin.Hash(d.Path)
+	}
+	return d, err
+}
+
 // describePlugin starts a plugin for a moment and asks it what it is.
-func describePlugin(ctx context.Context, e catalog.Entry) (d description, err error) {
-	d = description{Kind: e.Kind, Name: e.Name, BuiltIn: e.BuiltIn, Path: e.Source()}
-	if d.SHA256, err = plugin.Hash(d.Path); err != nil {
+func describePlugin(ctx context.Context, e catalog.Entry, say func(string, ...any)) (d description, err error) {
+	if d, err = described(e); err != nil {
 		return d, err
 	}
-	p, err := launch(ctx, e.Kind, e.Name, plugin.Stream, nil)
+	p, err := start(ctx, e, plugin.Stream, nil, say)
 	if err != nil {
 		return d, err
 	}
@@ -150,11 +147,7 @@ func describedOptions(options []option.Option) []describedOption {
 }
 
 func (d *description) print(out io.Writer) error {
-	where := d.Path
-	if d.BuiltIn {
-		where += " (built in)"
-	}
-	fmt.Fprintf(out, "%s %s, version %s: %s\nfile     %s\nSHA-256  %s\n", d.Kind, d.Name, d.Version, d.Doc, where, d.SHA256)
+	d.printHead(out)
 	if len(d.Precisions) > 0 {
 		t := newTable(out, "precision", "output tolerance", "gradient tolerance", "what")
 		for _, p := range d.Precisions {
@@ -177,4 +170,14 @@ func (d *description) print(out io.Writer) error {
 		}
 	}
 	return t.Render()
+}
+
+// printHead prints what a plugin is and where.
+func (d *description) printHead(out io.Writer) {
+	fmt.Fprintf(out, "%s %s, version %s: %s\n", d.Kind, d.Name, d.Version, d.Doc)
+	if d.Attached != "" {
+		fmt.Fprintf(out, "attached at %s\n", d.Attached)
+		return
+	}
+	fmt.Fprintf(out, "file     %s%s\nSHA-256  %s%s\n", d.Path, map[bool]string{true: " (built in)"}[d.BuiltIn], d.SHA256, map[bool]string{true: " (pinned)"}[d.Pinned])
 }

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"os"
 	"runtime"
 	"slices"
+	"strings"
 
 	"harness.invalid/core/arena"
 	"harness.invalid/core/backend"
@@ -23,6 +27,7 @@ import (
 type processes struct {
 	transport plugin.Transport
 	arena     *arena.Arena
+	say       func(format string, args ...any)
 	region    *arena.Region // nil: nothing is allocated
 	backend   *plugin.Process
 	rules     map[string]*plugin.Process
@@ -30,29 +35,98 @@ type processes struct {
 
 var _ train.Plugins = (*processes)(nil)
 
+// launch starts a plugin by its name.
 func launch(ctx context.Context, k plugin.Kind, name string, transport plugin.Transport, a *arena.Arena) (*plugin.Process, error) {
 	e, err := catalog.Find(k, name)
 	if err != nil {
 		return nil, err
 	}
-	// Plugins compute on as many threads as this program may: GOMAXPROCS or the limit of a container holds for all of them.
-	return plugin.Launch(ctx, plugin.Spec{
-		Kind: k, Name: name, Path: e.Path, Args: e.Args, Env: e.Env, Threads: runtime.GOMAXPROCS(0), Transport: transport, Arena: a,
-		Timeouts: plugin.Timeouts{Start: e.Patience},
-	})
+	return start(ctx, e, transport, a, nil)
 }
 
-// startProcesses starts a backend. Optimizers are started when a phase asks for them.
-func startProcesses(ctx context.Context, backend string, transport plugin.Transport) (*processes, error) {
+// start starts a plugin. What it prints goes to say, line by line with its name before it; nil: nowhere, but into errors.
+func start(ctx context.Context, e catalog.Entry, transport plugin.Transport, a *arena.Arena, say func(format string, args ...any)) (*plugin.Process, error) {
+	s, err := specOf(e)
+	if err != nil {
+		return nil, err
+	}
+	s.Transport, s.Arena = transport, a
+	if say != nil {
+		s.Stderr = &logLines{name: string(e.Kind) + " " + e.Name, say: say}
+	}
+	p, err := plugin.Launch(ctx, s)
+	return p, acceptHint(err, e)
+}
+
+// specOf is what the host sets when it starts a plugin.
+func specOf(e catalog.Entry) (plugin.Spec, error) {
+	s := plugin.Spec{
+		Kind: e.Kind, Name: e.Name, Path: e.Path, Args: e.Args, Env: e.Env, Address: e.Address,
+		Threads:  runtime.GOMAXPROCS(0), // as many as this program may use: its own setting or the limit of a container holds for all
+		Timeouts: plugin.Timeouts{Start: e.Patience},
+	}
+	if !e.BuiltIn {
+		s.Files = e.Source()
+	}
+	var err error
+	s.Dir, err = os.Getwd()
+	return s, err
+}
+
+// acceptHint says how a change of a pinned plugin is accepted.
+func acceptHint(err error, e catalog.Entry) error {
+	if !errors.Is(err, plugin.ErrChanged) {
+		return err
+	}
+	return withHint(err, "if the change is yours, accept it with: harness plugin install %s", shellString(e.Source()))
+}
+
+// logLines passes on what a plugin prints.
+type logLines struct {
+	name string
+	say  func(format string, args ...any)
+	rest []byte // of a line that is not finished
+}
+
+// Write implements io.Writer.
+func (l *logLines) Write(b []byte) (int, error) {
+	l.rest = append(l.rest, b...)
+	for {
+		line, rest, ok := bytes.Cut(l.rest, []byte("\n"))
+		if !ok {
+			return len(b), nil
+		}
+		l.rest = rest
+		if line = bytes.TrimRight(line, " \r"); len(line) > 0 {
+			l.say("%s: %s", l.name, line)
+		}
+	}
+}
+
+// printTo prints lines, for what plugins print under commands that show no progress.
+func printTo(out io.Writer) func(format string, args ...any) {
+	return func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }
+}
+
+// startProcesses starts a backend. Optimizers are started when a phase asks for them. What plugins print goes to say.
+func startProcesses(ctx context.Context, backend string, transport plugin.Transport, say func(format string, args ...any)) (*processes, error) {
 	a, err := arena.New()
 	if err != nil {
 		return nil, err
 	}
-	p := &processes{transport: transport, arena: a, rules: map[string]*plugin.Process{}}
-	if p.backend, err = launch(ctx, plugin.Backend, backend, transport, a); err != nil {
+	p := &processes{transport: transport, arena: a, say: say, rules: map[string]*plugin.Process{}}
+	if p.backend, err = p.start(ctx, plugin.Backend, backend); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
+}
+
+func (p *processes) start(ctx context.Context, k plugin.Kind, name string) (*plugin.Process, error) {
+	e, err := catalog.Find(k, name)
+	if err != nil {
+		return nil, err
+	}
+	return start(ctx, e, p.transport, p.arena, p.say)
 }
 
 func (p *processes) Backend() backend.Backend { return p.backend.Backend() }
@@ -61,7 +135,7 @@ func (p *processes) Optimizer(ctx context.Context, name string) (optimizer.Optim
 	if o, ok := p.rules[name]; ok {
 		return o.Optimizer(), nil
 	}
-	o, err := launch(ctx, plugin.Optimizer, name, p.transport, p.arena)
+	o, err := p.start(ctx, plugin.Optimizer, name)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +179,7 @@ func (e *experiment) probe(ctx context.Context, k plugin.Kind, name string, ask 
 	if err != nil {
 		return err
 	}
-	p, err := launch(ctx, k, name, plugin.Stream, nil)
+	p, err := start(ctx, entry, plugin.Stream, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -113,15 +187,33 @@ func (e *experiment) probe(ctx context.Context, k plugin.Kind, name string, ask 
 	if err := errors.Join(err, p.Close()); err != nil {
 		return err
 	}
-	hash, err := plugin.Hash(entry.Source())
+	// An optimizer is asked once for each phase's options.
+	if slices.ContainsFunc(e.plugins, func(o results.Plugin) bool { return o.Kind == string(k) && o.Name == name }) {
+		return nil
+	}
+	took, err := record(entry, p)
+	took.Version = version
+	e.plugins = append(e.plugins, took)
+	return err
+}
+
+// record is what a run keeps of a plugin that takes part, but for the version, which it says itself.
+func record(e catalog.Entry, p *plugin.Process) (results.Plugin, error) {
+	r := results.Plugin{Kind: string(e.Kind), Name: e.Name, Attached: string(e.Address)}
+	if r.Attached != "" {
+		return r, nil
+	}
+	s, err := specOf(e)
 	if err != nil {
-		return err
+		return r, err
 	}
-	took := results.Plugin{Kind: string(k), Name: name, Version: version, Path: entry.Source(), SHA256: hash}
-	if !slices.Contains(e.plugins, took) { // an optimizer is asked once for each phase's options
-		e.plugins = append(e.plugins, took)
+	r.Path, r.Threads, r.Folder, r.Environment = e.Source(), s.Threads, s.Dir, map[string]string{}
+	for _, v := range p.Environment() {
+		name, value, _ := strings.Cut(v, "=")
+		r.Environment[name] = value
 	}
-	return nil
+	r.SHA256, err = plugin.Hash(r.Path)
+	return r, err
 }
 
 // describe asks a backend what it is.

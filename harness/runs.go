@@ -310,7 +310,12 @@ func showSheet(r *results.Run, tags []string) *report.Sheet {
 	add("program", "%s", strings.TrimSpace(e.Version+" "+e.Revision+map[bool]string{true: ", changed after it"}[e.Modified]))
 	add("load at start", "%s", loadText(e.LoadAverage))
 	for _, p := range e.Plugins {
+		if p.Attached != "" {
+			add(p.Kind+" "+p.Name, "version %s, attached at %s", p.Version, p.Attached)
+			continue
+		}
 		add(p.Kind+" "+p.Name, "version %s, SHA-256 %.12s, %s", p.Version, p.SHA256, p.Path)
+		add(p.Kind+" "+p.Name+" started with", "%d threads, in %s", p.Threads, p.Folder)
 	}
 	heading("result")
 	if r.Result == nil {

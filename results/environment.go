@@ -36,8 +36,15 @@ type Plugin struct {
 	Kind    string `json:"kind"` // backend or optimizer
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	Path    string `json:"path"`
+	Path    string `json:"path"` // of its file or its folder
 	SHA256  string `json:"sha256"`
+	// Attached is where the plugin listened when another process ran it, under a debugger; then what is left out here is not known.
+	Attached string `json:"attached,omitempty"`
+
+	// How the program started it: the number of threads that it is to compute on, its working folder, and its environment, which is a part of the program's own.
+	Threads     int               `json:"threads,omitempty"`
+	Folder      string            `json:"working_folder,omitempty"`
+	Environment map[string]string `json:"environment,omitempty"`
 }
 
 // CaptureEnvironment describes the machine and the program.

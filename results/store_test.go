@@ -55,7 +55,9 @@ func TestWriteAndOpen(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "runs", "one")
 	r := quick(t)
 	id := identity(r)
-	env := CaptureEnvironment(Plugin{"backend", "ipu", "1.0.0", "/bin/harness", "ab"})
+	env := CaptureEnvironment(Plugin{
+		Kind: "backend", Name: "ipu", Version: "1.0.0", Path: "/bin/harness", SHA256: "ab", Threads: 2, Folder: "/home/me", Environment: map[string]string{"GOMAXPROCS": "2"},
+	})
 	env.Transport = "arena"
 	w, err := Create(dir, id, r, env)
 	if err != nil {

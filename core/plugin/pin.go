@@ -20,7 +20,8 @@ import (
 //	9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08  harness-optimizer-mine/harness-optimizer-mine
 //	2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae  harness-optimizer-mine/rule.py
 //
-// So `sha256sum --check` reads it as well, and of what was changed the names are known. Launch starts no pinned plugin that was changed.
+// So `sha256sum --check` reads it as well, and of what was changed the names are known. Launch starts no pinned plugin that was changed: runs are not to differ
+// because of a file that was edited, updated or damaged meanwhile. It is no protection from one who may write there, for he may write the sums as well.
 
 // PinSuffix makes the name of the file that pins a plugin from the plugin's.
 const PinSuffix = ".sha256"
@@ -28,8 +29,7 @@ const PinSuffix = ".sha256"
 // ErrChanged is wrapped when a plugin is not what was pinned.
 var ErrChanged = errors.New("it was changed since it was pinned")
 
-// cacheFolder is where Python keeps what it compiled from a plugin's files. It comes and goes with them and is no part of a plugin: who lets Python run a
-// pinned plugin sets PYTHONPYCACHEPREFIX, so that nothing is read from there.
+// cacheFolder is where Python keeps what it compiled from a plugin's files. It comes and goes, and is no part of a plugin.
 const cacheFolder = "__pycache__"
 
 // Hash returns the SHA-256 of a plugin's file as lower-case hexadecimal. That of a folder is the SHA-256 of the file that pins it: of the sums of all its files.

@@ -108,7 +108,7 @@ func TestPinnedFile(t *testing.T) {
 	folder := t.TempDir()
 	s := spec(t, plugin.Optimizer, "sgd", plugin.Memory)
 	path := write(t, "#!/bin/sh\nexec '"+s.Path+"'\n", folder, "harness-optimizer-sgd")
-	s.Path = path
+	s.Path, s.Files = path, path
 	if err := plugin.Pin(path); err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ type Spec struct {
 	// Address is where the plugin listens when another process runs it; then nothing is started. See Expose.
 	Address Address
 
-	// Files is the file or the folder that the plugin consists of. When it is pinned (see Pin) and was changed since, the plugin is not started. Empty: Path.
+	// Files is the file or the folder that the plugin consists of. When it is pinned (see Pin) and was changed since, the plugin is not started. Empty: not checked.
 	Files string
 	// Stderr gets what the plugin prints, as it comes; nil: nobody.
 	Stderr   io.Writer
@@ -299,7 +299,7 @@ func (p *Process) greet(ctx context.Context) (err error) {
 // checkPin reports a plugin that was pinned and changed since.
 func (s *Spec) checkPin() error {
 	if s.Files == "" {
-		return CheckPin(s.Path)
+		return nil
 	}
 	return CheckPin(s.Files)
 }

@@ -59,26 +59,77 @@ type Entry struct {
 	Args     []string      // that make it serve
 	Env      []string      // that it needs beside what all plugins get
 	Script   string        // what the executable runs, when that is an interpreter
+	Folder   string        // of the plugin's files, when it is more than one
+	Pinned   bool          // its files must be what they were when it was installed
 	Patience time.Duration // how long it may take to answer for the first time; 0: as long as any plugin
 	BuiltIn  bool
-	Family   []string // the entry stands for plugins of these names, and others like them
-	Note     string   // why it can't be used, or what it hides; empty: nothing to say
+	Address  plugin.Address // where it listens, when another process runs it; then there is no Path
+	Family   []string       // the entry stands for plugins of these names, and others like them
+	Note     string         // why it can't be used, or what it hides; empty: nothing to say
 
 	interpreted bool // Path and Script are to be found yet
 }
 
-// Source is the file that the plugin is in: what a record names, with its hash.
+// Source is the file or the folder that the plugin is in: what a record names, with its hash. Of a plugin that another process runs it is not known, and empty.
 func (e Entry) Source() string {
-	if e.Script != "" {
+	switch {
+	case e.Folder != "":
+		return e.Folder
+	case e.Script != "":
 		return e.Script
 	}
 	return e.Path
 }
 
+// Where says in words where a plugin is.
+func (e Entry) Where() string {
+	switch {
+	case e.BuiltIn:
+		return "built in"
+	case e.Address != "":
+		return "attached at " + string(e.Address)
+	}
+	return e.Source()
+}
+
+// At makes an entry of a plugin that Discover need not know, with what it needs to be started.
+func At(f plugin.Found) (Entry, error) {
+	e := entryOf(f)
+	return e, e.prepare()
+}
+
+func entryOf(f plugin.Found) Entry {
+	return Entry{Kind: f.Kind, Name: f.Name, Path: f.Path, Folder: f.Folder, Pinned: f.Pinned(), Note: f.Problem}
+}
+
+// AttachVariable names plugins that other processes run, such as one under a debugger, and where they listen: KIND/NAME=ADDRESS, more of them after commas.
+const AttachVariable = "HARNESS_ATTACH"
+
+// Attached are the plugins that AttachVariable names.
+func Attached() ([]Entry, error) {
+	var list []Entry
+	for text := range strings.SplitSeq(os.Getenv(AttachVariable), ",") {
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		plugins, address, _ := strings.Cut(text, "=")
+		kind, name, _ := strings.Cut(plugins, "/")
+		e := Entry{Kind: plugin.Kind(kind), Name: name, Address: plugin.Address(address)}
+		if e.Kind != plugin.Backend && e.Kind != plugin.Optimizer || name == "" {
+			return nil, fmt.Errorf("%s: %q is not KIND/NAME=ADDRESS, such as optimizer/mine=unix:/tmp/socket: take it as harness plugin run --attach printed it", AttachVariable, text)
+		}
+		if err := e.Address.Check(); err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", AttachVariable, plugins, err)
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
 // ServeCommand is the hidden command line that makes this program serve a built-in plugin: harness plugin serve KIND NAME.
 var ServeCommand = []string{"plugin", "serve"}
 
-// List returns all plugins, built-in ones first. Those that can't be used, or are hidden by another of their name, are listed with a note.
+// List returns all plugins, after those that are attached the built-in ones first. Those that can't be used, or are hidden by another of their name, are listed with a note.
 func List() ([]Entry, error) {
 	list, err := entries()
 	if err != nil {
@@ -98,7 +149,10 @@ func entries() ([]Entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the program itself: %w", err)
 	}
-	var list []Entry
+	list, err := Attached()
+	if err != nil {
+		return nil, err
+	}
 	builtIn := func(k plugin.Kind, name string) {
 		list = append(list, Entry{Kind: k, Name: name, Path: self, Args: append(slices.Clone(ServeCommand), string(k), name), BuiltIn: true})
 	}
@@ -113,16 +167,20 @@ func entries() ([]Entry, error) {
 	// A folder that can't be read hides what is in it and nothing else: with $PATH among them there is always one.
 	found, _ := plugin.Discover(plugin.SearchPath())
 	for _, f := range found {
-		e := Entry{Kind: f.Kind, Name: f.Name, Path: f.Path, Note: f.Problem}
-		if e.Note == "" {
-			if i := slices.IndexFunc(list, func(o Entry) bool { return o.Kind == e.Kind && o.Name == e.Name && o.Note == "" }); i >= 0 {
-				e.Note = "hidden by " + list[i].Path
-				if list[i].BuiltIn {
-					e.Note = "hidden by the built-in plugin of that name"
-				}
-			}
+		list = append(list, entryOf(f))
+	}
+	for i := range list {
+		e := &list[i]
+		before := slices.IndexFunc(list[:i], func(o Entry) bool { return o.Kind == e.Kind && o.Name == e.Name && o.Note == "" })
+		switch {
+		case e.Note != "" || before < 0:
+		case list[before].BuiltIn:
+			e.Note = "hidden by the built-in plugin of that name"
+		case list[before].Address != "":
+			e.Note = "hidden by the one that is " + list[before].Where()
+		default:
+			e.Note = "hidden by " + list[before].Source()
 		}
-		list = append(list, e)
 	}
 	return list, nil
 }

@@ -72,7 +72,7 @@ func (e *Entry) prepare() error {
 		}
 		e.Path, e.Script, e.Args, e.Patience = found.Path, found.Script, append([]string{found.Script}, e.Args...), importing
 		return nil
-	case e.BuiltIn || e.Note != "":
+	case e.BuiltIn || e.Note != "" || e.Address != "":
 		return nil
 	}
 	line := firstLine(e.Path)
