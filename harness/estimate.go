@@ -36,7 +36,9 @@ type estimation struct {
 	seq, maxPredictions, microBatch, accumulation, replicas int
 	layersPerIPU, precision, optimizer                      string
 	packing                                                 float64
+	samples                                                 int
 	description                                             string // of a system of the user's own
+	defaultSystem                                           string // of the backend
 	flags                                                   *pflag.FlagSet
 }
 
@@ -57,12 +59,14 @@ func (e *estimation) register(f *pflag.FlagSet) {
 	f.StringVar(&e.precision, "precision", "", "number format of the backend")
 	f.StringVar(&e.optimizer, "optimizer", "", "lamb, adamw or sgd (default: the recipe's, or lamb for pretraining and adamw for squad)")
 	f.Float64Var(&e.packing, "packing", 0, "sequences of the data in one sequence of the model")
+	f.IntVar(&e.samples, "samples", 0, "sequences of the training data, for phases that are some epochs long (default: as published for the task)")
 }
 
 // job is a phase to be modelled.
 type job struct {
 	phase   string
-	steps   int // of the phase; 0: not known without its data
+	steps   int    // of the phase; 0: not known without its data
+	length  string // where the steps come from, when the recipe does not say them
 	program backend.Program
 	on      backend.Machine
 }
@@ -97,11 +101,11 @@ func (e *estimation) jobs() ([]job, error) {
 			j.program.SequencesPerPack = p.SequencesPerPack
 			j.program.MaxPredictions = pretraining.PackedPredictions(p.MaxPredictions, p.SequencesPerPack)
 		}
-		if e.recipeRef != "" {
-			j.steps = p.Steps
-		}
 		if err := e.lay(&j); err != nil {
 			return nil, err
+		}
+		if e.recipeRef != "" {
+			e.measure(&j, r, p)
 		}
 		if err := j.program.Validate(); err != nil {
 			return nil, fmt.Errorf("phase %s: %w", p.Name, err)
@@ -109,6 +113,29 @@ func (e *estimation) jobs() ([]job, error) {
 		list = append(list, j)
 	}
 	return list, nil
+}
+
+// measure counts the steps of a phase. One that is some epochs long has them over the sequences that the command line says, those of the made-up world, or
+// those of the task's published files.
+func (e *estimation) measure(j *job, r *recipe.Recipe, p *recipe.Phase) {
+	if p.Steps > 0 {
+		j.steps = p.Steps
+		return
+	}
+	n, of := e.samples, "--samples"
+	if n == 0 && p.Task == bert.QuestionAnswering && r.Data.Kind == recipe.GeneratedData {
+		n, of = r.Data.Generated.Questions, "the generated questions"
+	}
+	if t := p.FineTuning(); n == 0 && t != nil && r.Data.Kind != recipe.GeneratedData {
+		n, of = t.TrainingSequences(), t.Name+" as published"
+	}
+	if n == 0 {
+		j.length = fmt.Sprintf("%g epochs: --samples says of how many sequences", p.Epochs)
+		return
+	}
+	cut := *p
+	cut.GlobalBatch = j.program.GlobalBatch()
+	j.steps, j.length = cut.TotalSteps(n), fmt.Sprintf("%g epochs of %d sequences: %s", p.Epochs, n, of)
 }
 
 // check reports flags that can't be meant.
@@ -129,6 +156,12 @@ func (e *estimation) check() error {
 		if f.value < 1 {
 			return fmt.Errorf("--%s is %d, want at least 1", f.flag, f.value)
 		}
+	}
+	if e.samples < 0 {
+		return fmt.Errorf("--samples is %d, want at least 1", e.samples)
+	}
+	if e.samples > 0 && e.recipeRef == "" {
+		return errors.New("--samples without --recipe: only a recipe has a length in epochs")
 	}
 	if e.packing != 0 && !(e.packing >= 1 && e.packing <= 1<<10) {
 		return fmt.Errorf("--packing is %g, want at least 1", e.packing)
@@ -228,6 +261,11 @@ func (e *estimation) start(ctx context.Context) (backend.Estimator, *plugin.Proc
 	if err == nil && e.flags.Changed("layers-per-ipu") && !slices.ContainsFunc(info.Options, func(o option.Option) bool { return o.Name == "pipeline" }) {
 		err = fmt.Errorf("--layers-per-ipu: backend %s has no pipeline", name)
 	}
+	for _, o := range info.Options {
+		if o.Name == "system" {
+			e.defaultSystem = o.Default
+		}
+	}
 	estimator, ok := p.Backend().(backend.Estimator)
 	if err == nil && !ok {
 		err = fmt.Errorf("backend %s has no model of its machine: %w", name, backend.ErrUnsupported)
@@ -297,6 +335,7 @@ type estimateRecord struct {
 	Breakdown          map[string]float64 `json:"breakdown"` // seconds of step_seconds
 	Memory             []memoryRecord     `json:"memory"`
 	Steps              int                `json:"steps,omitempty"`
+	Length             string             `json:"length,omitempty"`        // where the steps come from
 	TotalSeconds       float64            `json:"total_seconds,omitempty"` // of all steps
 	Error              string             `json:"error,omitempty"`
 	Advice             string             `json:"advice,omitempty"`
@@ -315,7 +354,7 @@ func (e *estimation) record(j job, m backend.Estimate) estimateRecord {
 	r := estimateRecord{
 		Backend: e.backend, System: m.System, Recipe: e.recipeRef, Phase: j.phase, SequencesPerSecond: m.SequencesPerSecond, StepSeconds: m.StepSeconds,
 		GlobalBatch: m.GlobalBatch, Fits: m.Fits(), PeakShare: m.PeakShare, Breakdown: map[string]float64{}, Memory: []memoryRecord{},
-		Steps: j.steps, TotalSeconds: float64(j.steps) * m.StepSeconds, Advice: m.Advice, Notes: m.Notes,
+		Steps: j.steps, Length: j.length, TotalSeconds: float64(j.steps) * m.StepSeconds, Advice: m.Advice, Notes: m.Notes,
 	}
 	for _, p := range m.Breakdown {
 		r.Breakdown[p.Name] = p.Seconds
@@ -370,11 +409,14 @@ func (e *estimation) tell(cmd *cobra.Command, estimator backend.Estimator, jobs 
 // writeJSON writes the one phase that there is, or all of them with their sum.
 func (e *estimation) writeJSON(w io.Writer, jobs []job, estimates []backend.Estimate) error {
 	var records []estimateRecord
-	total, fits := 0., true
+	total, fits, known := 0., true, true
 	for i, j := range jobs {
 		r := e.record(j, estimates[i])
 		records = append(records, r)
-		total, fits = total+r.TotalSeconds, fits && r.Fits
+		total, fits, known = total+r.TotalSeconds, fits && r.Fits, known && j.steps > 0
+	}
+	if !known {
+		total = 0
 	}
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
@@ -420,6 +462,9 @@ func writeEstimate(w io.Writer, name string, j job, m *backend.Estimate) error {
 	fmt.Fprintf(t, "share of peak arithmetic\t%.1f%%\n", 100*m.PeakShare)
 	if j.steps > 0 {
 		fmt.Fprintf(t, "modelled time of %d steps\t%s\n", j.steps, duration(float64(j.steps)*m.StepSeconds))
+	}
+	if j.length != "" {
+		fmt.Fprintf(t, "length\t%s\n", j.length)
 	}
 	if err := t.Flush(); err != nil {
 		return err
