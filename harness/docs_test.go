@@ -131,6 +131,9 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
+// smallerTuning are those for fine-tuning, where the model's folder says what shape the model has.
+var smallerTuning = []string{"phases.*.steps=1", "phases.*.epochs=", "phases.*.global_batch=4", "phases.*.evaluation={every: 0, batch: 2, sequences: 2}"}
+
 // trainCommand is what a line that trains begins with.
 var trainCommand = regexp.MustCompile(`harness (run|compare)\b`)
 
@@ -147,12 +150,15 @@ func runLine(t *testing.T, shell, dir, line, runs string) {
 		if !strings.Contains(line, "--out ") {
 			line += " --out " + runs
 		}
-		sets := ""
-		for _, s := range smaller {
-			sets += " --set '" + s + "'"
-		}
 		// First, so that what the line itself sets holds.
-		line = trainCommand.ReplaceAllString(line, "$0"+sets)
+		sets := smaller
+		if strings.Contains(line, " model=") {
+			sets = smallerTuning
+		}
+		line = trainCommand.ReplaceAllString(line, "$0"+overrides(sets))
+	}
+	if strings.HasPrefix(line, "harness finetune ") {
+		line += overrides(smallerTuning)
 	}
 	cmd := exec.CommandContext(t.Context(), shell, "-c", line)
 	cmd.Dir = dir
@@ -162,14 +168,23 @@ func runLine(t *testing.T, shell, dir, line, runs string) {
 	}
 }
 
+// overrides are flags that change a recipe.
+func overrides(sets []string) string {
+	flags := ""
+	for _, s := range sets {
+		flags += " --set '" + s + "'"
+	}
+	return flags
+}
+
 // raceDetector reports whether this program was built with it.
 func raceDetector() bool {
 	info, ok := debug.ReadBuildInfo()
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// workspace is a folder with the files that the documents name: wiki.txt, vocab.txt, train.json, dev.json, my.yaml, golden, and the plugins of
-// third parties in plugins.
+// workspace is a folder with the files that the documents name: wiki.txt, vocab.txt, train.json, dev.json, the files of docs/testdata/tasks in the forms of
+// GLUE and CLUE, my.yaml, golden, and the plugins of third parties in plugins.
 func workspace(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -182,6 +197,9 @@ func workspace(t *testing.T) string {
 		t.Fatal(err)
 	}
 	if _, _, err := train.LearnVocab(filepath.Join(dir, "vocab.txt"), []string{text}, 300, 0, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(dir, os.DirFS("../docs/testdata/tasks")); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "my.yaml"), []byte(exampleRecipe(t)), 0o666); err != nil {

@@ -9,6 +9,39 @@ import (
 	"harness.invalid/core/bert"
 )
 
+// TestTraps holds what silently differs between systems: how initial values are drawn, and in what format the first moment is kept. Sources:
+// use_half_optimizer_state and enable_half_first_order_momentum in graphcore/examples, with the loss scale of the same file; modeling.py of each system.
+func TestTraps(t *testing.T) {
+	for name, want := range map[string]struct {
+		initializer   bert.Initializer
+		moment, scale string
+	}{
+		"google/squad-base":               {"", "", ""},
+		"graphcore/popart/large-phase1":   {"", "", ""},
+		"graphcore/popart/squad-base":     {"", "fp16", "256"},
+		"graphcore/popart/squad-large":    {"", "fp16", "64"},
+		"graphcore/pytorch/squad-base":    {"", "fp16", "64"},
+		"graphcore/pytorch/squad-large":   {"", "fp16", "64"},
+		"optimum/bert-base-uncased-squad": {bert.Normal, "fp16", ""},
+		"optimum/large":                   {bert.Normal, "", ""},
+		"nvidia/large":                    {bert.NVIDIA, "", ""},
+		"nvidia/squad-large":              {bert.NVIDIA, "", ""},
+	} {
+		r, err := Load(name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		o := r.Phases[0].Optimizer.Options
+		if r.Model.Initializer != want.initializer || o["first_moment"] != want.moment || o["first_moment_scale"] != want.scale {
+			t.Errorf("%s: initializer %q, first moment %q times %q, want %+v", name, r.Model.Initializer, o["first_moment"], o["first_moment_scale"], want)
+		}
+		if want.scale != "" && want.scale != r.ForBackend("ipu", "", r.Phases[0].Name).Options["loss_scale"] {
+			t.Errorf("%s: the first moment is kept times %s, which is not the loss scale", name, want.scale)
+		}
+	}
+}
+
 // TestPublished holds recipes against the published figures that say what a configuration is: its batch, its length, its rate.
 // Sources: graphcore/examples v2.1.0, v2.6.0 and v3.4.1; NVIDIA/DeepLearningExamples PyTorch BERT; google-research/bert.
 func TestPublished(t *testing.T) {
