@@ -20,8 +20,8 @@ type Operator struct {
 	Width int
 }
 
-// lossName is From of the operators whose result goes into the loss.
-const lossName = "loss"
+// LossName is From of the operators whose result goes into the loss.
+const LossName = "loss"
 
 // Operators are the operators of a model that have a result of their own, in the order of the forward pass. Their gradients come in the opposite order.
 func Operators(c Config, h Head) []Operator {
@@ -62,17 +62,17 @@ func Operators(c Config, h Head) []Operator {
 	case Pretraining:
 		add(-1, OpTransform, "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", perMasked, H)
 		add(-1, OpTransformNorm, "cls.predictions.transform.LayerNorm", decoderName, perMasked, H)
-		add(-1, OpDecoder, decoderName, lossName, perMasked, c.VocabSize)
+		add(-1, OpDecoder, decoderName, LossName, perMasked, c.VocabSize)
 		pooler("cls.seq_relationship")
-		add(-1, OpNextSentence, "cls.seq_relationship", lossName, perSequence, 2)
+		add(-1, OpNextSentence, "cls.seq_relationship", LossName, perSequence, 2)
 	case QuestionAnswering:
-		add(-1, OpSpan, "qa_outputs", lossName, perToken, 2)
+		add(-1, OpSpan, "qa_outputs", LossName, perToken, 2)
 	case Classification:
 		pooler("classifier")
-		add(-1, OpClassifier, "classifier", lossName, perSequence, h.Labels)
+		add(-1, OpClassifier, "classifier", LossName, perSequence, h.Labels)
 	case MultipleChoice:
 		pooler("classifier")
-		add(-1, OpClassifier, "classifier", lossName, perSequence, 1)
+		add(-1, OpClassifier, "classifier", LossName, perSequence, 1)
 	}
 	return all
 }

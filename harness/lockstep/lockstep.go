@@ -53,7 +53,8 @@ type Step struct {
 	Loss         [2]results.Number `json:"loss"`
 	LossScale    [2]results.Number `json:"loss_scale"`
 	Finite       [2]bool           `json:"finite"` // the gradients; else the side skipped the step
-	// Weights is the relative difference of all weights together, after the step.
+	// Before and Weights are the relative differences of all weights together, before the step and after it.
+	Before  results.Number `json:"weights_before"`
 	Weights results.Number `json:"weights"`
 	Tensors []Difference   `json:"tensors"` // in the order in which the step computes them
 }
@@ -118,6 +119,7 @@ func (r *Record) Add(l *train.LockedStep) {
 		s.Loss[i], s.LossScale[i], s.Finite[i] = results.Number(side.Result.Losses.Total()), results.Number(side.Result.LossScale), side.Result.Finite
 	}
 	s.Tensors = r.differences(l)
+	s.Before = results.Number(distance(l.Sides[0].Before, l.Sides[1].Before))
 	s.Weights = results.Number(distance(l.Sides[0].Kept, l.Sides[1].Kept))
 	r.Steps = append(r.Steps, s)
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"harness.invalid/core/bert"
 	"harness.invalid/results"
 )
 
@@ -87,7 +88,7 @@ func steps(n int) string {
 func (r *Record) explain(i, j int) {
 	v, s := &r.Verdict, &r.Steps[i]
 	d := &s.Tensors[j]
-	v.Text = []string{fmt.Sprintf("They part in step %d at %s: it differs by %s, tolerance %s.", s.Step, what(d), number(d.Relative), number(d.Tolerance))}
+	v.Text = []string{fmt.Sprintf("They part in step %d at %s: %s, tolerance %s.", s.Step, what(d), differs(d), number(d.Tolerance))}
 	say := func(reason Reason, side int, format string, args ...any) {
 		v.Reason = reason
 		if side >= 0 {
@@ -109,7 +110,7 @@ func (r *Record) explain(i, j int) {
 			r.Sides[other].Backend, share(u.Zero), inFormat(u.Format), share(u.Subnormal), share(u.Underflowed), r.scaled(s, other, d.Kind))
 	case i > 0 && !r.Resync && r.atEqualWeights(d):
 		say(Drift, -1, "drift. At equal weights, in step 1, it differed by %s; since then the weights have come apart by %s. See with --resync whether a step of its own differs.",
-			number(r.Steps[0].find(d).Relative), number(r.Steps[i-1].Weights))
+			number(r.Steps[0].find(d).Relative), number(s.Before))
 	case bias && small:
 		say(Bias, -1, "biased rounding. The values of %s are %s by a part of %s ± %s (standard error), which is %s of the squared difference; no more than rounding can do.",
 			r.Sides[1].Backend, direction(d.Bias), number(math.Abs(float64(d.Bias))), number(d.BiasError), share(d.Explained))
@@ -135,10 +136,7 @@ func (r *Record) before(i, j int) float64 {
 			largest = max(largest, float64(d.Relative))
 		}
 	}
-	if i > 0 && !r.Resync {
-		largest = max(largest, float64(r.Steps[i-1].Weights))
-	}
-	return largest
+	return max(largest, float64(r.Steps[i].Before))
 }
 
 // atEqualWeights reports whether a tensor was well within its tolerance in the first step, and is far from that.
@@ -188,10 +186,18 @@ func (r *Record) kept() []string {
 		if k == nil || k.Lost == 0 && math.Abs(float64(k.Part)-1) <= sigmas*float64(k.Error) {
 			continue
 		}
-		said = append(said, fmt.Sprintf("%s keeps %s ± %s of its updates of weights (1 is all); %s of the weights that the optimizer moved were rounded back to where they were.",
-			r.Sides[i].Backend, number(k.Part), number(k.Error), share(k.Lost)))
+		said = append(said, fmt.Sprintf("%s keeps %.4f ± %s of its updates of weights (1 is all); %s of the weights that the optimizer moved were rounded back to where they were.",
+			r.Sides[i].Backend, k.Part, number(k.Error), share(k.Lost)))
 	}
 	return said
+}
+
+// differs says by how much a tensor differs.
+func differs(d *Difference) string {
+	if math.IsInf(float64(d.Relative), 0) {
+		return "not all of its values are finite"
+	}
+	return "it differs by " + number(d.Relative)
 }
 
 // what names a tensor in a sentence.
@@ -200,7 +206,11 @@ func what(d *Difference) string {
 	case Activation:
 		return "the result of " + d.Tensor
 	case ActivationGradient:
-		return fmt.Sprintf("the gradient of the result of %s, which the backward pass of %s computes", d.Tensor, d.Operator)
+		computed := "the backward pass of " + d.Operator + " computes"
+		if d.Operator == bert.LossName {
+			computed = "the loss computes"
+		}
+		return fmt.Sprintf("the gradient of the result of %s, which %s", d.Tensor, computed)
 	case Gradient:
 		return fmt.Sprintf("the gradient of %s", d.Tensor)
 	}

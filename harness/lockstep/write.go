@@ -25,6 +25,7 @@ func (r *Record) Write(w io.Writer, o report.Options) error {
 	}
 	fmt.Fprintln(w)
 	last := r.nearby()
+	last.Notes = append(last.Notes, fmt.Sprintf("Shares of values are those of %s / %s; grad is the gradient of what follows, the result of an operator or a parameter.", r.Sides[0].Backend, r.Sides[1].Backend))
 	last.Notes = append(last.Notes, r.Verdict.Text...)
 	last.Notes = append(last.Notes, r.Notes...)
 	return report.WriteSheet(w, last, o)
@@ -58,7 +59,7 @@ func (r *Record) steps() *report.Sheet {
 		}
 		line = append(line, report.Cell{Text: number(step.Weights)}, report.Cell{})
 		if most := step.most(Activation, ActivationGradient, Gradient); most != nil {
-			line[6].Text = fmt.Sprintf("%s (%s)", short(most.Tensor), most.Kind)
+			line[6].Text = shown(most)
 		}
 		s.Rows = append(s.Rows, line)
 	}
@@ -81,9 +82,8 @@ func (s *Step) most(kinds ...Kind) *Difference {
 
 // nearby are the tensors around the place that the verdict speaks of, in the order in which the step computes them.
 func (r *Record) nearby() *report.Sheet {
-	both := fmt.Sprintf(" %s / %s", r.Sides[0].Backend, r.Sides[1].Backend)
-	s := &report.Sheet{Columns: []report.Column{{Name: fmt.Sprintf("step %d", r.Verdict.Step)}, {Name: "of"}, {Name: "difference", Right: true}, {Name: "tolerance", Right: true},
-		{Name: "bias ± error", Right: true}, {Name: "zero, subnormal" + both, Right: true}, {Name: "overflow" + both, Right: true}}}
+	s := &report.Sheet{Columns: []report.Column{{Name: fmt.Sprintf("step %d", r.Verdict.Step)}, {Name: "difference", Right: true}, {Name: "tolerance", Right: true},
+		{Name: "bias ± error", Right: true}, {Name: "zero, subnormal", Right: true}, {Name: "overflow", Right: true}}}
 	if r.Verdict.First == nil {
 		return s
 	}
@@ -100,14 +100,14 @@ func (r *Record) nearby() *report.Sheet {
 		}
 		for j := max(0, at-around); j < min(len(step.Tensors), at+around+1); j++ {
 			d := &step.Tensors[j]
-			line := report.Texts(short(d.Tensor), string(d.Kind), number(d.Relative), "", fmt.Sprintf("%s ± %s", number(d.Bias), number(d.BiasError)),
+			line := report.Texts(shown(d), number(d.Relative), "", fmt.Sprintf("%s ± %s", number(d.Bias), number(d.BiasError)),
 				fmt.Sprintf("%s / %s", share(d.Sides[0].Zero+d.Sides[0].Subnormal), share(d.Sides[1].Zero+d.Sides[1].Subnormal)),
 				fmt.Sprintf("%s / %s", share(d.Sides[0].Overflow), share(d.Sides[1].Overflow)))
 			if d.Tolerance > 0 {
-				line[3].Text = number(d.Tolerance)
+				line[2].Text = number(d.Tolerance)
 			}
 			if d.Leaves() {
-				line[2].Mark = report.Bad
+				line[1].Mark = report.Bad
 			}
 			s.Rows = append(s.Rows, line)
 		}
@@ -151,6 +151,15 @@ func (r *Record) tensors() *report.Sheet {
 		}
 	}
 	return s
+}
+
+// shown is a tensor in a table.
+func shown(d *Difference) string {
+	switch d.Kind {
+	case ActivationGradient, Gradient:
+		return "grad " + short(d.Tensor)
+	}
+	return short(d.Tensor)
 }
 
 // short leaves out what all names of a model begin with.

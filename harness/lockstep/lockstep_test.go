@@ -1,0 +1,291 @@
+package lockstep_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"harness.invalid/core/backend"
+	"harness.invalid/core/bert"
+	"harness.invalid/core/numerics"
+	"harness.invalid/core/optimizer"
+	"harness.invalid/core/recipe"
+	"harness.invalid/core/tensor"
+	"harness.invalid/harness/lockstep"
+	"harness.invalid/harness/report"
+	"harness.invalid/harness/train"
+	gpuref "harness.invalid/plugins/gpu-ref"
+	"harness.invalid/plugins/optimizers/adamw"
+	"harness.invalid/results"
+)
+
+// planted is gpu-ref with a fault.
+type planted struct {
+	backend.Backend
+	program func(*backend.Program)
+	rate    float64 // factor of the learning rate; 0: 1
+	mute    bool    // no traces
+}
+
+func (p planted) Open(ctx context.Context, program backend.Program, m backend.Memory) (backend.Session, error) {
+	if p.program != nil {
+		p.program(&program)
+	}
+	s, err := p.Backend.Open(ctx, program, m)
+	if p.mute {
+		s = struct{ backend.Session }{s}
+	}
+	return s, err
+}
+
+// plugins are those of one side, in the process of the test.
+type plugins struct{ of planted }
+
+func (p plugins) Backend() backend.Backend { return p.of }
+
+func (p plugins) Optimizer(context.Context, string) (optimizer.Optimizer, error) {
+	return faster{adamw.New(), p.of.rate}, nil
+}
+
+func (p plugins) Allocate(l *tensor.Layout, slots int) (train.Memory, error) {
+	m := train.Memory{Layout: l, Params: make([]float32, l.Len()), Grads: make([]float32, l.Len())}
+	for range slots {
+		m.Slots = append(m.Slots, make([]float32, l.Len()))
+	}
+	return m, nil
+}
+
+// faster is an optimizer with another learning rate.
+type faster struct {
+	optimizer.Optimizer
+	rate float64
+}
+
+func (f faster) Open(ctx context.Context, options map[string]string, m optimizer.Memory) (optimizer.Session, error) {
+	s, err := f.Optimizer.Open(ctx, options, m)
+	if f.rate == 0 {
+		return s, err
+	}
+	return fasterSession{s, f.rate}, err
+}
+
+type fasterSession struct {
+	optimizer.Session
+	rate float64
+}
+
+func (s fasterSession) Step(ctx context.Context, step optimizer.Step) (optimizer.StepResult, error) {
+	step.LR *= s.rate
+	return s.Session.Step(ctx, step)
+}
+
+// follow holds a planted backend against gpu-ref, both in precisions of gpu-ref.
+func follow(t *testing.T, of planted, precisions [2]string, steps int, resync bool, sets ...string) *lockstep.Record {
+	t.Helper()
+	recipe, err := recipe.Load("../testdata/mini.yaml", append([]string{"phases.phase1.schedule.warmup_ratio=0"}, sets...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := train.OpenData(recipe, t.TempDir(), func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.Close()
+	of.Backend = gpuref.New()
+	info, err := of.Describe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &lockstep.Record{Recipe: recipe.Name, Resync: resync}
+	l := train.Lockstep{Steps: steps, Resync: resync, Observe: func(s *train.LockedStep) error { r.Add(s); return nil }}
+	for i, side := range []planted{{Backend: gpuref.New()}, of} {
+		p, err := info.Precision(precisions[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := []string{"sound", "planted"}[i]
+		r.Sides[i] = lockstep.Side{Backend: name, Precision: p.Name, OutputTolerance: p.OutputTolerance, GradientTolerance: p.GradientTolerance}
+		l.Jobs[i] = train.Job{Recipe: recipe, Data: data, Backend: "gpu-ref", Precision: p.Name, Seed: 1, Plugins: plugins{side}, Identity: results.Identity{Backend: name}}
+	}
+	if err := l.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.Conclude()
+	return r
+}
+
+// TestPlanted: an error that was put into one backend is found where it is, with its reason.
+func TestPlanted(t *testing.T) {
+	option := func(name, value string) func(*backend.Program) {
+		return func(p *backend.Program) { p.Options = map[string]string{name: value} }
+	}
+	fp32, fp16 := [2]string{"fp32", "fp32"}, [2]string{"fp32", "fp16"}
+	// Weights that are large enough for activations to be where their constants matter.
+	wide := "model.initializer_range=0.2"
+	for name, test := range map[string]struct {
+		of         planted
+		precisions [2]string
+		set        string
+		resync     bool
+		step       int
+		kind       lockstep.Kind
+		tensor     string
+		reason     lockstep.Reason
+	}{
+		"another GELU": {planted{program: func(p *backend.Program) { p.Model.HiddenAct = bert.GELU }}, fp32, wide, false,
+			1, lockstep.Activation, "bert.encoder.layer.0.intermediate.dense", lockstep.Operator},
+		"another epsilon": {planted{program: func(p *backend.Program) { p.Model.LayerNormEps = 1e-3 }}, fp32, wide, false,
+			1, lockstep.Activation, "bert.embeddings", lockstep.Operator},
+		"heads of another width": {planted{program: func(p *backend.Program) { p.Model.NumAttentionHeads = 4 }}, fp32, wide, false,
+			1, lockstep.Activation, "bert.encoder.layer.0.attention.self", lockstep.Operator},
+		"a loss scale too high": {planted{program: option("loss_scale", "16777216")}, fp16, "", false,
+			1, lockstep.ActivationGradient, "cls.seq_relationship", lockstep.Overflow},
+		"a loss scale too low": {planted{program: option("loss_scale", "1e-4")}, fp16, "", true,
+			1, lockstep.ActivationGradient, "bert.pooler.dense", lockstep.Underflow},
+		"another learning rate": {planted{rate: 1.5}, fp32, "", false,
+			2, lockstep.Activation, "bert.embeddings", lockstep.Drift},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var sets []string
+			if test.set != "" {
+				sets = append(sets, test.set)
+			}
+			v := follow(t, test.of, test.precisions, 3, test.resync, sets...).Verdict
+			if !v.Parted || v.Step != test.step || v.First.Kind != test.kind || v.First.Tensor != test.tensor || v.Reason != test.reason {
+				t.Errorf("they part (%v) in step %d at %s %s for %s, want step %d, %s %s, %s:\n%s",
+					v.Parted, v.Step, v.First.Kind, v.First.Tensor, v.Reason, test.step, test.kind, test.tensor, test.reason, strings.Join(v.Text, "\n"))
+			}
+			if (v.Reason == lockstep.Overflow || v.Reason == lockstep.Underflow) && v.Side != "planted" {
+				t.Errorf("the reason is on side %q, want planted", v.Side)
+			}
+		})
+	}
+}
+
+// TestNothingPlanted: a backend does not part from itself by a bit, a sound narrow format stays within its tolerance, and at equal weights another learning
+// rate makes no difference.
+func TestNothingPlanted(t *testing.T) {
+	r := follow(t, planted{}, [2]string{"fp32", "fp32"}, 2, false)
+	for _, s := range r.Steps {
+		for _, d := range s.Tensors {
+			if d.Relative != 0 || d.Sides[0] != d.Sides[1] {
+				t.Errorf("step %d: %s %s differs by %g from itself", s.Step, d.Kind, d.Tensor, d.Relative)
+			}
+		}
+	}
+	l := len(bert.Operators(bert.Config{NumHiddenLayers: 2}, bert.Head{Task: bert.Pretraining}))
+	if n := len(r.Steps[0].Tensors); n <= 2*l {
+		t.Errorf("%d tensors are compared, want the results and gradients of %d operators, and every parameter twice", n, l)
+	}
+	for name, r := range map[string]*lockstep.Record{
+		"fp16":                            follow(t, planted{}, [2]string{"fp32", "fp16"}, 2, true),
+		"another rate from equal weights": follow(t, planted{rate: 1.5}, [2]string{"fp32", "fp32"}, 3, true),
+	} {
+		if v := r.Verdict; v.Parted || v.First == nil || !strings.HasPrefix(v.Text[0], "They don't part in ") {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+}
+
+// TestMute: a backend that shows nothing is compared in gradients and weights, and it is said.
+func TestMute(t *testing.T) {
+	r := follow(t, planted{mute: true, program: func(p *backend.Program) { p.Model.LayerNormEps = 1e-3 }}, [2]string{"fp32", "fp32"}, 1, false)
+	if v := r.Verdict; !v.Parted || v.First.Kind != lockstep.Gradient {
+		t.Errorf("the first difference is %+v, want one of a gradient", v.First)
+	}
+	if len(r.Notes) != 1 || !strings.HasPrefix(r.Notes[0], "planted does not show") {
+		t.Errorf("notes %q", r.Notes)
+	}
+}
+
+// locked is a step whose only tensors are results of the embeddings.
+func locked(a, b []float32, format numerics.Format) *train.LockedStep {
+	config := bert.Defaults()
+	config.NumHiddenLayers = 1
+	l, err := tensor.NewLayout()
+	if err != nil {
+		panic(err)
+	}
+	s := &train.LockedStep{Step: 1, Steps: 1, Phase: &recipe.Phase{Name: "phase1"}, Program: backend.Program{Model: config, Head: bert.Head{Task: bert.QuestionAnswering}}, Layout: l}
+	for i, values := range [][]float32{a, b} {
+		s.Sides[i].Traced = []backend.Traced{{Operator: "bert.embeddings", Scale: 1, Format: []string{"fp32", format.String()}[i], Values: values}}
+		s.Sides[i].Result.Finite = true
+	}
+	return s
+}
+
+// TestBias: truncation of FP16 is a bias; rounding to nearest, held to the same tolerance, is not.
+func TestBias(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	x := make([]float32, 5000)
+	truncated, nearest := make([]float32, len(x)), make([]float32, len(x))
+	for i := range x {
+		x[i] = float32(1 + r.Float64())
+		truncated[i] = math.Float32frombits(math.Float32bits(x[i]) &^ 0x1fff)
+		nearest[i] = numerics.FP16.Round(x[i])
+	}
+	for name, test := range map[string]struct {
+		values []float32
+		want   lockstep.Reason
+	}{"truncated": {truncated, lockstep.Bias}, "nearest": {nearest, lockstep.Rounding}} {
+		r := &lockstep.Record{Sides: [2]lockstep.Side{{Backend: "a"}, {Backend: "b", OutputTolerance: 1e-4}}}
+		r.Add(locked(x, test.values, numerics.FP16))
+		r.Conclude()
+		if v := r.Verdict; !v.Parted || v.Reason != test.want {
+			t.Errorf("%s: %s, want %s:\n%s", name, v.Reason, test.want, strings.Join(v.Text, "\n"))
+		}
+	}
+}
+
+// TestWrite: every format has the verdict or the numbers, and JSON reads back.
+func TestWrite(t *testing.T) {
+	r := follow(t, planted{program: func(p *backend.Program) { p.Options = map[string]string{"loss_scale": "16777216"} }}, [2]string{"fp32", "fp16"}, 1, false)
+	for format, want := range map[report.Format]string{
+		report.Table: "Likely reason: overflow.", report.Markdown: "Likely reason: overflow.", report.HTML: "Likely reason: overflow.",
+		report.CSV: "1,activation gradient,cls.seq_relationship,loss,8,+Inf,0.0201,true,", report.JSON: `"relative": "Infinity"`,
+	} {
+		var out bytes.Buffer
+		if err := r.Write(&out, report.Options{Format: format}); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%s: error %v, want %q in\n%.3000s", format, err, want, out.String())
+		}
+	}
+	var out bytes.Buffer
+	if err := r.WriteJSON(&out); err != nil {
+		t.Fatal(err)
+	}
+	var back lockstep.Record
+	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back.Verdict.First.Tensor != r.Verdict.First.Tensor {
+		t.Errorf("read back: %v, %+v", err, back.Verdict.First)
+	}
+}
+
+// TestStops: errors of a side and of the observer end a lockstep.
+func TestStops(t *testing.T) {
+	broken := errors.New("enough")
+	for _, test := range []struct {
+		steps int
+		want  string
+	}{{0, "lockstep of 0 steps, want 1 to the 10 of phase phase1"}, {11, "lockstep of 11 steps, want 1 to the 10 of phase phase1"}, {2, "enough"}} {
+		recipe, err := recipe.Load("../testdata/mini.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := train.OpenData(recipe, t.TempDir(), func(string) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := train.Lockstep{Steps: test.steps, Observe: func(*train.LockedStep) error { return broken }}
+		for i := range l.Jobs {
+			l.Jobs[i] = train.Job{Recipe: recipe, Data: data, Seed: 1, Plugins: plugins{planted{Backend: gpuref.New()}}}
+		}
+		if err := errors.Join(l.Run(t.Context()), data.Close()); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%d steps: %v, want %q", test.steps, err, test.want)
+		}
+	}
+}
