@@ -23,15 +23,16 @@ func (d *Device) CrossEntropy(p *bert.Pass, op *bert.CrossEntropy) (sum bert.Los
 		}
 		for r := r0; r < r1; r++ {
 			x, label := op.Logits[r*op.Classes:(r+1)*op.Classes], int(op.Labels[r])
+			top := kernels.Max(x)
 			right[r] = 0
-			if predicts(x, label) {
+			if x[label] == top && !slices.Contains(x[:label], top) { // the first index of the greatest logit
 				right[r] = 1
 			}
 			if !p.Train {
-				losses[r] = kernels.LogSumExp(x, row) - x[label]
+				losses[r] = kernels.LogSumExp(x, top, row) - x[label]
 				continue
 			}
-			losses[r] = kernels.CrossEntropy(x, label, float32(op.Coefficient*weight(op.Weights, r)))
+			losses[r] = kernels.CrossEntropy(x, top, label, float32(op.Coefficient*weight(op.Weights, r)))
 			d.put(&grad, x, r, 0)
 		}
 	})
@@ -52,11 +53,6 @@ func weight(weights []float32, r int) float64 {
 		return 1
 	}
 	return float64(weights[r])
-}
-
-// predicts reports whether the label is the first index of the greatest logit.
-func predicts(x []float32, label int) bool {
-	return x[label] == kernels.Max(x) && !slices.Contains(x[:label], x[label])
 }
 
 // SquaredError computes in FP32.

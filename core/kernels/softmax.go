@@ -24,12 +24,11 @@ func SoftmaxGrad(dx, dy, y []float32, scale float32) {
 }
 
 // CrossEntropy returns the loss of one row of logits, log Σ exp(x) - x[label], and replaces the logits by the gradient of weight·loss:
-// (softmax(x) - onehot(label))·weight.
-func CrossEntropy(x []float32, label int, weight float32) (loss float32) {
+// (softmax(x) - onehot(label))·weight. top is Max(x), which callers have already.
+func CrossEntropy(x []float32, top float32, label int, weight float32) (loss float32) {
 	if label < 0 || label >= len(x) {
 		panic("kernels: label is not an index of the logits")
 	}
-	top := active.max(x)
 	at := x[label] - top
 	sum := active.expSum(x, x, top)
 	active.scale(x, weight/sum, x)
@@ -37,12 +36,11 @@ func CrossEntropy(x []float32, label int, weight float32) (loss float32) {
 	return float32(math.Log(float64(sum)) - float64(at))
 }
 
-// LogSumExp returns log Σ exp(x) of one row, using scratch, a slice of the same length that may be x itself.
-func LogSumExp(x, scratch []float32) float32 {
+// LogSumExp returns log Σ exp(x) of one row, using scratch, a slice of the same length that may be x itself. top is Max(x).
+func LogSumExp(x []float32, top float32, scratch []float32) float32 {
 	if len(scratch) != len(x) {
 		panic("kernels: length of scratch differs from x")
 	}
-	top := active.max(x)
 	return float32(float64(top) + math.Log(float64(active.expSum(scratch, x, top))))
 }
 
