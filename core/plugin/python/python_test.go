@@ -77,17 +77,23 @@ func start(t testing.TB, s plugin.Spec) *plugin.Process {
 
 var transports = []plugin.Transport{plugin.Memory, plugin.Stream}
 
-// TestExample holds the example of the documentation against the contract.
-func TestExample(t *testing.T) {
-	for _, transport := range transports {
-		t.Run(string(transport), func(t *testing.T) {
-			o := start(t, spec(t, transport, "testdata/harness-optimizer-signum")).Optimizer()
-			for _, r := range optimizertest.Conformance(t.Context(), o) {
-				if r.Err != nil {
-					t.Errorf("%s: %v", r.Name, r.Err)
+// TestExamples holds the example of the documentation, and one that probes and averages, against the contract.
+func TestExamples(t *testing.T) {
+	for _, name := range []string{"signum", "lookout"} {
+		for _, transport := range transports {
+			t.Run(name+"/"+string(transport), func(t *testing.T) {
+				o := start(t, spec(t, transport, "testdata/harness-optimizer-"+name)).Optimizer()
+				info, err := o.Describe(t.Context())
+				if more := name == "lookout"; err != nil || info.Probes != more || info.Averages != more {
+					t.Errorf("it says %+v, error %v", info, err)
 				}
-			}
-		})
+				for _, r := range optimizertest.Conformance(t.Context(), o) {
+					if r.Err != nil {
+						t.Errorf("%s: %v", r.Name, r.Err)
+					}
+				}
+			})
+		}
 	}
 }
 

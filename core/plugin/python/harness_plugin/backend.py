@@ -106,6 +106,8 @@ class Backend:
     doc: str = ""  # one line
     precisions: Sequence[Precision] = ()  # at least one; the first is the default
     options: Sequence[Option] = ()
+    # A session computes a step again after a commit of other parameters, with the same number and batch: for optimizers that want a second gradient.
+    repeats_steps: bool = False
 
     def open(self, program: Program, memory: Memory) -> Session:
         """Prepares the device for a program over the host's memory. A program that it can't run is a ValueError that says what it takes instead."""
@@ -130,7 +132,9 @@ def service(b: Backend, sessions: Sessions) -> grpc.GenericRpcHandler:
     def describe(request: Any, context: grpc.ServicerContext) -> Any:
         options = [_protocol.Option(name=x.name, default_value=x.default, doc=x.doc) for x in b.options]
         precisions = [_protocol.Precision(**vars(p)) for p in b.precisions]
-        return _protocol.DescribeBackendResponse(name=b.name, version=b.version, doc=b.doc, options=options, precisions=precisions)
+        return _protocol.DescribeBackendResponse(
+            name=b.name, version=b.version, doc=b.doc, options=options, precisions=precisions, repeats_steps=b.repeats_steps
+        )
 
     def open(request: Any, context: grpc.ServicerContext) -> Any:
         program = program_from_wire(request.program, Values(b.options, request.program.options), _precision(b, request.program.precision))

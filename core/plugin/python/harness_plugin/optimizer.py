@@ -29,7 +29,7 @@ class Update:
 
 
 class Rule(Protocol):
-    """An optimizer at work on the memory of one session."""
+    """An optimizer at work on the memory of one session. It has probe and average, too, where the optimizer says so."""
 
     def step(self, update: Update) -> None: ...
     def close(self) -> None: ...
@@ -46,6 +46,8 @@ class Optimizer:
     version: str = "1"
     doc: str = ""  # one line, with the paper
     options: Sequence[Option] = ()
+    probes: bool = False  # the rule wants a second gradient in each step, see probe
+    averages: bool = False  # its model has other parameters than those that it trains at, see average
 
     def slots(self, options: Values) -> Sequence[str]:
         """Names the state that the rule keeps for each parameter under these options, such as m and v. Read all options here: bad ones are an error."""
@@ -55,8 +57,18 @@ class Optimizer:
         """Updates memory.params and memory.slots in place from memory.grads, which may be left changed. Padding must stay zero."""
         raise NotImplementedError(f"{type(self).__name__} has no method step")
 
+    def probe(self, options: Values, memory: Memory, update: Update) -> None:
+        """Moves memory.params to where the second gradient of the step's batch is wanted, from the first one in memory.grads. Harness puts the parameters
+        back, and step gets the second gradient. Slots may carry something to that step; it does not come when the second gradient is not finite."""
+        raise NotImplementedError(f"{type(self).__name__} has no method probe")
+
+    def average(self, options: Values, memory: Memory, updates: int) -> None:
+        """Replaces memory.params by the parameters of the model, as they are after so many updates, at least 1. Slots stay what they are. Harness puts the
+        parameters back before training goes on."""
+        raise NotImplementedError(f"{type(self).__name__} has no method average")
+
     def open(self, options: Values, memory: Memory) -> Rule:
-        """Prepares updates of one memory. Rules that have nothing to prepare implement step alone."""
+        """Prepares updates of one memory. Rules that have nothing to prepare implement step, and probe or average, alone."""
         return _Stateless(self, options, memory)
 
 
@@ -68,6 +80,12 @@ class _Stateless:
 
     def step(self, update: Update) -> None:
         self.optimizer.step(self.options, self.memory, update)
+
+    def probe(self, update: Update) -> None:
+        self.optimizer.probe(self.options, self.memory, update)
+
+    def average(self, updates: int) -> None:
+        self.optimizer.average(self.options, self.memory, updates)
 
     def close(self) -> None:
         pass
@@ -83,7 +101,7 @@ def service(o: Optimizer, sessions: Sessions) -> grpc.GenericRpcHandler:
 
     def describe(request: Any, context: grpc.ServicerContext) -> Any:
         options = [_protocol.Option(name=x.name, default_value=x.default, doc=x.doc) for x in o.options]
-        return _protocol.DescribeOptimizerResponse(name=o.name, version=o.version, doc=o.doc, options=options)
+        return _protocol.DescribeOptimizerResponse(name=o.name, version=o.version, doc=o.doc, options=options, probes=o.probes, averages=o.averages)
 
     def slots(request: Any, context: grpc.ServicerContext) -> Any:
         return _protocol.SlotsResponse(names=o.slots(Values(o.options, request.options)))
@@ -96,8 +114,8 @@ def service(o: Optimizer, sessions: Sessions) -> grpc.GenericRpcHandler:
         number = sessions.open(request.memory, 2 + request.slots, lambda memory: o.open(options, memory))
         return _protocol.OpenOptimizerResponse(session=number)
 
-    def step(request: Any, context: grpc.ServicerContext) -> Any:
-        began = time.perf_counter()
+    def update(request: Any, context: grpc.ServicerContext, call: str) -> float:
+        """Has a session make a call about an update. Returns the norm of the gradients."""
         if request.step < 1:
             raise ValueError(f"step is {request.step}, want at least 1")
         if not 0 <= request.learning_rate <= float(np.finfo(np.float32).max):
@@ -106,15 +124,32 @@ def service(o: Optimizer, sessions: Sessions) -> grpc.GenericRpcHandler:
 
             def run() -> float:
                 n = norm(entry.memory.grads)
-                entry.session.step(Update(request.step, request.learning_rate, n))
+                getattr(entry.session, call)(Update(request.step, request.learning_rate, n))
                 return n
 
-            n = entry.run(run)
+            return entry.run(run)
+
+    def step(request: Any, context: grpc.ServicerContext) -> Any:
+        began = time.perf_counter()
+        n = update(request, context, "step")
         return _protocol.OptimizerStepResponse(gradient_norm=n, seconds=time.perf_counter() - began)
+
+    def probe(request: Any, context: grpc.ServicerContext) -> Any:
+        update(request, context, "probe")
+        return _protocol.OptimizerProbeResponse()
+
+    def average(request: Any, context: grpc.ServicerContext) -> Any:
+        if request.step < 1:
+            raise ValueError(f"average after {request.step} updates, want at least 1")
+        with sessions.acquire(request.session, context) as entry:
+            entry.run(entry.session.average, request.step)
+        return _protocol.AverageResponse()
 
     def close(request: Any, context: grpc.ServicerContext) -> Any:
         sessions.close(request.session, context)
         return _protocol.CloseResponse()
 
     calls = {"Describe": describe, "Slots": slots, "Open": open, "Step": step, "Close": close}
+    calls |= {"Probe": probe} if o.probes else {}
+    calls |= {"Average": average} if o.averages else {}
     return _protocol.service("Optimizer", {name: answering(f) for name, f in calls.items()})
