@@ -26,7 +26,11 @@ func Conformance(ctx context.Context, b backend.Backend) []Result {
 	results := []Result{{"describes itself", err}}
 	for _, p := range info.Precisions {
 		s := &suite{ctx: ctx, b: b, precision: p}
-		for _, r := range s.rules() {
+		rules := s.rules()
+		if info.RepeatsSteps {
+			rules = append(rules, rule{"computes a step again at other parameters", s.computesAgain})
+		}
+		for _, r := range rules {
 			err := ctx.Err()
 			if err == nil {
 				err = r.check()

@@ -38,6 +38,7 @@ type brokenSession struct {
 	memory backend.Memory
 	fault  string
 	steps  int
+	last   int // number of the step before
 }
 
 func (s *brokenSession) Step(ctx context.Context, step backend.Step, batches iter.Seq2[*bert.Batch, error]) (backend.StepResult, error) {
@@ -53,6 +54,7 @@ func (s *brokenSession) Step(ctx context.Context, step backend.Step, batches ite
 	}
 	r, err := s.Session.Step(ctx, step, batches)
 	s.steps++
+	defer func() { s.last = step.Step }()
 	switch {
 	case err != nil:
 		if s.fault == "hides errors" {
@@ -66,6 +68,8 @@ func (s *brokenSession) Step(ctx context.Context, step backend.Step, batches ite
 		for i := range s.memory.Grads {
 			s.memory.Grads[i] *= -1
 		}
+	case s.fault == "sums its steps" && step.Step == s.last:
+		s.memory.Grads[0] *= 2
 	case s.fault == "keeps a state":
 		s.memory.Grads[0] += float32(s.steps)
 	case s.fault == "loses losses":
@@ -145,6 +149,7 @@ func TestConformanceFindsFaults(t *testing.T) {
 		"moves parameters":     "leaves parameters alone",
 		"points uphill":        "learns",
 		"keeps a state":        "goes on from a saved state",
+		"sums its steps":       "computes a step again",
 		"loses losses":         "sets every element",
 		"drifts":               "commits once",
 		"flattens outputs":     "evaluates all outputs",

@@ -41,6 +41,7 @@ class TorchBackend(Backend):
     name = "torch"
     version = f"1 (PyTorch {torch.__version__})"
     doc = "BERT in plain PyTorch operations"
+    repeats_steps = True
     options = (
         Option("device", "auto", "cpu, cuda, cuda:N, or auto: a GPU where PyTorch sees one"),
         Option("init_scale", "65536", "first scale of fp16's GradScaler"),
