@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -84,15 +85,16 @@ Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 
 // taskScore is what the runs of a task come to, in %.
 type taskScore struct {
-	Mean float64 `json:"mean"`
-	SD   float64 `json:"sd"`
-	Best float64 `json:"best"`
-	Runs int     `json:"runs"`
+	Mean results.Number  `json:"mean"`
+	SD   *results.Number `json:"sd,omitempty"` // of two runs or more
+	Best float64         `json:"best"`
+	Runs int             `json:"runs"`
 }
 
 // scoreBenchmark prints the score of a benchmark over the runs in some folders.
 func scoreBenchmark(cmd *cobra.Command, b tasks.Benchmark, folders []string) error {
 	values := map[string][]float64{}
+	arms := map[string]bool{}
 	for _, folder := range folders {
 		dirs, err := results.Find(folder)
 		if err != nil {
@@ -112,6 +114,7 @@ func scoreBenchmark(cmd *cobra.Command, b tasks.Benchmark, folders []string) err
 				if t := p.FineTuning(); t != nil && t.Benchmark == b {
 					marks := exam.Marks{Metrics: r.Result.Phases[i].Metrics}
 					values[t.Name] = append(values[t.Name], marks.Score(t))
+					arms[r.Arm().String()] = true
 				}
 			}
 		}
@@ -124,13 +127,12 @@ func scoreBenchmark(cmd *cobra.Command, b tasks.Benchmark, folders []string) err
 	means := map[string]float64{}
 	for name, v := range values {
 		s := results.NewSample(v)
-		out.Tasks[name] = taskScore{Mean: float64(s.Mean), Best: slices.Max(v), Runs: len(v)}
-		if s.SD != nil && len(v) > 1 {
-			t := out.Tasks[name]
-			t.SD = float64(*s.SD)
-			out.Tasks[name] = t
-		}
+		out.Tasks[name] = taskScore{Mean: s.Mean, SD: s.SD, Best: slices.Max(v), Runs: len(v)}
 		means[name] = float64(s.Mean)
+	}
+	if len(arms) > 1 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "harness: the runs are of %s, and counted as seeds of one: name those of one backend for its score\n",
+			strings.Join(slices.Sorted(maps.Keys(arms)), ", "))
 	}
 	if len(means) == 0 {
 		return fmt.Errorf("%s: no complete run of one of its tasks in %s", b, strings.Join(folders, ", "))
