@@ -104,6 +104,9 @@ func (e *experiment) follow(ctx context.Context, l lockstepFlags) (_ *lockstep.R
 	if err := run.Run(ctx); err != nil {
 		return nil, err
 	}
+	if n := len(r.Steps); n < l.steps {
+		r.Note(fmt.Sprintf("Phase %s has %d steps and not %d.", r.Phase, n, l.steps))
+	}
 	r.Conclude()
 	return r, nil
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"io"
 	"math"
+	"slices"
 
 	"harness.invalid/core/bert"
 	"harness.invalid/core/numerics"
@@ -231,20 +232,17 @@ func (r *Record) traced(l *train.LockedStep) map[tracedKey][2]values {
 	}
 	for i := range l.Sides {
 		if l.Sides[i].Traced == nil {
-			r.note(r.Sides[i].Backend + " does not show what its operators store: gradients of parameters and weights alone are compared.")
+			r.Note(r.Sides[i].Backend + " does not show what its operators store: gradients of parameters and weights alone are compared.")
 		}
 	}
 	return pairs
 }
 
-// note adds a doubt once.
-func (r *Record) note(text string) {
-	for _, n := range r.Notes {
-		if n == text {
-			return
-		}
+// Note adds a doubt once.
+func (r *Record) Note(text string) {
+	if !slices.Contains(r.Notes, text) {
+		r.Notes = append(r.Notes, text)
 	}
-	r.Notes = append(r.Notes, text)
 }
 
 // WriteJSON writes the record in full.

@@ -17,7 +17,7 @@ import (
 // backend may draw as it likes. Nothing is recorded; after every step the observer sees what both sides came to.
 type Lockstep struct {
 	Jobs  [2]Job
-	Steps int
+	Steps int // fewer are done where the phase has fewer
 	// Resync gives the second side the parameters and the optimizer's state of the first before each step, so that what a step differs by is its own. Else
 	// each side goes on from what it has.
 	Resync  bool
@@ -52,7 +52,7 @@ type side struct {
 	seen LockedSide
 }
 
-// Run trains Steps steps, or until an error or the end of ctx.
+// Run trains until the last step, an error, or the end of ctx.
 func (l *Lockstep) Run(ctx context.Context) (err error) {
 	var sides [2]*side
 	for i, j := range l.Jobs {
@@ -76,9 +76,10 @@ func (l *Lockstep) Run(ctx context.Context) (err error) {
 		p.Seconds = map[string]float64{}
 		sides[i] = &side{phase: p}
 	}
-	if total := sides[0].steps; l.Steps < 1 || l.Steps > total {
-		return fmt.Errorf("lockstep of %d steps, want 1 to the %d of phase %s", l.Steps, total, sides[0].recipe.Name)
+	if l.Steps < 1 {
+		return fmt.Errorf("lockstep of %d steps, want at least 1", l.Steps)
 	}
+	steps := min(l.Steps, sides[0].steps)
 	source, err := sides[0].set.source()
 	if err != nil {
 		return err
@@ -92,7 +93,7 @@ func (l *Lockstep) Run(ctx context.Context) (err error) {
 	if a, b := sides[0].slotNames, sides[1].slotNames; l.Resync && !slices.Equal(a, b) {
 		return fmt.Errorf("the optimizers of the two backends keep %v and %v: their state can't be carried from one to the other", a, b)
 	}
-	for step := 1; step <= l.Steps; step++ {
+	for step := 1; step <= steps; step++ {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
@@ -112,7 +113,7 @@ func (l *Lockstep) Run(ctx context.Context) (err error) {
 		}
 		p := sides[0].phase
 		if err := l.Observe(&LockedStep{
-			Step: step, Steps: l.Steps, Phase: p.recipe, Program: p.program, LearningRate: p.schedule.LR(step, p.steps),
+			Step: step, Steps: steps, Phase: p.recipe, Program: p.program, LearningRate: p.schedule.LR(step, p.steps),
 			Sequences: min(p.program.MicroBatch, sides[1].program.MicroBatch), Layout: p.memory.Layout, Sides: [2]LockedSide{sides[0].seen, sides[1].seen},
 		}); err != nil {
 			return err
