@@ -26,7 +26,8 @@ const OracleLimit = 1e-5
 // step: a row for each rule, step and tensor. A file without a rule for name is an error.
 //
 // The file is in the safetensors format: w0.TENSOR are the first parameters, grad.STEP.TENSOR the gradients and lr the learning rates of steps
-// counted from 0, RULE.STEP.TENSOR the parameters after the step. The metadata has "rules", a JSON object with the settings of each rule, and
+// counted from 0, RULE.STEP.TENSOR the parameters after the step. A rule that probes has RULE.STEP.probe.TENSOR, the parameters at which it wants the second
+// gradient, and RULE.STEP.second.TENSOR, that gradient; one that averages RULE.STEP.average.TENSOR, the parameters of the model after the step. The metadata has "rules", a JSON object with the settings of each rule, and
 // "betas". A rule that no built-in optimizer computes names its optimizer and options itself: {"plugin": "lion", "options": {"beta1": "0.9"}}.
 func Oracle(ctx context.Context, o optimizer.Optimizer, name, file string) (rows []oracle.Row, err error) {
 	f, err := safetensors.Open(file)
@@ -143,6 +144,10 @@ func readTrajectories(f *weights.File) (t trajectories, err error) {
 }
 
 func (t trajectories) run(ctx context.Context, o optimizer.Optimizer, f *weights.File, name string, options map[string]string) (rows []oracle.Row, err error) {
+	info, err := o.Describe(ctx)
+	if err != nil {
+		return nil, err
+	}
 	slots, err := o.Slots(ctx, options)
 	if err != nil {
 		return nil, err
@@ -159,24 +164,54 @@ func (t trajectories) run(ctx context.Context, o optimizer.Optimizer, f *weights
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
+	s := &suite{ctx: ctx, o: o, info: info}
 	for i, lr := range t.rates {
-		step := strconv.Itoa(i)
-		if err := t.load(f, "grad."+step+".", m.Grads); err != nil {
+		at := strconv.Itoa(i) + "."
+		compare := func(what string) error {
+			for _, of := range t.layout.Tensors() {
+				want, err := f.Float64s(name + "." + at + what + of.Name)
+				if err != nil {
+					return err
+				}
+				row, err := oracle.Compare(name, "optimizer", "fp32", "step."+at+what+of.Name, of.Of(m.Params), want, OracleLimit)
+				if err != nil {
+					return err
+				}
+				rows = append(rows, row)
+			}
+			return nil
+		}
+		// elsewhere compares the parameters that move leaves, and puts those before back.
+		elsewhere := func(what string, move func() error) error {
+			before := slices.Clone(m.Params)
+			defer copy(m.Params, before)
+			if err := move(); err != nil {
+				return err
+			}
+			return compare(what)
+		}
+		step := optimizer.Step{Step: i + 1, LR: lr}
+		if err := t.load(f, "grad."+at, m.Grads); err != nil {
 			return nil, err
 		}
-		if _, err := session.Step(ctx, optimizer.Step{Step: i + 1, LR: lr}); err != nil {
+		if info.Probes {
+			if err := elsewhere("probe.", func() error { return s.probe(session, step) }); err != nil {
+				return nil, err
+			}
+			if err := t.load(f, name+"."+at+"second.", m.Grads); err != nil {
+				return nil, err
+			}
+		}
+		if _, err := session.Step(ctx, step); err != nil {
 			return nil, err
 		}
-		for _, of := range t.layout.Tensors() {
-			want, err := f.Float64s(name + "." + step + "." + of.Name)
-			if err != nil {
+		if err := compare(""); err != nil {
+			return nil, err
+		}
+		if info.Averages {
+			if err := elsewhere("average.", func() error { return s.average(session, i+1) }); err != nil {
 				return nil, err
 			}
-			row, err := oracle.Compare(name, "optimizer", "fp32", "step."+step+"."+of.Name, of.Of(m.Params), want, OracleLimit)
-			if err != nil {
-				return nil, err
-			}
-			rows = append(rows, row)
 		}
 	}
 	return rows, nil

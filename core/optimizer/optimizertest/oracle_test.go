@@ -16,7 +16,10 @@ import (
 	"harness.invalid/core/tensor"
 	"harness.invalid/plugins/optimizers/adamw"
 	"harness.invalid/plugins/optimizers/lamb"
+	"harness.invalid/plugins/optimizers/sam"
+	"harness.invalid/plugins/optimizers/schedulefree"
 	"harness.invalid/plugins/optimizers/sgd"
+	"harness.invalid/plugins/optimizers/shampoo"
 )
 
 // TestAgainstFloat64 holds the built-in optimizers against trajectories that an independent program computed in float64.
@@ -48,6 +51,33 @@ func TestAgainstFloat64(t *testing.T) {
 			}
 		}
 		t.Logf("%s: %d rows; largest error %.2e: %s %s", name, len(rows), worst.RelError, worst.Case, worst.Quantity)
+	}
+}
+
+// TestAgainstPapers holds rules that want more of the loop, and Shampoo, against trajectories that testdata/papers.py computed in float64 from the papers'
+// algorithms.
+func TestAgainstPapers(t *testing.T) {
+	const file = "testdata/papers.safetensors"
+	for name, test := range map[string]struct {
+		o    optimizer.Optimizer
+		rows int // for each step and tensor
+	}{
+		"sam":                 {sam.New(), 2}, // where the second gradient is taken, and the step
+		"schedule-free-adamw": {schedulefree.New(), 2},
+		"shampoo":             {shampoo.New(), 2}, // with two sets of options
+	} {
+		rows, err := optimizertest.Oracle(t.Context(), test.o, name, file)
+		if want := test.rows * 6 * 5; err != nil || len(rows) != want {
+			t.Errorf("%s: %d rows, error %v, want %d rows", name, len(rows), err, want)
+		}
+		worst := 0.0
+		for _, r := range rows {
+			worst = max(worst, r.RelError)
+			if !r.Pass {
+				t.Errorf("%s %s: relative error %.2e, want at most %.0e", r.Case, r.Quantity, r.RelError, r.Limit)
+			}
+		}
+		t.Logf("%s: %d rows; largest error %.2e", name, len(rows), worst)
 	}
 }
 
