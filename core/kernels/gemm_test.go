@@ -122,7 +122,7 @@ func TestGemmDoesNotDependOnWorkers(t *testing.T) {
 				var first []float32
 				for procs := 1; procs <= 4; procs++ {
 					runtime.GOMAXPROCS(min(procs, 3))
-					g := newGemm(shape[0], shape[1], shape[2], trans&1 != 0, trans&2 != 0, 1)
+					g := newGemm(shape[0], shape[1], shape[2], trans&1 != 0, trans&2 != 0, trans&1)
 					g.RoundB = numerics.BF16
 					if trans == 2 {
 						g.Partials = Partials{Chunk: 64, Rounding: numerics.Rounding{Format: numerics.FP16, Stochastic: true, Stream: testStream}}
@@ -152,8 +152,8 @@ func TestGemmDoesNotDependOnWorkers(t *testing.T) {
 func TestGemmEpilogue(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	onEachLevel(t, func(t *testing.T) {
-		for _, shape := range [][3]int{{70, 300, 600}, {300, 128, 64}, {3, 1000, 1100}, {4, 5, 0}} {
-			g := newGemm(shape[0], shape[1], shape[2], false, true, 2)
+		for _, shape := range [][4]int{{70, 300, 600, 2}, {300, 128, 64, 2}, {3, 1000, 1100, 2}, {4, 5, 0, 2}, {300, 128, 64, 0}, {70, 200, 600, 0}, {30, 1000, 40, 0}, {4, 5, 0, 0}} {
+			g := newGemm(shape[0], shape[1], shape[2], false, true, shape[3])
 			plain := *g
 			plain.C = clone(g.C)
 			plain.Run()
@@ -162,9 +162,12 @@ func TestGemmEpilogue(t *testing.T) {
 				if col%segment != 0 {
 					t.Errorf("segment starts at column %d", col)
 				}
+				if len(c) > g.N-col && (g.LDC != g.N || col != 0 || len(c)%g.N != 0) {
+					t.Errorf("segment of %d elements from column %d is no part of a row, nor whole rows of %d without gaps", len(c), col, g.N)
+				}
 				for j := range c {
 					seen[row*g.N+col+j]++
-					c[j] = 2*c[j] + float32(row) // exact or rounded once: the same below
+					c[j] = 2*c[j] + float32(row+(col+j)/g.N) // exact or rounded once: the same below
 				}
 			}
 			g.Run()
