@@ -112,7 +112,7 @@ func (c configured) list(key string) ([]string, error) {
 var harmlessFields = []string{
 	"device_iterations", "inference_device_iterations", "inference_replication_factor", "executable_cache_dir", "explicit_ir_inference", "output_mode",
 	"profile_dir", "inference_parallelize_kwargs", "inference_layers_per_ipu", "inference_ipus_per_replica", "inference_matmul_proportion",
-	"optimum_version", "transformers_version", "ipus_per_replica", "inference_embedding_serialization_factor",
+	"optimum_version", "transformers_version", "inference_embedding_serialization_factor",
 	"inference_projection_serialization_factor", "inference_serialized_embedding_splits_per_ipu", "inference_serialized_projection_splits_per_ipu",
 }
 
@@ -121,7 +121,7 @@ func (m *importer) ipu(c configured) error {
 	known := append([]string{
 		"replication_factor", "gradient_accumulation_steps", "layers_per_ipu", "optimizer_state_offchip", "replicated_tensor_sharding", "matmul_proportion",
 		"enable_half_partials", "embedding_serialization_factor", "recompute_checkpoint_every_layer", "seed", "auto_loss_scaling",
-		"enable_half_first_order_momentum",
+		"enable_half_first_order_momentum", "ipus_per_replica",
 	}, harmlessFields...)
 	var err error
 	number := func(key string, byDefault int) (n int) {
@@ -183,14 +183,25 @@ func (m *importer) ipu(c configured) error {
 	if err != nil {
 		return err
 	}
+	// A single -1 shares the layers among ipus_per_replica, otherwise each IPU is in the list.
+	perReplica, err := c.number("ipus_per_replica", len(layers))
+	if err != nil {
+		return err
+	}
+	if slices.Equal(layers, []string{"-1"}) && perReplica > 1 {
+		layers = slices.Repeat(layers, perReplica)
+	}
 	if len(layers) > 0 {
 		m.layersPerIPU = layers
+	}
+	if perReplica != len(layers) && len(layers) > 0 {
+		m.refuse(fmt.Sprintf("IPUConfig ipus_per_replica %d", perReplica), fmt.Sprintf("layers_per_ipu is of %d IPUs", len(layers)))
 	}
 	for _, key := range slices.Sorted(maps.Keys(c)) {
 		switch {
 		case slices.Contains(harmlessFields, key):
 			m.harmless = append(m.harmless, "IPUConfig "+key)
-		case !slices.Contains(known, key) && c[key] != nil:
+		case !slices.Contains(known, key) && !empty(c[key]):
 			text, err := json.Marshal(c[key])
 			if err != nil {
 				return err
@@ -199,6 +210,12 @@ func (m *importer) ipu(c configured) error {
 		}
 	}
 	return nil
+}
+
+// empty reports whether a field says nothing.
+func empty(v any) bool {
+	fields, isObject := v.(map[string]any)
+	return v == nil || isObject && len(fields) == 0
 }
 
 // pipeline resolves the wildcards of layers_per_ipu, which share what the others leave, the last ones a layer more where it does not come out.

@@ -132,6 +132,28 @@ func TestIPU(t *testing.T) {
 		t.Errorf("optimizer is %+v", p.Optimizer)
 	}
 
+	// A single -1 is of all IPUs of a replica; what says nothing is not refused.
+	for config, want := range map[string]string{
+		`{"layers_per_ipu": [-1], "ipus_per_replica": 4, "parallelize_kwargs": {}, "projection_serialization_factor": null}`: "",
+		`{"layers_per_ipu": [6, 6], "ipus_per_replica": 4}`:                                                                  "ipus_per_replica 4: layers_per_ipu is of 2 IPUs",
+	} {
+		file := filepath.Join(t.TempDir(), "ipu_config.json")
+		if err := os.WriteFile(file, []byte(config), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		words, err := Split(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := Import(words, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if refused := strings.Join(made.Refused, "; "); !strings.Contains(refused, want) || want == "" && (refused != "" || !strings.Contains(string(made.Text), `pipeline: "3,3,3,3"`)) {
+			t.Errorf("%s: not honoured: %q, want %q\n%s", config, refused, want, made.Text)
+		}
+	}
+
 	// A file goes before the name.
 	file := filepath.Join(t.TempDir(), "ipu_config.json")
 	if err := os.WriteFile(file, []byte(`{"layers_per_ipu": [6, 6], "replication_factor": 8, "projection_serialization_factor": 5, "matmul_proportion": [0.1, 0.2]}`), 0o666); err != nil {
