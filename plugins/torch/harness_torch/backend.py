@@ -13,8 +13,8 @@ from typing import Iterator, Sequence
 import numpy as np
 import torch
 
-from harness_plugin import Backend, Batch, Evaluation, Losses, Memory, Option, OutOfMemory, Phase, Precision, Program, Session, Step, StepResult, threads
-from harness_torch.model import Bert
+from harness_plugin import Backend, Batch, Evaluation, Losses, Memory, Option, OutOfMemory, Phase, Precision, Program, Session, Step, StepResult, Traced, threads
+from harness_torch.model import Bert, See
 
 FP32 = Precision(
     "fp32", "float32 throughout", 2e-5, 1e-4,
@@ -85,6 +85,8 @@ class Witness(torch.optim.Optimizer):
 class TorchSession(Session):
     """A program on one device. On the CPU parameters and gradients are the host's memory itself; on a GPU they are flat copies of it."""
 
+    traces = True
+
     def __init__(self, program: Program, memory: Memory, device: torch.device):
         self.program, self.memory, self.device = program, memory, device
         self.bert = Bert(program, device)
@@ -116,7 +118,7 @@ class TorchSession(Session):
                     torch.manual_seed(self.key(step.number, batch.sample))
                     x = self.bert.inputs(batch)
                     with self.autocast():
-                        out = self.bert.forward(self.parameters, x, True, step.check)
+                        out = self.bert.forward(self.parameters, x, True, step.check, self.watch(step, batch, scale))
                     loss, sums = self.bert.losses(out, batch, step.sequences, step.masked_weight)
                     losses += sums
                     clock.lap("forward")
@@ -130,6 +132,24 @@ class TorchSession(Session):
                 self.host_grads.copy_(self.grads)
             clock.lap("unscale")
         return StepResult(losses, finite, scale, phases=clock.phases())
+
+    def watch(self, step: Step, batch: Batch, scale: float) -> See:
+        """Shows the host the results of operators and, as they are computed, the gradients of those. Only fp16's loss is scaled."""
+        if not step.trace or batch.sample > 0:
+            return lambda name, value: value
+        if self.scaler:
+            scale *= self.program.replicas
+
+        def traced(name: str, value: torch.Tensor, gradient: bool) -> Traced:
+            format = {torch.float16: FP16.name, torch.bfloat16: BF16.name}.get(value.dtype, FP32.name)
+            return Traced(name, value.detach().float().cpu().numpy(), gradient, scale if gradient else 1.0, format)
+
+        def see(name: str, value: torch.Tensor) -> torch.Tensor:
+            step.trace(traced(name, value, False))
+            value.register_hook(lambda gradient: step.trace(traced(name, gradient, True)))
+            return value
+
+        return see
 
     def unscale(self) -> bool:
         """Takes the loss scale out of the gradients and reports whether they are finite."""

@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from harness_plugin import Batch, Loss, Losses, Program
 
 Parameters = Mapping[str, torch.Tensor]
+See = Callable[[str, torch.Tensor], torch.Tensor]
 
 
 @dataclasses.dataclass
@@ -50,8 +51,11 @@ class Bert:
     def tensor(self, values: object, dtype: torch.dtype = torch.int64) -> torch.Tensor:
         return torch.as_tensor(values).to(self.device, dtype)
 
-    def forward(self, p: Parameters, x: Inputs, train: bool, between: Callable[[], None] = lambda: None) -> dict[str, torch.Tensor]:
-        """Outputs by their names in Program.outputs. With train it drops out, and keeps of the outputs those that a loss needs. between is called between layers."""
+    def forward(
+        self, p: Parameters, x: Inputs, train: bool, between: Callable[[], None] = lambda: None, see: See = lambda name, value: value
+    ) -> dict[str, torch.Tensor]:
+        """Outputs by their names in Program.outputs. With train it drops out, and keeps of the outputs those that a loss needs. between is called between
+        layers, see with the result of every operator that a trace shows, by its name there."""
         m, task = self.program.model, self.program.task
         out: dict[str, torch.Tensor] = {}
         size, length = x.ids.shape
@@ -61,11 +65,15 @@ class Bert:
                 out[name] = value
             return value
 
-        def linear(name: str, value: torch.Tensor) -> torch.Tensor:
-            return F.linear(value, p[name + ".weight"], p[name + ".bias"])
+        def linear(name: str, value: torch.Tensor, see: See = lambda name, value: value) -> torch.Tensor:
+            return see(name, F.linear(value, p[name + ".weight"], p[name + ".bias"]))
 
         def norm(name: str, value: torch.Tensor) -> torch.Tensor:
             return F.layer_norm(value.float(), (m.hidden_size,), p[name + ".weight"], p[name + ".bias"], m.layer_norm_eps)
+
+        def block(name: str, value: torch.Tensor) -> torch.Tensor:
+            """The end of a block: value is the result of its dense layer, with what is added to it, and the norm follows."""
+            return see(name + "LayerNorm", norm(name + "LayerNorm", see(name + "dense", value)))
 
         def drop(value: torch.Tensor, probability: float = m.hidden_dropout_prob) -> torch.Tensor:
             return F.dropout(value, probability) if train and probability else value
@@ -76,34 +84,33 @@ class Bert:
         embeddings = "bert.embeddings."
         h = F.embedding(x.ids, p[embeddings + "word_embeddings.weight"]) + F.embedding(x.types, p[embeddings + "token_type_embeddings.weight"])
         h = h + p[embeddings + "position_embeddings.weight"][:length]
-        h = keep("embeddings", drop(norm(embeddings + "LayerNorm", h)))
+        h = keep("embeddings", see("bert.embeddings", drop(norm(embeddings + "LayerNorm", h))))
         scale = 1 / math.sqrt(m.hidden_size // m.num_attention_heads)
         for i in range(m.num_hidden_layers):
             between()
             layer = f"bert.encoder.layer.{i}."
-            q, k, v = (heads(linear(layer + "attention.self." + part, h)) for part in ("query", "key", "value"))
+            q, k, v = (heads(linear(layer + "attention.self." + part, h, see)) for part in ("query", "key", "value"))
             scores = torch.matmul(q, k.transpose(-1, -2)) * scale
             probabilities = drop(F.softmax(scores.float() + x.mask, dim=-1), m.attention_probs_dropout_prob)
-            context = torch.matmul(probabilities, v).transpose(1, 2).reshape(size, length, m.hidden_size)
-            h = norm(layer + "attention.output.LayerNorm", drop(linear(layer + "attention.output.dense", context)) + h)
-            wide = F.gelu(linear(layer + "intermediate.dense", h), approximate=self.approximate)
-            h = keep(f"layer.{i}", norm(layer + "output.LayerNorm", drop(linear(layer + "output.dense", wide)) + h))
+            context = see(layer + "attention.self", torch.matmul(probabilities, v).transpose(1, 2).reshape(size, length, m.hidden_size))
+            h = block(layer + "attention.output.", drop(linear(layer + "attention.output.dense", context)) + h)
+            wide = see(layer + "intermediate.dense", F.gelu(linear(layer + "intermediate.dense", h), approximate=self.approximate))
+            h = keep(f"layer.{i}", block(layer + "output.", drop(linear(layer + "output.dense", wide)) + h))
         keep("sequence_output", h)
 
         if task == "question_answering":
-            span = linear("qa_outputs", h)
+            span = linear("qa_outputs", h, see)
             out["start_logits"], out["end_logits"] = span[..., 0], span[..., 1]
             return out
-        pooled = keep("pooler_output", torch.tanh(linear("bert.pooler.dense", h[:, 0])))
+        pooled = keep("pooler_output", see("bert.pooler.dense", torch.tanh(linear("bert.pooler.dense", h[:, 0]))))
         if task == "pretraining":
             masked = h.reshape(size * length, m.hidden_size).index_select(0, x.rows)
-            transformed = F.gelu(linear("cls.predictions.transform.dense", masked), approximate=self.approximate)
-            transformed = norm("cls.predictions.transform.LayerNorm", transformed)
-            logits = F.linear(transformed, p[embeddings + "word_embeddings.weight"], p["cls.predictions.bias"])
+            transformed = block("cls.predictions.transform.", F.gelu(linear("cls.predictions.transform.dense", masked), approximate=self.approximate))
+            logits = see("cls.predictions.decoder", F.linear(transformed, p[embeddings + "word_embeddings.weight"], p["cls.predictions.bias"]))
             out["mlm_logits"] = logits.view(size, -1, m.vocab_size)
-            out["nsp_logits"] = linear("cls.seq_relationship", pooled)
+            out["nsp_logits"] = linear("cls.seq_relationship", pooled, see)
         else:
-            out["logits"] = linear("classifier", drop(pooled))
+            out["logits"] = linear("classifier", drop(pooled), see)
         return out
 
     def losses(self, out: Mapping[str, torch.Tensor], batch: Batch, sequences: float, masked_weight: float) -> tuple[torch.Tensor, Losses]:

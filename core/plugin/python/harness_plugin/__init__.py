@@ -27,7 +27,7 @@ except ImportError as e:
     ) from e
 
 from ._serve import serve, threads
-from .backend import Backend, Evaluation, Phase, Precision, Session, Step, StepResult
+from .backend import Backend, Evaluation, Phase, Precision, Session, Step, StepResult, Traced
 from .bert import Batch, Loss, Losses, Model, Program
 from .errors import OutOfMemory, Unsupported
 from .memory import Kind, Layout, Memory, Tensor
@@ -36,5 +36,5 @@ from .option import Option, Values
 
 __all__ = [
     "Backend", "Batch", "Evaluation", "Kind", "Layout", "Loss", "Losses", "Memory", "Model", "Optimizer", "Option", "OutOfMemory", "Phase",
-    "Precision", "Program", "Session", "Step", "StepResult", "Tensor", "Unsupported", "Update", "Values", "serve", "threads",
+    "Precision", "Program", "Session", "Step", "StepResult", "Tensor", "Traced", "Unsupported", "Update", "Values", "serve", "threads",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ import numpy as np
 from . import _protocol
 from ._sessions import Sessions, answering, chunks, streaming
 from .bert import Batch, Losses, Program, program_from_wire, receive
-from .errors import Cancelled
+from .errors import Cancelled, Unsupported
 from .memory import Memory
 from .option import Option, Values, hint
 
@@ -34,6 +34,17 @@ class Precision:
 
 
 @dataclasses.dataclass(frozen=True)
+class Traced:
+    """What an operator stored, or the gradient of that. docs/plugin-protocol.md and the comments of TracedChunk tell which operators there are."""
+
+    operator: str  # by the name of Hugging Face's module
+    values: np.ndarray  # rows of tokens, sequences or masked positions, whatever axes they are cut into
+    gradient: bool = False  # of scale times the mean loss of the global batch
+    scale: float = 1.0
+    format: str = ""  # in which the device stores it: fp32, tf32, bf16 or fp16; empty: not said
+
+
+@dataclasses.dataclass(frozen=True)
 class Step:
     """Names a step and the denominators of its mean losses."""
 
@@ -41,6 +52,8 @@ class Step:
     sequences: int  # in the global batch
     masked_weight: float  # sum of masked_lm_weights over the global batch; pre-training only
     check: Callable[[], None]  # raises when the host has given the step up; for long steps to call now and then
+    # Takes what an operator of the first micro-batch stored, see Traced, where the host wants to see that; None: it does not.
+    trace: Callable[[Traced], None] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +83,8 @@ class Evaluation:
 
 class Session:
     """An opened program. Its calls come one at a time, on one thread."""
+
+    traces: bool = False  # step calls its trace, where it has one: harness compare --lockstep then finds the operator at which two backends part
 
     def step(self, step: Step, batches: Iterator[Batch]) -> StepResult:
         """Runs forward and backward over all micro-batches and leaves in memory.grads the gradient of the mean loss of the global batch: unscaled, every
@@ -148,7 +163,8 @@ def service(b: Backend, sessions: Sessions) -> grpc.GenericRpcHandler:
 
         return _protocol.OpenBackendResponse(session=sessions.open(request.memory, 2, prepare))
 
-    def step(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
+    def run(requests: Iterator[Any], context: grpc.ServicerContext, seen: list[Traced] | None) -> Any:
+        """Runs a step and answers it. seen takes what operators store; None: nobody looks."""
         began = time.perf_counter()
         start = _start(requests, "step")
         with sessions.acquire(start.session, context) as entry:
@@ -157,26 +173,46 @@ def service(b: Backend, sessions: Sessions) -> grpc.GenericRpcHandler:
                 raise ValueError(f"step {start.step}: no parameters were committed, want Commit before the first Step")
             if start.step < 1:
                 raise ValueError(f"step is {start.step}, want at least 1")
+            if seen is not None and not opened.session.traces:
+                raise Unsupported("the backend can't show what its operators store")
 
             def check() -> None:
                 if not context.is_active():
                     raise Cancelled
 
-            def run() -> StepResult:
+            def trace(t: Traced) -> None:
+                seen.append(dataclasses.replace(t, values=np.array(t.values, "<f4")))
+
+            def work() -> StepResult:
                 entry.memory.layout.clear_padding(entry.memory.grads)
                 batches = _micro_batches(opened.program, start, receive(opened.program, True, requests, context.is_active))
-                result = opened.session.step(Step(start.step, start.sequences, start.masked_weight, check), batches)
+                step = Step(start.step, start.sequences, start.masked_weight, check, None if seen is None else trace)
+                result = opened.session.step(step, batches)
                 check()
                 if next(batches, None) is not None:
                     raise ValueError(f"{type(opened.session).__name__}.step returned before the last micro-batch")
                 return result
 
-            r = entry.run(run)
+            r = entry.run(work)
         phases = [_protocol.Phase(name=p.name, seconds=p.seconds) for p in r.phases]
         return _protocol.BackendStepResponse(
             losses=r.losses.to_wire(), finite=r.finite, loss_scale=r.loss_scale, overflows=r.overflows, phases=phases,
             seconds=time.perf_counter() - began,
         )  # fmt: skip
+
+    def step(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
+        return run(requests, context, None)
+
+    def trace(requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
+        seen: list[Traced] = []
+        result = run(requests, context, seen)
+        for t in seen:
+            flat = t.values.reshape(-1, t.values.shape[-1])
+            for _, values in chunks(flat.ravel()):
+                yield _protocol.TraceResponse(traced=_protocol.TracedChunk(
+                    operator=t.operator, gradient=t.gradient, scale=t.scale, format=t.format, shape=flat.shape, values=values,
+                ))  # fmt: skip
+        yield _protocol.TraceResponse(result=result)
 
     def commit(request: Any, context: grpc.ServicerContext) -> Any:
         with sessions.acquire(request.session, context) as entry:
@@ -223,7 +259,7 @@ def service(b: Backend, sessions: Sessions) -> grpc.GenericRpcHandler:
 
     calls = {"Describe": describe, "Open": open, "Step": step, "Commit": commit, "Save": save, "Load": load, "Close": close}
     methods = {name: answering(f) for name, f in calls.items()}
-    return _protocol.service("Backend", {**methods, "Evaluate": streaming(evaluate)})
+    return _protocol.service("Backend", {**methods, "Evaluate": streaming(evaluate), "Trace": streaming(trace)})
 
 
 def _start(requests: Iterator[Any], what: str) -> Any:
