@@ -9,7 +9,7 @@
 //
 // Every command explains itself with --help.
 //
-//	compare    train a recipe on several backends, with several optimizers and seeds, and compare
+//	compare    train a recipe on several backends, with several optimizers and seeds, and compare; --lockstep: where do two part?
 //	run        train it once
 //	runs       list, show, compare, tag, export and remove the runs that there are
 //	check      hold runs against a baseline: did something get worse?
@@ -59,6 +59,7 @@
 // # Environment
 //
 //	HARNESS_PLUGIN_PATH  folders with plugins of third parties, before the user's own and $PATH
+//	HARNESS_ATTACH       plugins that run already, as harness plugin run --attach printed it
 //	HARNESS_DATA         folder for data sets that are downloaded
 //	HARNESS_DATA_MIRROR  address to download them from in place of their makers'
 //	HARNESS_STORE        index of runs: a SQLite file, or postgres://USER@HOST/DATABASE
