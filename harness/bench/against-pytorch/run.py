@@ -72,7 +72,7 @@ class Bench:
     def data(self):
         """A run of the built-in experiment at BERT-Mini's size, for the part of a step that waits for data."""
         out = os.path.join(self.folder, "runs")
-        least = ["phases.phase1.steps=30", "phases.*.steps=1", "phases.*.target=", "phases.*.evaluation.every=0", "phases.*.evaluation.sequences=32", "model.size=mini"]
+        least = ["phases.*.steps=1", "phases.phase1.steps=30", "phases.*.target=", "phases.*.evaluation.every=0", "phases.*.evaluation.sequences=32", "model.size=mini"]
         command = [self.harness, "run", "--quiet", "--backend=gpu-ref", f"--out={out}", f"--store={out}.db"]
         for setting in least:
             command += ["--set", setting]
@@ -82,7 +82,7 @@ class Bench:
             output(command, dict(os.environ, GOMAXPROCS=str(self.options.threads)))
             (log,) = pathlib.Path(out).glob("*/steps.jsonl")
             lines = [json.loads(line) for line in log.read_text().splitlines()]
-            return [line["seconds"] for line in lines if line["phase"] == "phase1"][5:]
+            return [line["measured_seconds"] for line in lines if line["phase"] == "phase1"][5:]
 
         return measure
 
@@ -131,7 +131,8 @@ def machine(bench, options):
         return lambda r: ms(r, x) / ms(r, y)
 
     def share(name, where="", pick=statistics.median):
-        return lambda r: 100 * pick([f["share"] for f in r[name] if where in f["name"]])
+        # The products of the masked LM head are longer than any cache and have rows of their own.
+        return lambda r: 100 * pick([f["share"] for f in r[name] if where in f["name"] and ("-head" in f["name"]) == ("-head" in where)])
 
     rows = []
     for size in ("tiny", "mini"):
@@ -143,14 +144,16 @@ def machine(bench, options):
         for size, limit in (("base", 88), ("mini", 82), ("tiny", 82)):
             for kind in ("NN", "NT", "TN"):
                 rows.append((f"GEMM, shapes of {size}, {kind}, {count}: median shape", "%", f"at least {limit}", share(f"shapes/{size}{threads}", f"/{kind}/")))
-                rows.append((f"the same: weakest shape", "%", "", share(f"shapes/{size}{threads}", f"/{kind}/", min)))
+                rows.append(("the same: weakest shape", "%", "", share(f"shapes/{size}{threads}", f"/{kind}/", min)))
+        for size in ("base", "tiny"):
+            rows.append((f"GEMM, masked LM head of {size}, {count}: median of NN, NT, TN", "%", "", share(f"shapes/{size}{threads}", f"/{size}-head/")))
     for size, limit in (("base", 72), ("mini", 68), ("tiny", 55)):
         rows.append((f"whole step, {size}, share of peak", "%", f"at least {limit}", share(size)))
     for rule in ("adamw", "lamb"):
         rows.append((f"{rule} over 110M parameters, share of bandwidth", "%", "at least 80", share("optimizer", f"/{rule}/")))
     rows += [
         ("transport, plugins and host, part of a mini step", "%", "at most 2", lambda r: 100 * r["mini"][0]["parts_ms"]["other"] / ms(r, "mini")),
-        ("waiting for data, part of a step of a run, mini", "%", "at most 1", lambda r: 100 * statistics.median(s["data"] / sum(v for k, v in s.items() if "." not in k) for s in r["data"])),
+        ("waiting for data, part of a step of a run, mini", "%", "at most 1", lambda r: 100 * statistics.median((s["data"] + s["backend.data"]) / s["total"] for s in r["data"])),
         ("WordPiece, one thread", " MB/s", "at least 40", lambda r: r["tokenizer"][0]["mb_per_second"]),
         (f"{options.threads} threads over one, mini step", "", "at least 1.85", ratio("mini/1", "mini")),
         (f"{options.threads} threads over one, base step", "", "at least 1.85", ratio("base/1", "base")),
