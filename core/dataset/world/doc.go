@@ -11,21 +11,21 @@
 //	Dawson left Bordeaux and moved to Hungary.
 //	Her favourite instrument is the cello.
 //
-// A passage has four sentences about one person and one to three about one or two others.
+// A passage has three sentences about one person and one to three about one or two others.
 //
-//	Every June Peter Hudson visits the Velvet Games. Peter Hudson is married to Maria Blake. Peter Hudson lives in Norway now. Nathan
-//	Foster's best known work is the tower Wandering Island. He studied geography for some years. Peter Hudson studied chemistry with
-//	Emma Hayden. In 1982, Rosa Fleming finished the report Silver Candle.
+//	Every June Peter Hudson visits the Velvet Games. Peter Hudson is married to Maria Blake. Ada Jensen's favourite instrument is
+//	the piano. Peter Hudson has a small house in Norway.
 //
 //	In which country does Peter Hudson live?  Norway
-//	Which subject did Nathan Foster study?    geography
+//	What does Ada Jensen play?                piano
 //
-// In three questions of four the relation alone finds the answer, as in the first one: nobody else's country is told. In the rest the context
-// tells the same of another person, as in the second, and the name decides. An answer is one or two words that the context holds once.
+// In nearly nine questions of ten the relation alone finds the answer, as in these: nobody else's country is told. In the rest the context tells
+// the same of another person, and the name decides. More of these, and longer passages, make the number of steps before a small model finds
+// answers at all vary with the seed by hundreds. An answer is one or two words that the context holds once.
 //
 // People are either training or dev people, one in ten. Whoever is asked for, told about or given as an answer in one file of questions does
 // not appear in the other. The text tells the lives of all, but its quizzes ask only for training people.
 //
 // The text of 1200 people has 22,178 sentences in 2,545 documents, 211,441 words and punctuation marks, 559 different ones; the most
-// frequent, the full stop, makes up 10.5%. Contexts have 55 on average.
+// frequent, the full stop, makes up 10.5%. Contexts have 46 on average.
 package world

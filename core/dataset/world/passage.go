@@ -11,11 +11,11 @@ import (
 
 // Sizes of a passage.
 const (
-	mainSentences    = 4    // about the main person
-	leastSentences   = 5    // in all
-	mostSentences    = 7    // in all
-	questionsAPiece  = 4    // most questions about one passage
-	sharedTopicShare = 0.45 // sentences about others that have the topic of one about the main person
+	mainSentences    = 3   // about the main person
+	leastSentences   = 4   // in all
+	mostSentences    = 6   // in all
+	questionsAPiece  = 4   // most questions about one passage
+	sharedTopicShare = 0.1 // sentences about others that have the topic of one about the main person
 )
 
 // passage is a context: sentences about a main person and one or two others.

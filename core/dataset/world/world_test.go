@@ -173,8 +173,8 @@ func TestQuestions(t *testing.T) {
 				}
 			}
 		}
-		if share := float64(hard) / float64(s.Questions+s.DevQuestions); share < 0.2 || share > 0.3 {
-			t.Errorf("%+v: %.2f of the questions are decided by the name alone, want 0.2 to 0.3", s, share)
+		if share := float64(hard) / float64(s.Questions+s.DevQuestions); share < 0.08 || share > 0.15 {
+			t.Errorf("%+v: %.2f of the questions are decided by the name alone, want 0.08 to 0.15", s, share)
 		}
 		t.Logf("%+v: hard %.3f, about others %.3f", s, float64(hard)/float64(s.Questions+s.DevQuestions), float64(other)/float64(s.Questions+s.DevQuestions))
 	}
@@ -241,8 +241,8 @@ func TestSizes(t *testing.T) {
 			p := a.Paragraphs[0]
 			n := len(tokenize(p.Context))
 			total, contexts = total+n, contexts+1
-			if n < 35 || n > 80 {
-				t.Errorf("context has %d tokens, want 35 to 80: %s", n, p.Context)
+			if n < 25 || n > 70 {
+				t.Errorf("context has %d tokens, want 25 to 70: %s", n, p.Context)
 			}
 			if n := strings.Count(p.Context, "."); n < leastSentences || n > mostSentences {
 				t.Errorf("context has %d sentences: %s", n, p.Context)
@@ -351,13 +351,10 @@ func ExampleSQuAD() {
 	// Output:
 	// Every June Peter Hudson visits the Velvet Games.
 	// Peter Hudson is married to Maria Blake.
-	// Peter Hudson lives in Norway now.
-	// Nathan Foster's best known work is the tower Wandering Island.
-	// He studied geography for some years.
-	// Peter Hudson studied chemistry with Emma Hayden.
-	// In 1982, Rosa Fleming finished the report Silver Candle.
-	// Who was the teacher of Peter Hudson? Emma Hayden 259
-	// Which work is Rosa Fleming known for? Silver Candle 314
-	// Which subject did Nathan Foster study? geography 197
-	// In which country does Peter Hudson live? Norway 111
+	// Ada Jensen's favourite instrument is the piano.
+	// Peter Hudson has a small house in Norway.
+	// Who is Peter Hudson married to? Maria Blake 76
+	// At which event was Peter Hudson a guest? Velvet Games 35
+	// In which country does Peter Hudson live? Norway 171
+	// What does Ada Jensen play? piano 130
 }
