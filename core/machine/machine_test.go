@@ -14,6 +14,7 @@ type boat struct {
 	Metres  float64 `yaml:"metres"`
 	Sail    struct {
 		Colour string `yaml:"colour"`
+		Area   int    `yaml:"area"`
 	} `yaml:"sail"`
 }
 
@@ -26,7 +27,7 @@ func (b *boat) Validate() error {
 
 var boats = Catalog[boat, *boat]{Files: fstest.MapFS{
 	"dinghy.yaml": {Data: []byte("name: dinghy\nmetres: 3\n")},
-	"yacht.yaml":  {Data: []byte("extends: dinghy\nname: yacht\nmetres: 12\n")},
+	"yacht.yaml":  {Data: []byte("extends: dinghy\nname: yacht\nmetres: 12\nsail: {colour: white, area: 30}\n")},
 	"_part.yaml":  {Data: []byte("metres: 1\n")},
 	"loop.yaml":   {Data: []byte("extends: loop\n")},
 }}
@@ -38,9 +39,12 @@ func TestCatalog(t *testing.T) {
 	if b, err := boats.Parse("extends: yacht\nname: mine"); err != nil || b.Name != "mine" || b.Metres != 12 {
 		t.Errorf("%+v, %v", b, err)
 	}
+	if b, err := boats.Parse("extends: yacht\nsail:\n  colour: red"); err != nil || b.Sail.Colour != "red" || b.Sail.Area != 30 {
+		t.Errorf("a single field of a part: %+v, %v", b, err)
+	}
 	for text, want := range map[string]string{
 		"metres: 0":           "want more than 0",
-		"feet: 3":             `"feet" is no key of a system (known: name, extends, metres, sail.colour)`,
+		"feet: 3":             `"feet" is no key of a system (known: name, extends, metres, sail.colour, sail.area)`,
 		"metre: 3":            "did you mean metres?",
 		"colour: red":         "did you mean sail.colour?",
 		"sail:\n  color: red": "2 |   color: red",

@@ -10,7 +10,7 @@ import (
 
 // constants are fitted to published throughput, everything else is counted or has a source.
 type constants struct {
-	// MatmulEfficiency is the share of peak arithmetic that large matrix products get: the clock under load, and what kernels lose.
+	// MatmulEfficiency is the share of their peak arithmetic that tensor cores get in large matrix products: the clock under load, and what kernels lose.
 	MatmulEfficiency float64 `yaml:"matmul_efficiency"`
 	// ElementsPerCycle that a multiprocessor reads or writes in kernels on elements, besides the time of the bytes.
 	ElementsPerCycle float64 `yaml:"elements_per_cycle"`
@@ -19,11 +19,8 @@ type constants struct {
 	HostSecondsPerTensor float64 `yaml:"host_seconds_per_tensor"`
 }
 
-// Figures that are not fitted. The share of peak bandwidth is what STREAM-like kernels get on these chips; a launch takes the host some microseconds.
-const (
-	memoryEfficiency = 0.9
-	launchSeconds    = 6e-6
-)
+// launchSeconds is what the host takes to launch a kernel: an assumption, some microseconds.
+const launchSeconds = 6e-6
 
 //go:embed constants.yaml
 var constantsYAML []byte

@@ -74,7 +74,7 @@ func newModel(p backend.Program, s Settings, sys *System, on backend.Machine, c 
 	}
 	return &model{
 		program: p, settings: s, system: sys, format: formats[name], flops: flops, optimizer: on.Optimizer, packing: max(1, on.Packing),
-		memoryBytesPerSecond: sys.Chip.MemoryBytesPerSecond * memoryEfficiency, constants: c,
+		memoryBytesPerSecond: sys.Chip.MemoryBytesPerSecond * sys.Chip.MemoryEfficiency, constants: c,
 	}, nil
 }
 

@@ -69,6 +69,35 @@ func TestWaves(t *testing.T) {
 	}
 }
 
+// TestStaging: on V100 operands take tensor cores a sixth of the time of a large product and more of one in small blocks, and CUDA cores, an eighth as fast
+// and with numbers twice as wide, a quarter of that share.
+func TestStaging(t *testing.T) {
+	loss := func(precision string, rows int) float64 {
+		p := large(t)
+		p.Precision = precision
+		system, err := Systems.Load("dgx-1-v100-32gb")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := newModel(p, Settings{}, system, backend.Machine{}, constants{MatmulEfficiency: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		staged := m.multiply(1, rows, 4096, 4096).compute
+		system.Chip.AsynchronousCopies = true
+		return 1 - m.multiply(1, rows, 4096, 4096).compute/staged
+	}
+	if l := loss("fp16", 1<<15); l < 0.1 || l > 0.2 {
+		t.Errorf("tensor cores lose %.3f of a large product", l)
+	}
+	if l := loss("fp32", 1<<15); l < 0.02 || l > 0.08 {
+		t.Errorf("CUDA cores lose %.3f of a large product", l)
+	}
+	if small, large := loss("fp16", 64), loss("fp16", 1<<15); small <= large {
+		t.Errorf("small blocks lose %.3f, large ones %.3f", small, large)
+	}
+}
+
 func TestEstimate(t *testing.T) {
 	p := large(t)
 	e, err := modelled(t, p, Settings{}, "dgx-a100-80gb")

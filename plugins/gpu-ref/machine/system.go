@@ -31,6 +31,10 @@ type Chip struct {
 	MemoryBytes          int64   `yaml:"memory_bytes"`
 	MemoryBytesPerSecond float64 `yaml:"memory_bytes_per_second"`
 	L2BytesPerSecond     float64 `yaml:"l2_bytes_per_second"`
+	// MemoryEfficiency is the share of MemoryBytesPerSecond that kernels get.
+	MemoryEfficiency float64 `yaml:"memory_efficiency"`
+	// AsynchronousCopies bring operands into shared memory while the tensor cores compute. A chip without them, before Ampere, brings them through registers.
+	AsynchronousCopies bool `yaml:"asynchronous_copies"`
 }
 
 // Node is a number of GPUs in one machine. Rates are of one direction.
@@ -54,7 +58,7 @@ func (s *System) Validate() error {
 	}{
 		{"chip.multiprocessors", float64(s.Chip.Multiprocessors)}, {"chip.clock_hz", s.Chip.ClockHz}, {"chip.memory_bytes", float64(s.Chip.MemoryBytes)},
 		{"chip.memory_bytes_per_second", s.Chip.MemoryBytesPerSecond}, {"chip.l2_bytes_per_second", s.Chip.L2BytesPerSecond}, {"node.gpus", float64(s.Node.GPUs)},
-		{"node.link_bytes_per_second", s.Node.LinkBytesPerSecond}, {"node.network_bytes_per_second", s.Node.NetworkBytesPerSecond},
+		{"chip.memory_efficiency", s.Chip.MemoryEfficiency}, {"node.link_bytes_per_second", s.Node.LinkBytesPerSecond}, {"node.network_bytes_per_second", s.Node.NetworkBytesPerSecond},
 		{"node.efficiency", s.Node.Efficiency}, {"nodes", float64(s.Nodes)}, {"chip.flops", float64(len(s.Chip.Flops))},
 	} {
 		if !(f.value > 0 && f.value < 1e18) {
@@ -69,8 +73,10 @@ func (s *System) Validate() error {
 			return fmt.Errorf("chip.flops.%s is %g, want a positive number", name, flops)
 		}
 	}
-	if s.Node.Efficiency > 1 {
-		return fmt.Errorf("node.efficiency is %g, want at most 1", s.Node.Efficiency)
+	for name, share := range map[string]float64{"node.efficiency": s.Node.Efficiency, "chip.memory_efficiency": s.Chip.MemoryEfficiency} {
+		if share > 1 {
+			return fmt.Errorf("%s is %g, want at most 1", name, share)
+		}
 	}
 	return nil
 }
