@@ -14,12 +14,13 @@ import (
 	"testing"
 
 	"harness.invalid/core/dataset/world"
+	"harness.invalid/core/plugin/python"
 	"harness.invalid/core/recipe"
 	"harness.invalid/harness/train"
 )
 
 // documents are the files whose examples are held against the program, in the order in which a reader runs them.
-var documents = []string{"README.md", "docs/recipes.md", "docs/data.md", "docs/tasks.md", "docs/execution.md", "docs/machines.md", "docs/plugins.md", "docs/results.md", "docs/plugin-protocol.md", "docs/checkpoints.md", "docs/reports.md", "docs/performance.md", "docs/design.md", "harness/doc.go"}
+var documents = []string{"README.md", "docs/recipes.md", "docs/data.md", "docs/tasks.md", "docs/execution.md", "docs/machines.md", "docs/plugins.md", "docs/ten-minutes.md", "docs/results.md", "docs/plugin-protocol.md", "docs/checkpoints.md", "docs/reports.md", "docs/performance.md", "docs/design.md", "harness/doc.go"}
 
 // document reads one of them.
 func document(t *testing.T, name string) string {
@@ -140,8 +141,13 @@ var trainCommand = regexp.MustCompile(`harness (run|compare)\b`)
 // runLine runs one command line. runs is a folder for the runs of an experiment that names none.
 func runLine(t *testing.T, shell, dir, line, runs string) {
 	trains := strings.Contains(line, "harness compare ") || strings.Contains(line, "harness run ")
-	if testing.Short() && (trains || strings.Contains(line, "runs/") || strings.Contains(line, "HARNESS_PLUGIN_PATH=")) {
-		t.Skip("trains, or needs a program that was built")
+	if testing.Short() && (trains || strings.Contains(line, "runs/") || strings.Contains(line, "HARNESS_PLUGIN_PATH=") || strings.Contains(line, "go build ") || strings.Contains(line, "plugin install ")) {
+		t.Skip("trains, builds a program, or needs one that was built")
+	}
+	if strings.Contains(line, "python-rule") && !strings.Contains(line, "plugin new") {
+		if _, err := python.Interpreter(t.Context(), python.Modules); err != nil {
+			t.Skip(err)
+		}
 	}
 	if strings.Contains(line, "golden/") && referenceFolder("..") == "" {
 		t.Skip("the reference material is not there")
@@ -162,7 +168,7 @@ func runLine(t *testing.T, shell, dir, line, runs string) {
 	}
 	cmd := exec.CommandContext(t.Context(), shell, "-c", line)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME=")
+	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME=", "GOMODCACHE="+goEnv("GOMODCACHE"), "GOCACHE="+goEnv("GOCACHE"), "GOFLAGS=", "GOPROXY=off", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%s: %v\n%s", line, err, out)
 	}

@@ -114,7 +114,7 @@ func installPlugin(ctx context.Context, from string, say func(string, ...any)) (
 		if err := answers(ctx, f, say); err != nil {
 			return d, err
 		}
-		return pinned(ctx, into)
+		return pinned(ctx, into, say)
 	}
 	// The copy is tried where it does not count yet, under its own name.
 	temporary, err := os.MkdirTemp(own, ".install-")
@@ -149,7 +149,7 @@ func installPlugin(ctx context.Context, from string, say func(string, ...any)) (
 	if err := durable.SyncDir(own); err != nil {
 		return d, err
 	}
-	return pinned(ctx, into)
+	return pinned(ctx, into, say)
 }
 
 // sameFile reports whether two paths lead to the same file or folder.
@@ -236,7 +236,7 @@ func answers(ctx context.Context, f plugin.Found, say func(string, ...any)) erro
 }
 
 // pinned pins a plugin as it is, and describes it as others will find it.
-func pinned(ctx context.Context, path string) (d description, err error) {
+func pinned(ctx context.Context, path string, say func(string, ...any)) (d description, err error) {
 	if err := plugin.Pin(path); err != nil {
 		return d, err
 	}
@@ -248,13 +248,11 @@ func pinned(ctx context.Context, path string) (d description, err error) {
 	if d, err = describePlugin(ctx, e, nil); err != nil {
 		return d, err
 	}
-	switch found, err := catalog.Find(f.Kind, f.Name); {
-	case err != nil:
-		return d, err
-	case found.Source() != path:
-		return d, withHint(fmt.Errorf("%s is installed and pinned, but %s goes before it", path, found.Source()), "remove that one, or take its folder out of HARNESS_PLUGIN_PATH")
+	found, err := catalog.Find(f.Kind, f.Name)
+	if err == nil && found.Source() != path {
+		say("%s goes before it: take its folder out of HARNESS_PLUGIN_PATH to use the one that is installed", found.Source())
 	}
-	return d, nil
+	return d, err
 }
 
 // leftOut are folders that are no part of a plugin, though they lie in its folder.

@@ -64,6 +64,9 @@ to the process whose number is printed.`,
 			}
 			if len(debugger) > 0 {
 				s.Path, s.Args = debugger[0], append(debugger[1:], program(e)...)
+				if e.Script != "" && (s.Path == "python3" || s.Path == "python") {
+					s.Path = e.Path // the one that has the modules, which that on $PATH need not have
+				}
 			}
 			s.Stderr = cmd.ErrOrStderr()
 			err = plugin.Expose(cmd.Context(), s, cmd.InOrStdin(), cmd.OutOrStdout(), func(a plugin.Address, pid int) {
