@@ -79,13 +79,13 @@ func (e *experiment) follow(ctx context.Context, l lockstepFlags) (_ *lockstep.R
 	}
 	run := train.Lockstep{Steps: l.steps, Resync: l.resync}
 	for i, a := range e.arms {
-		p, err := e.described[a.backend].Precision(a.resolved)
-		if err != nil {
+		var p backend.Precision // not :=, as what is deferred here sets the error that is returned
+		if p, err = e.described[a.backend].Precision(a.resolved); err != nil {
 			return nil, err
 		}
 		r.Sides[i] = side(a, p)
-		plugins, err := startProcesses(ctx, a.backend, plugin.Transport(e.transport), e.progress.say)
-		if err != nil {
+		var plugins *processes
+		if plugins, err = startProcesses(ctx, a.backend, plugin.Transport(e.transport), e.progress.say); err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, plugins.Close()) }()
