@@ -123,9 +123,11 @@ func Run(ctx context.Context, j Job) (_ *results.Result, err error) {
 	return &r.outcome, r.record.Finish(r.outcome)
 }
 
-// note adds a doubt that does not stop the run.
+// note adds a doubt that does not stop the run, once: a phase that is resumed begins again.
 func (r *run) note(format string, args ...any) {
-	r.outcome.Notes = append(r.outcome.Notes, fmt.Sprintf(format, args...))
+	if text := fmt.Sprintf(format, args...); !slices.Contains(r.outcome.Notes, text) {
+		r.outcome.Notes = append(r.outcome.Notes, text)
+	}
 }
 
 // prepare settles what a phase will run, so that a bad setting ends the run before it began.
