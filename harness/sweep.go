@@ -80,15 +80,23 @@ func variations(p *backend.Program, pipeline bool) []variation {
 
 // lay puts so many layers on each IPU. Memory that was shared out over the IPUs of one pipeline says nothing about another one.
 func lay(p *backend.Program, layers string) {
+	if p.Options["pipeline"] == layers {
+		return
+	}
 	p.Options["pipeline"] = layers
 	delete(p.Options, "available_memory_proportion")
 }
 
-// pipelines of 1 to 16 IPUs.
+// pipelines of 1 to 16 IPUs, and that of the program.
 func pipelines(p *backend.Program) []string {
 	var list []string
+	if own := p.Options["pipeline"]; own != "" && own != "all" {
+		list = append(list, own)
+	}
 	for n := 1; n <= min(mostIPUs, p.Model.NumHiddenLayers); n *= 2 {
-		list = append(list, layersOn(p.Model.NumHiddenLayers, n))
+		if layers := layersOn(p.Model.NumHiddenLayers, n); !slices.Contains(list, layers) {
+			list = append(list, layers)
+		}
 	}
 	return list
 }
