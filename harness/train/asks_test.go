@@ -1,0 +1,236 @@
+package train_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"harness.invalid/core/backend"
+	"harness.invalid/core/bert"
+	"harness.invalid/core/optimizer"
+	"harness.invalid/core/option"
+	"harness.invalid/harness/train"
+	"harness.invalid/plugins/optimizers/adamw"
+	"harness.invalid/plugins/optimizers/sam"
+	"harness.invalid/plugins/optimizers/schedulefree"
+	"harness.invalid/plugins/optimizers/shampoo"
+)
+
+// ruled are plugins with another optimizer than AdamW.
+type ruled struct {
+	plugins
+	rule optimizer.Optimizer
+}
+
+func (r ruled) Optimizer(context.Context, string) (optimizer.Optimizer, error) { return r.rule, nil }
+
+// withDefault is a built-in rule with another default of an option.
+func withDefault(o optimizer.Optimizer, name, value string) optimizer.Optimizer {
+	r := o.(optimizer.Rule)
+	r.Info.Options = slices.Clone(r.Info.Options)
+	i := slices.IndexFunc(r.Info.Options, func(o option.Option) bool { return o.Name == name })
+	r.Info.Options[i].Default = value
+	return r
+}
+
+// call is a call to a backend's session, with the parameters that it saw.
+type call struct {
+	what   string // step, commit, evaluate
+	step   int
+	params []float32
+}
+
+// noting is a backend that notes calls. after may change what a step says; n counts the calls of Step.
+type noting struct {
+	backend.Backend
+	calls []call
+	after func(n int, r *backend.StepResult)
+}
+
+type notingSession struct {
+	backend.Session
+	of     *noting
+	params []float32
+}
+
+func (b *noting) Open(ctx context.Context, p backend.Program, m backend.Memory) (backend.Session, error) {
+	s, err := b.Backend.Open(ctx, p, m)
+	return &notingSession{s, b, m.Params}, err
+}
+
+func (s *notingSession) note(what string, step int) {
+	s.of.calls = append(s.of.calls, call{what, step, slices.Clone(s.params)})
+}
+
+func (s *notingSession) Step(ctx context.Context, step backend.Step, batches iter.Seq2[*bert.Batch, error]) (backend.StepResult, error) {
+	s.note("step", step.Step)
+	r, err := s.Session.Step(ctx, step, batches)
+	if s.of.after != nil {
+		s.of.after(len(s.of.of("step")), &r)
+	}
+	return r, err
+}
+
+func (s *notingSession) Commit(ctx context.Context, step int) error {
+	err := s.Session.Commit(ctx, step)
+	s.note("commit", step)
+	return err
+}
+
+func (s *notingSession) Evaluate(ctx context.Context, e backend.Evaluation, batches iter.Seq2[*bert.Batch, error], yield func(backend.Outputs) error) (bert.Losses, error) {
+	s.note("evaluate", 0)
+	return s.Session.Evaluate(ctx, e, batches, yield)
+}
+
+// of are the calls of a kind.
+func (b *noting) of(what string) (calls []call) {
+	for _, c := range b.calls {
+		if c.what == what {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+// short is the recipe with few steps. Two micro-batches make a batch.
+func short(t *testing.T, sets ...string) *experiment {
+	return load(t, append([]string{"phases.phase1.steps=3", "phases.phase2.steps=2", "phases.squad.steps=4", "phases.squad.evaluation.every=2"}, sets...)...)
+}
+
+// with runs the experiment with a rule on a backend.
+func (e *experiment) with(rule optimizer.Optimizer, spec string, b backend.Backend) outcome {
+	e.t.Helper()
+	j := e.job(spec, e.t.TempDir())
+	j.Plugins = ruled{plugins{backend: b}, rule}
+	return e.run(j)
+}
+
+// TestSecondGradient: a step of SAM is two gradients of one batch, with a commit of the parameters between; where the way up has length 0, it is AdamW's to
+// the bit, so the second gradient is that of the same batch with the same masks, and the parameters are back in their place.
+func TestSecondGradient(t *testing.T) {
+	for _, spec := range []string{"gpu-ref", "ipu"} {
+		e := short(t, "backends={gpu-ref: {micro_batch: 2, accumulation: 2, replicas: 2}}")
+		b := &noting{Backend: builtIn(spec)}
+		up := e.with(sam.New(), spec, b)
+		steps := b.of("step")
+		if len(steps) != 18 {
+			t.Fatalf("%s: %d gradients, want two for each of 9 steps", spec, len(steps))
+		}
+		for i := 0; i < len(steps); i += 2 {
+			if steps[i].step != i/2+1 || steps[i+1].step != i/2+1 || slices.Equal(steps[i].params, steps[i+1].params) {
+				t.Errorf("%s: gradients of steps %d and %d, want those of step %d at different parameters", spec, steps[i].step, steps[i+1].step, i/2+1)
+			}
+		}
+		flat, plain := e.with(withDefault(sam.New(), "rho", "0"), spec, builtIn(spec)), e.with(adamw.New(), spec, builtIn(spec))
+		if flat.files["model.safetensors"] != plain.files["model.safetensors"] {
+			t.Errorf("%s: SAM without a way up is not AdamW", spec)
+		}
+		if up.files["model.safetensors"] == plain.files["model.safetensors"] {
+			t.Errorf("%s: the second gradient has no effect", spec)
+		}
+	}
+}
+
+// TestSecondGradientSkipped: when the second gradient is not finite there is no update, and the device has the parameters of before.
+func TestSecondGradientSkipped(t *testing.T) {
+	e := short(t)
+	b := &noting{Backend: builtIn("gpu-ref"), after: func(n int, r *backend.StepResult) { r.Finite = r.Finite && n != 4 }}
+	o := e.with(sam.New(), "gpu-ref", b)
+	if s := o.steps[1]; s.Finite || s.GradientNorm != 0 || !o.steps[2].Finite {
+		t.Errorf("step 2 is %+v, want it skipped", s)
+	}
+	if o.result.Phases[0].Skipped != 1 {
+		t.Errorf("%d steps were skipped, want 1", o.result.Phases[0].Skipped)
+	}
+	steps := b.of("step")
+	if !slices.Equal(steps[4].params, steps[2].params) {
+		t.Error("step 3 does not begin where step 2 began")
+	}
+	i := slices.IndexFunc(b.calls, func(c call) bool { return c.what == "step" && c.step == 3 })
+	if c := b.calls[i-1]; c.what != "commit" || !slices.Equal(c.params, steps[2].params) {
+		t.Errorf("before step 3 comes %s of step %d, want a commit of the parameters of before", c.what, c.step)
+	}
+}
+
+// TestAverages: evaluations, the best parameters and the next phase have the model of schedule-free AdamW, training has its own parameters, which come back
+// to the bit.
+func TestAverages(t *testing.T) {
+	for _, spec := range []string{"gpu-ref", "ipu"} {
+		e := short(t)
+		b := &noting{Backend: builtIn(spec)}
+		e.with(schedulefree.New(), spec, b)
+		var shown []float32 // what was evaluated last
+		evaluations := 0
+		for i, c := range b.calls {
+			switch c.what {
+			case "evaluate":
+				trained := b.calls[i-2] // behind it, the commit of the average
+				if c.params = b.calls[i-1].params; slices.Equal(c.params, trained.params) {
+					t.Errorf("%s: evaluation at call %d is of the parameters that are trained", spec, i)
+				}
+				if next := b.calls[min(i+1, len(b.calls)-1)]; next.what == "commit" && next.step == 7 && !slices.Equal(next.params, trained.params) {
+					t.Errorf("%s: after the evaluation of step 7 training goes on at other parameters", spec)
+				}
+				shown, evaluations = c.params, evaluations+1
+			case "step":
+				if c.step == 4 && !slices.Equal(c.params, shown) {
+					t.Errorf("%s: phase 2 does not begin with the model of phase 1", spec)
+				}
+			}
+		}
+		if evaluations != 4 {
+			t.Errorf("%s: %d evaluations, want 4: one after each phase, and one within the last", spec, evaluations)
+		}
+	}
+}
+
+// TestAsksResumed stops runs in each phase, after steps and around evaluations, and goes on with the same bits.
+func TestAsksResumed(t *testing.T) {
+	for name, rule := range map[string]optimizer.Optimizer{"sam": sam.New(), "schedule-free-adamw": schedulefree.New(), "shampoo": shampoo.New()} {
+		e := short(t)
+		whole := e.with(rule, "ipu", builtIn("ipu"))
+		for _, stop := range []int{2, 6, 8} {
+			ctx, cancel := context.WithCancel(t.Context())
+			j := e.job("ipu", t.TempDir())
+			j.Plugins = ruled{plugins{backend: builtIn("ipu")}, rule}
+			n := 0
+			j.Observe = func(train.Event) {
+				if n++; n == stop {
+					cancel()
+				}
+			}
+			if _, err := train.Run(ctx, j); !errors.Is(err, context.Canceled) {
+				t.Fatalf("%s: stopped at event %d: %v", name, stop, err)
+			}
+			j = e.job("ipu", j.Dir)
+			j.Plugins, j.Resume = ruled{plugins{backend: builtIn("ipu")}, rule}, true
+			if d := whole.differs(e.run(j)); d != "" {
+				t.Errorf("%s: stopped at event %d and resumed: differs in %s", name, stop, d)
+			}
+			cancel()
+		}
+	}
+}
+
+// once is a backend that computes every batch once.
+type once struct{ backend.Backend }
+
+func (b once) Describe(ctx context.Context) (backend.Info, error) {
+	info, err := b.Backend.Describe(ctx)
+	info.RepeatsSteps = false
+	return info, err
+}
+
+func TestBackendThatComputesOnce(t *testing.T) {
+	e := short(t)
+	j := e.job("gpu-ref", t.TempDir())
+	j.Plugins = ruled{plugins{backend: once{builtIn("gpu-ref")}}, sam.New()}
+	_, err := train.Run(t.Context(), j)
+	if err == nil || !strings.Contains(err.Error(), "asks for a second gradient of each batch, and backend gpu-ref does not compute a batch again") {
+		t.Errorf("error %v, want one that says what the backend lacks", err)
+	}
+	e.with(schedulefree.New(), "gpu-ref", once{builtIn("gpu-ref")})
+}
