@@ -26,6 +26,6 @@
 // People are either training or dev people, one in ten. Whoever is asked for, told about or given as an answer in one file of questions does
 // not appear in the other. The text tells the lives of all, but its quizzes ask only for training people.
 //
-// The text of 1200 people has 22,178 sentences in 2,545 documents, 211,441 words and punctuation marks, 559 different ones; the most
-// frequent, the full stop, makes up 10.5%. Contexts have 46 on average.
+// The text of 1200 people has 29,713 sentences in 3,625 documents, 289,747 words and punctuation marks, 559 different ones; the most
+// frequent, the full stop, makes up 10.3%. Contexts have 46 on average.
 package world

@@ -28,14 +28,15 @@ func (w *world) life(i int) *prose {
 
 // Sizes of a quiz.
 const (
+	quizzes       = 2 // for each training person
 	quizTopics    = 2 // told of each of two people
 	quizQuestions = 3
 )
 
 // quiz tells the same kind of things about two training people, asks for some and gives the answers. It brings the words of questions into the
 // text, and a reason to look up what was said about whom.
-func (w *world) quiz(i int) *prose {
-	d := w.draws(partQuizzes, i)
+func (w *world) quiz(i, round int) *prose {
+	d := w.draws(partQuizzes, round*len(w.people)+i)
 	two := []*person{w.people[i]}
 	if p := other(d, w.training(), two); p != nil {
 		two = append(two, p)
@@ -84,7 +85,9 @@ func (w *world) text(out io.Writer) error {
 	for i := range w.people {
 		put(w.life(i))
 		if i < len(w.training()) {
-			put(w.quiz(i))
+			for round := range quizzes {
+				put(w.quiz(i, round))
+			}
 		}
 	}
 	for i := range w.places {
