@@ -103,6 +103,8 @@ func follow(t *testing.T, of planted, precisions [2]string, steps int, resync bo
 	}
 	r := &lockstep.Record{Recipe: recipe.Name, Resync: resync}
 	l := train.Lockstep{Steps: steps, Resync: resync, Observe: func(s *train.LockedStep) error { r.Add(s); return nil }}
+	// With seed 1 the gradients of the first batch's next sentences nearly cancel, so that rounding alone leaves the tolerance of a sum of them.
+	const seed = 2
 	for i, side := range []planted{{Backend: gpuref.New()}, of} {
 		p, err := info.Precision(precisions[i])
 		if err != nil {
@@ -110,7 +112,7 @@ func follow(t *testing.T, of planted, precisions [2]string, steps int, resync bo
 		}
 		name := []string{"sound", "planted"}[i]
 		r.Sides[i] = lockstep.Side{Backend: name, Precision: p.Name, OutputTolerance: p.OutputTolerance, GradientTolerance: p.GradientTolerance}
-		l.Jobs[i] = train.Job{Recipe: recipe, Data: data, Backend: "gpu-ref", Precision: p.Name, Seed: 1, Plugins: plugins{side}, Identity: results.Identity{Backend: name}}
+		l.Jobs[i] = train.Job{Recipe: recipe, Data: data, Backend: "gpu-ref", Precision: p.Name, Seed: seed, Plugins: plugins{side}, Identity: results.Identity{Backend: name}}
 	}
 	if err := l.Run(t.Context()); err != nil {
 		t.Fatal(err)
