@@ -203,7 +203,7 @@ func TestRefuse(t *testing.T) {
 	for want, edit := range map[string]func(r *Run){
 		"run gpu-ref-1 and run ipu-2 saw other data, with digests d and e":                             func(r *Run) { r.DataDigest = "e" },
 		"run ipu-1 and run ipu-2 are both of ipu/adamw with seed 1":                                    func(r *Run) { r.Seed = 1 },
-		"run gpu-ref-1 and run ipu-2 have other recipes: phases.phase1.steps: 700, 7":                  func(r *Run) { override(r, "phases.0.steps=7") },
+		"run gpu-ref-1 and run ipu-2 have other recipes: phases.phase1.steps: 600, 7":                  func(r *Run) { override(r, "phases.0.steps=7") },
 		"both of ipu/adamw and have other settings: backends.ipu.options.loss_scale: not there, \"7\"": func(r *Run) { override(r, "backends.ipu.options.loss_scale=7") },
 		"run ipu-1 and run ipu-2 are both of ipu/adamw and have other settings: precision: , fp16.32":  func(r *Run) { r.Precision = "fp16.32" },
 	} {

@@ -58,6 +58,17 @@ func createBeside(path string) (*os.File, error) {
 	return nil, fmt.Errorf("write %s: no temporary name is free in %s", path, dir)
 }
 
+// RemoveLeftovers removes the temporary files that killed processes left in a folder. Nobody else may write there meanwhile.
+func RemoveLeftovers(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if left, _ := filepath.Match(".*.????????.tmp", e.Name()); left {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
+		}
+	}
+	return err
+}
+
 // SyncDir flushes a folder's list of names, without which a rename may be undone by a power cut.
 func SyncDir(dir string) error {
 	if runtime.GOOS == "windows" {

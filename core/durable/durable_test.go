@@ -22,6 +22,23 @@ func TestWriteFile(t *testing.T) {
 	only(t, dir, "a.json")
 }
 
+// TestRemoveLeftovers: what a killed write left goes, and nothing else.
+func TestRemoveLeftovers(t *testing.T) {
+	dir := t.TempDir()
+	killed, err := createBeside(filepath.Join(dir, "a.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed.Close()
+	if err := os.WriteFile(filepath.Join(dir, ".mine.tmp"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := RemoveLeftovers(dir); err != nil {
+		t.Fatal(err)
+	}
+	only(t, dir, ".mine.tmp")
+}
+
 // TestWriteFileFails: a write that breaks off leaves the old file and nothing else.
 func TestWriteFileFails(t *testing.T) {
 	dir := t.TempDir()

@@ -265,7 +265,7 @@ func TestFingerprint(t *testing.T) {
 		}
 	}
 	for o, want := range map[string]Difference{
-		"phases.0.steps=7":                   {"phases.phase1.steps", "700", "7", true},
+		"phases.0.steps=7":                   {"phases.phase1.steps", "600", "7", true},
 		"phases.squad.schedule.kind=google":  {"phases.squad.schedule.kind", `"linear"`, `"google"`, true},
 		"model.hidden_act=gelu":              {"model.hidden_act", `"gelu_new"`, `"gelu"`, true},
 		"phases.squad.hidden_dropout_prob=0": {"phases.squad.hidden_dropout_prob", "", "0", true},

@@ -116,6 +116,9 @@ func (w *preparation) prepare(ctx context.Context) (*Manifest, error) {
 	if m, err := w.complete(); m != nil || err != nil {
 		return m, err
 	}
+	if err := durable.RemoveLeftovers(w.dir); err != nil {
+		return nil, err
+	}
 	if err := w.begin(); err != nil {
 		return nil, err
 	}
