@@ -191,26 +191,31 @@ func (e *experiment) probe(ctx context.Context, k plugin.Kind, name string, ask 
 	if slices.ContainsFunc(e.plugins, func(o results.Plugin) bool { return o.Kind == string(k) && o.Name == name }) {
 		return nil
 	}
-	took, err := record(entry, p)
+	took, err := e.record(entry, p)
 	took.Version = version
 	e.plugins = append(e.plugins, took)
 	return err
 }
 
 // record is what a run keeps of a plugin that takes part, but for the version, which it says itself.
-func record(e catalog.Entry, p *plugin.Process) (results.Plugin, error) {
-	r := results.Plugin{Kind: string(e.Kind), Name: e.Name, Attached: string(e.Address)}
+func (e *experiment) record(from catalog.Entry, p *plugin.Process) (results.Plugin, error) {
+	r := results.Plugin{Kind: string(from.Kind), Name: from.Name, Attached: string(from.Address)}
 	if r.Attached != "" {
 		return r, nil
 	}
-	s, err := specOf(e)
+	s, err := specOf(from)
 	if err != nil {
 		return r, err
 	}
-	r.Path, r.Threads, r.Folder, r.Environment = e.Source(), s.Threads, s.Dir, map[string]string{}
+	r.Path, r.Threads, r.Folder, r.Environment = from.Source(), s.Threads, s.Dir, map[string]string{}
 	for _, v := range p.Environment() {
 		name, value, _ := strings.Cut(v, "=")
 		r.Environment[name] = value
+	}
+	// The built-in plugins are all in this program, which is hashed once.
+	if i := slices.IndexFunc(e.plugins, func(o results.Plugin) bool { return o.Path == r.Path }); i >= 0 {
+		r.SHA256 = e.plugins[i].SHA256
+		return r, nil
 	}
 	r.SHA256, err = plugin.Hash(r.Path)
 	return r, err
