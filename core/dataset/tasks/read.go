@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +30,8 @@ type Data struct {
 	Skipped []Place
 	Name    string // of the files, for errors
 	Digest  string // SHA-256 of the files in hexadecimal
+
+	beside [][sha256.Size]byte // sums of files with answers that lie beside the files, and count with them
 }
 
 // Example is a sentence, a pair, or a question with its choices.
@@ -93,6 +94,9 @@ func Read(t *Task, paths ...string) (*Data, error) {
 		if err := d.parse(text, path); err != nil {
 			return nil, err
 		}
+	}
+	for _, s := range d.beside {
+		fmt.Fprintf(sum, "%x\n", s)
 	}
 	if len(d.Examples) == 0 {
 		return nil, fmt.Errorf("task %s: %s: no example: %w", t.Name, d.Name, ErrInvalid)
@@ -511,102 +515,4 @@ func (r *reader) choose(id string, choices []string, label int, segments func(ch
 	}
 	r.Examples = append(r.Examples, e)
 	return nil
-}
-
-// blank is where an idiom belongs; a set puts [MASK] there.
-const blank = "\ue000"
-
-// idioms reads ChID: lines of texts with #idiom000001# in their blanks and candidates for all of them. The answers are in the line (answer, as
-// in FewCLUE), or by blank in the file's neighbour NAME_answer.json. A choice reads idiom, text with the blank as [MASK].
-func idioms(r *reader, text []byte) error {
-	answers, err := r.answers()
-	if err != nil {
-		return err
-	}
-	return r.objects(text, func(fields map[string]json.RawMessage) error {
-		var candidates, contents []string
-		if err := json.Unmarshal(fields["candidates"], &candidates); err != nil {
-			return fmt.Errorf("candidates: want a list of idioms: %w", err)
-		}
-		var content string
-		if json.Unmarshal(fields["content"], &content) == nil {
-			contents = []string{content}
-		} else if err := json.Unmarshal(fields["content"], &contents); err != nil {
-			return fmt.Errorf("content: want a text or a list of texts: %w", err)
-		}
-		for _, content := range contents {
-			for _, tag := range tags(content) {
-				label, known := answers[tag]
-				if raw, ok := fields["answer"]; ok {
-					if err := json.Unmarshal(raw, &label); err != nil {
-						return fmt.Errorf("answer is %.20s, want the number of a candidate", raw)
-					}
-					known = true
-				}
-				if !known {
-					label = -1
-				} else if label < 0 || label >= len(candidates) {
-					return fmt.Errorf("the answer to %s is %d, want 0 to %d", tag, label, len(candidates)-1)
-				}
-				id := tag
-				if tag == "#idiom#" {
-					if id, _, err = textOf(fields, "id"); err != nil {
-						return err
-					}
-				}
-				filled := fillOthers(strings.Replace(content, tag, blank, 1))
-				if err := r.choose(id, candidates, label, func(choice string) []string { return []string{choice, filled} }); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
-}
-
-// answers reads the file of answers beside a file of ChID; nil where there is none.
-func (r *reader) answers() (map[string]int, error) {
-	ext := filepath.Ext(r.path)
-	path := strings.TrimSuffix(r.path, ext) + "_answer" + ext
-	text, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var answers map[string]int
-	if err := json.Unmarshal(text, &answers); err != nil {
-		return nil, fmt.Errorf("%s: want an object with the number of a candidate for each blank: %w", path, err)
-	}
-	return answers, nil
-}
-
-// tags are the blanks of a text: #idiom, digits, #.
-func tags(text string) []string {
-	var list []string
-	for rest := text; ; {
-		i := strings.Index(rest, "#idiom")
-		if i < 0 {
-			return list
-		}
-		rest = rest[i:]
-		n := len("#idiom")
-		for n < len(rest) && rest[n] >= '0' && rest[n] <= '9' {
-			n++
-		}
-		if n < len(rest) && rest[n] == '#' {
-			list = append(list, rest[:n+1])
-			n++
-		}
-		rest = rest[n:]
-	}
-}
-
-// fillOthers leaves nothing of the blanks that a question does not ask about.
-func fillOthers(text string) string {
-	for _, tag := range tags(text) {
-		text = strings.ReplaceAll(text, tag, "")
-	}
-	return text
 }

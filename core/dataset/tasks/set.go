@@ -55,20 +55,18 @@ func NewSet(d *Data, t *wordpiece.Tokenizer, maxLength int, labelled bool) (*Set
 
 // add makes the sequence of some segments.
 func (s *Set) add(t *wordpiece.Tokenizer, special map[string]int32, segments []string) {
-	mask := special[wordpiece.Mask]
+	if len(segments) == 2 && strings.Contains(segments[1], blank) {
+		s.addCloze(t, special, segments[0], segments[1])
+		return
+	}
 	tokens := make([][]int32, 0, len(segments))
 	for i, segment := range segments {
-		before, after, found := strings.Cut(segment, blank)
-		ids := t.AppendIDs(nil, before)
-		if found {
-			ids = t.AppendIDs(append(ids, mask), after)
-		}
 		// A second sentence of nothing is none, as in run_classifier.py.
-		if i == 0 || len(ids) > 0 {
+		if ids := t.AppendIDs(nil, segment); i == 0 || len(ids) > 0 {
 			tokens = append(tokens, ids)
 		}
 	}
-	truncate(tokens, s.MaxLength-1-len(tokens), mask)
+	truncate(tokens, s.MaxLength-1-len(tokens))
 	q := sequence{ids: []int32{special[wordpiece.Cls]}}
 	for i, ids := range tokens {
 		if i == 1 {
@@ -83,27 +81,25 @@ func (s *Set) add(t *wordpiece.Tokenizer, special map[string]int32, segments []s
 	s.sequences = append(s.sequences, q)
 }
 
-// truncate takes tokens off the end of the longest segment, of equal ones the last, until all together are no more than a number: that is
-// _truncate_seq_pair of run_classifier.py for any number of segments. A segment with a blank in it loses them at the end that is farther from
-// the blank.
-func truncate(segments [][]int32, most int, mask int32) {
+// truncate takes tokens off the end of the longest segment until all together are no more than a number. Of equal ones it is the second of two, as in
+// _truncate_seq_pair of run_classifier.py, and of three the first, then the last, as in _truncate_seq_tuple of CLUE's run_c3.py.
+func truncate(segments [][]int32, most int) {
+	order := []int{1, 0}
+	if len(segments) != 2 {
+		order = []int{0, 2, 1}[:len(segments)]
+	}
 	total := 0
 	for _, ids := range segments {
 		total += len(ids)
 	}
 	for ; total > most; total-- {
-		longest := 0
-		for i, ids := range segments {
-			if len(ids) >= len(segments[longest]) {
+		longest := order[0]
+		for _, i := range order {
+			if len(segments[i]) > len(segments[longest]) {
 				longest = i
 			}
 		}
-		ids := segments[longest]
-		if at := slices.Index(ids, mask); at >= 0 && at > len(ids)-1-at {
-			segments[longest] = ids[1:]
-		} else {
-			segments[longest] = ids[:len(ids)-1]
-		}
+		segments[longest] = segments[longest][:len(segments[longest])-1]
 	}
 }
 

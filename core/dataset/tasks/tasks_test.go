@@ -1,6 +1,7 @@
 package tasks_test
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -93,7 +94,7 @@ func TestRead(t *testing.T) {
 		{"csl", "csl.json", nil, []example{{"5", []string{"花 生长", "本文研究了花的生长。"}, 1, 0}}},
 		{"c3", "c3.json", nil, []example{{"0", []string{"男：今天冷吗？\n女：很冷。", "天气怎么样？", "冷"}, 0, 0}, {"1", []string{"男：今天冷吗？\n女：很冷。", "谁在说话？", "一男一女"}, 0, 0}}},
 		{"chid", "chid.json", nil, []example{{"#idiom000378#", []string{"百尺竿头", "今年他们希望能\ue000再进一步。"}, 0, 0},
-			{"#idiom000379#", []string{"百尺竿头", "时光\ue000，又如。"}, 3, 0}, {"#idiom000380#", []string{"百尺竿头", "时光，又如\ue000。"}, 1, 0}}},
+			{"#idiom000379#", []string{"百尺竿头", "时光\ue000，又如\ue001。"}, 3, 0}, {"#idiom000380#", []string{"百尺竿头", "时光\ue001，又如\ue000。"}, 1, 0}}},
 		{"chid", "chid-few.json", nil, []example{{"1421", []string{"巧言令色", "打了他们一个\ue000。"}, 1, 0}}},
 	} {
 		d := read(t, c.task, filepath.Join("testdata", c.file))
@@ -194,7 +195,8 @@ func TestFeatures(t *testing.T) {
 		// Of a b c d and a b c three must go: one of the longer, then of equal ones the second, then the first again.
 		{"rte", "sentence1\tsentence2\tlabel\na b c d\ta b c\tentailment\n", []int32{cls, a, b, c, sep, a, b, sep}, []int32{0, 0, 0, 0, 0, 1, 1, 1}},
 		{"c3", `[[["a b c d"], [{"question": "b", "choice": ["c", "d"], "answer": "c"}], "1"]]`, []int32{cls, a, b, sep, b, sep, c, sep}, []int32{0, 0, 0, 0, 1, 1, 1, 1}},
-		{"chid", `{"candidates": ["a", "b"], "content": "b c d#idiom#c", "answer": 0}`, []int32{cls, a, sep, c, d, mask, c, sep}, []int32{0, 0, 0, 1, 1, 1, 1, 1}},
+		// Of equal segments the text goes first, then the answer.
+		{"c3", `[[["a b"], [{"question": "c d", "choice": ["a b", "d"], "answer": "d"}], "1"]]`, []int32{cls, a, sep, c, d, sep, a, sep}, []int32{0, 0, 0, 1, 1, 1, 1, 1}},
 	} {
 		s := set(t, test.task, test.text, 8, true)
 		for batch := range s.Batches(16) {
@@ -208,6 +210,82 @@ func TestFeatures(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestCloze: what convert_examples_to_features of CLUE's CHID_preprocess.py makes of the same texts, worked out by hand.
+func TestCloze(t *testing.T) {
+	const cls, sep, mask, a, b, c, d, e, f, mark = 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+	for _, test := range []struct {
+		choice, content string
+		ids             []int32
+	}{
+		{"a b c d", "a b c#idiom000001#d e f", []int32{cls, a, b, c, d, sep, a, b, c, mark, d, e, f, sep}},
+		// Half of the eight tokens that there is room for on either side, or what is there and more of the other side.
+		{"d c b a", "a b c d e f#idiom000001#a b c d e", []int32{cls, d, c, b, a, sep, c, d, e, f, mark, a, b, c, d, sep}},
+		{"d c b a", "f#idiom000001#a b c d e f a b", []int32{cls, d, c, b, a, sep, f, mark, a, b, c, d, e, f, a, sep}},
+		{"d c b a", "a b c d e f a b#idiom000001#f", []int32{cls, d, c, b, a, sep, b, c, d, e, f, a, b, mark, f, sep}},
+		// Other blanks are four masks, and the sides as long as before.
+		{"d c b a", "a b e#idiom000002#f#idiom000001#a#idiom000003#c d", []int32{cls, d, c, b, a, sep, mask, mask, mask, f, mark, a, mask, mask, mask, sep}},
+		{"a", "b“#idiom000001#", []int32{cls, a, sep, b, 1, mark, sep}},
+		{"a b c d e f", "a b c d#idiom000001#a b c d", []int32{cls, a, b, c, d, e, f, sep, b, c, d, mark, a, b, c, sep}},
+	} {
+		data, err := tasks.Parse(named(t, "chid"), fmt.Appendf(nil, `{"candidates": [%q, "f"], "content": [%q], "answer": 0}`, test.choice, test.content), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		data.Examples = slices.DeleteFunc(data.Examples, func(e tasks.Example) bool { return e.ID != "#idiom000001#" })
+		s, err := tasks.NewSet(data, tokenizer(t, "[unused1]"), 16, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for batch := range s.Batches(10) {
+			want := append(slices.Clone(test.ids), make([]int32, 16-len(test.ids))...)
+			if !slices.Equal(batch.InputIDs[:16], want) || slices.Max(batch.TokenTypeIDs) != 0 {
+				t.Errorf("%s in %s is\n%v of types %v, want\n%v of type 0", test.choice, test.content, batch.InputIDs[:16], batch.TokenTypeIDs[:16], want)
+			}
+			break
+		}
+	}
+	// A vocabulary that was learned from text has no [unused1].
+	s := set(t, "chid", `{"candidates": ["a b c d", "b"], "content": "c#idiom#d", "answer": 0}`, 8, true)
+	for batch := range s.Batches(10) {
+		if want := []int32{cls, a, b, c, d, sep, mask, sep}; !slices.Equal(batch.InputIDs[:8], want) {
+			t.Errorf("without [unused1] and room: %v, want %v", batch.InputIDs[:8], want)
+		}
+		break
+	}
+}
+
+// TestAnswers: the answers of ChID lie beside its file and belong to the data.
+func TestAnswers(t *testing.T) {
+	dir := t.TempDir()
+	text, err := os.ReadFile("testdata/chid.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	path := write("dev.json", string(text))
+	if d := read(t, "chid", path); d.Labelled() {
+		t.Error("there are labels without answers")
+	}
+	digests := map[string]bool{read(t, "chid", path).Digest: true}
+	for i, answers := range []string{`{"#idiom000378#": 0, "#idiom000379#": 3, "#idiom000380#": 1}`, `{"#idiom000378#": 1, "#idiom000379#": 3, "#idiom000380#": 1}`} {
+		write("dev_answer.json", answers)
+		d := read(t, "chid", path)
+		if digests[d.Digest] = true; d.Examples[0].Label != i || len(digests) != i+2 {
+			t.Errorf("answers %s: label %d, %d digests", answers, d.Examples[0].Label, len(digests))
+		}
+	}
+	write("dev_answer.json", `{"#idiom000378#": 0}`)
+	if _, err := tasks.Read(named(t, "chid"), path); err == nil || !strings.Contains(err.Error(), "dev.json:1: #idiom000379# has no answer in "+filepath.Join(dir, "dev_answer.json")) {
+		t.Errorf("a missing answer gives %v", err)
 	}
 }
 
