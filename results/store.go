@@ -25,6 +25,7 @@ const (
 	stepsFile       = "steps.jsonl"
 	evaluationsFile = "evaluations.jsonl"
 	resultFile      = "result.json"
+	lockFile        = "lock" // of the one process that writes there
 	checkpointsDir  = "checkpoints"
 )
 
@@ -33,6 +34,7 @@ type Writer struct {
 	dir         string
 	steps       *appender
 	evaluations *appender
+	unlock      func() error
 }
 
 // Mark is a point in a run's record: the lines that were there. A checkpoint keeps it.
@@ -41,12 +43,21 @@ type Mark struct {
 	Evaluations int `json:"evaluations"`
 }
 
-// Create begins a record in a folder, which must not hold one already.
-func Create(dir string, id Identity, r *recipe.Recipe, env Environment) (*Writer, error) {
+// Create begins a record in a folder, which must not hold one already, and which no other process may write into (durable.ErrLocked).
+func Create(dir string, id Identity, r *recipe.Recipe, env Environment) (_ *Writer, err error) {
 	fail := func(err error) (*Writer, error) { return nil, fmt.Errorf("run %s: %w", dir, err) }
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fail(err)
 	}
+	unlock, err := lock(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, unlock())
+		}
+	}()
 	if _, err := os.Lstat(filepath.Join(dir, runFile)); err == nil {
 		return fail(fmt.Errorf("the folder holds a run already: %w", fs.ErrExist))
 	}
@@ -60,21 +71,40 @@ func Create(dir string, id Identity, r *recipe.Recipe, env Environment) (*Writer
 	if err := replaceJSON(filepath.Join(dir, runFile), id); err != nil {
 		return fail(err)
 	}
-	return open(dir, Mark{})
+	return open(dir, Mark{}, unlock)
 }
 
-// Resume goes on with a record from a mark: what was written after it is cut off, and so is the end of the run, if it was written.
-func Resume(dir string, at Mark) (*Writer, error) {
+// Resume goes on with a record from a mark: what was written after it is cut off, and so is the end of the run, if it was written. No other process may
+// write into the folder (durable.ErrLocked).
+func Resume(dir string, at Mark) (_ *Writer, err error) {
 	if _, err := os.Stat(filepath.Join(dir, runFile)); err != nil {
 		return nil, fmt.Errorf("run %s: %w", dir, err)
 	}
+	unlock, err := lock(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, unlock())
+		}
+	}()
 	if err := os.Remove(filepath.Join(dir, resultFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("run %s: %w", dir, err)
 	}
-	return open(dir, at)
+	return open(dir, at, unlock)
 }
 
-func open(dir string, at Mark) (*Writer, error) {
+// lock takes the lock of a run's folder.
+func lock(dir string) (unlock func() error, err error) {
+	unlock, err = durable.Lock(filepath.Join(dir, lockFile))
+	if errors.Is(err, durable.ErrLocked) {
+		err = fmt.Errorf("run %s: another process writes into it: wait until that is done, or start in another folder: %w", dir, err)
+	}
+	return unlock, err
+}
+
+func open(dir string, at Mark, unlock func() error) (*Writer, error) {
 	steps, err := openLines(filepath.Join(dir, stepsFile), at.Steps)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", dir, err)
@@ -83,7 +113,7 @@ func open(dir string, at Mark) (*Writer, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("run %s: %w", dir, err), steps.file.Close())
 	}
-	return &Writer{dir, steps, evaluations}, nil
+	return &Writer{dir, steps, evaluations, unlock}, nil
 }
 
 // Step appends a step.
@@ -113,7 +143,9 @@ func (w *Writer) Finish(r Result) error {
 }
 
 // Close closes the record without an end.
-func (w *Writer) Close() error { return errors.Join(w.steps.file.Close(), w.evaluations.file.Close()) }
+func (w *Writer) Close() error {
+	return errors.Join(w.steps.file.Close(), w.evaluations.file.Close(), w.unlock())
+}
 
 // idDigits is the length of an ID, in hexadecimal digits: among a million runs two are the same with a probability of 2·10⁻³.
 const idDigits = 12

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"harness.invalid/core/durable"
 	"harness.invalid/core/recipe"
 )
 
@@ -223,6 +224,46 @@ func TestResumeRemovesResult(t *testing.T) {
 	}
 	if run, err := Open(dir); err != nil || run.Result != nil {
 		t.Errorf("a run that was resumed: result %+v, %v", run, err)
+	}
+}
+
+// TestLocked: a run has one writer at a time, and one that is refused changes nothing.
+func TestLocked(t *testing.T) {
+	r := quick(t)
+	dir := t.TempDir()
+	w, err := Create(dir, identity(r), r, Environment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Step(step(1, 1)), w.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Resume(dir, Mark{}); !errors.Is(err, durable.ErrLocked) || !strings.Contains(err.Error(), "another process writes into it") {
+		t.Errorf("a second writer: error is %v, want %v", err, durable.ErrLocked)
+	}
+	if _, err := Create(dir, identity(r), r, Environment{}); !errors.Is(err, durable.ErrLocked) {
+		t.Errorf("another run in the folder: error is %v, want %v", err, durable.ErrLocked)
+	}
+	if run, err := Open(dir); err != nil || len(collect(t, run.Steps())) != 1 {
+		t.Errorf("the run that goes on is %+v, %v", run, err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Create(dir, identity(r), r, Environment{}); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("another run in the folder: error is %v, want %v", err, fs.ErrExist)
+	}
+	if w, err = Resume(dir, w.Mark()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Finish(Result{Status: Complete}); err != nil {
+		t.Fatal(err)
+	}
+	if w, err = Resume(dir, Mark{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 
