@@ -28,13 +28,13 @@ func (v *values) overflowed(x float64) bool {
 	return x-x != 0 || v.format == numerics.FP16 && math.Abs(x) >= float64(v.format.Max())
 }
 
-// compare compares two tensors of the same length in float64. unit is the norm that the difference is held against, 0: that of the first.
+// compare compares two tensors of the same length in float64. The difference is held against the norm of the first, or against least where that is larger.
 //
 //	d = b - a    m = (a + b)/2    bias β = Σ d·m / Σ m²    its variance = Σ (d - β·m)²·m² / (Σ m²)²
 //
 // The difference is regressed on the mean because both sides have errors. Regressed on one of them, errors of that side alone would look like a bias.
 // Sources: Bland and Altman 1986, Lancet 327:307, for the mean; White 1980, Econometrica 48:817, for the variance.
-func compare(pair [2]values, unit float64) Difference {
+func compare(pair [2]values, least float64) Difference {
 	a, b := &pair[0], &pair[1]
 	n := len(a.of)
 	var squares, products, middles float64
@@ -90,14 +90,13 @@ func compare(pair [2]values, unit float64) Difference {
 		}
 		r.Sides[k] = s
 	}
-	if unit == 0 {
-		unit = math.Sqrt(norms[0])
-	}
+	against := max(math.Sqrt(norms[0]), least)
+	r.Against = results.Number(against)
 	switch {
 	case broken:
 		r.Relative = results.Number(math.Inf(1))
 	case squares > 0:
-		r.Relative = results.Number(math.Sqrt(squares) / unit) // infinite where the first side is zero throughout
+		r.Relative = results.Number(math.Sqrt(squares) / against) // infinite where the first side is zero throughout
 	}
 	if middles == 0 || squares == 0 {
 		return r

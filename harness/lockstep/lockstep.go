@@ -77,9 +77,11 @@ type Difference struct {
 	Tensor   string `json:"tensor"`   // operator or parameter, by Hugging Face's name
 	Operator string `json:"operator"` // that computed it, forward or backward
 	Count    int    `json:"count"`    // of values
-	// Relative is the norm of the difference over the norm of the first side's values, infinite where a value is not finite. Gradients of parameters and
-	// weights are held against the norm of all parameters of their operator: some gradients, such as that of a key's bias, are zero but for rounding.
+	// Relative is the norm of the difference over Against, infinite where a value is not finite. Against is the norm of the first side's values, or of all
+	// parameters of their operator for gradients of parameters and weights: some gradients, such as that of a key's bias, are zero but for rounding. Where
+	// values are sums whose terms cancel, it is the norm of the terms.
 	Relative  results.Number `json:"relative"`
+	Against   results.Number `json:"against"`
 	Tolerance float64        `json:"tolerance,omitempty"` // 0: none is stated
 	// Bias is the slope of the difference over the mean of both values: by which part the second side's values are larger (above 0) or nearer to zero. Its
 	// standard error is robust against values of unequal spread. Explained is the part of the squared difference that goes with it.
@@ -144,15 +146,16 @@ func (r *Record) differences(l *train.LockedStep) []Difference {
 	tolerance := [2]float64{r.Sides[0].OutputTolerance + r.Sides[1].OutputTolerance, r.Sides[0].GradientTolerance + r.Sides[1].GradientTolerance}
 	operators := bert.Operators(l.Program.Model, l.Program.Head)
 	traced := r.traced(l)
+	sums := terms{l, operators, traced}
 	var all []Difference
-	add := func(kind Kind, tensor, operator string, t float64, pair [2]values, unit float64) {
-		d := compare(pair, unit)
+	add := func(kind Kind, tensor, operator string, t float64, pair [2]values, least float64) {
+		d := compare(pair, least)
 		d.Kind, d.Tensor, d.Operator, d.Tolerance = kind, tensor, operator, t
 		all = append(all, d)
 	}
 	for _, o := range operators {
 		if pair, ok := traced[tracedKey{o.Name, false}]; ok {
-			add(Activation, o.Name, o.Name, tolerance[0], pair, 0)
+			add(Activation, o.Name, o.Name, tolerance[0], pair, sums.result(o))
 		}
 	}
 	for i := len(operators) - 1; i >= 0; i-- {
@@ -160,13 +163,14 @@ func (r *Record) differences(l *train.LockedStep) []Difference {
 		if pair, ok := traced[tracedKey{o.Name, true}]; ok {
 			add(ActivationGradient, o.Name, o.From, tolerance[1], pair, 0)
 		}
-		r.parameters(l, o.Name, func(name string, pair [2]values, unit float64) {
-			add(Gradient, name, o.Name, tolerance[1], pair, unit)
+		terms := sums.gradient(o)
+		r.parameters(l, o.Name, func(name string, pair [2]values, all float64) {
+			add(Gradient, name, o.Name, tolerance[1], pair, max(all, terms))
 		}, func(s *train.LockedSide) []float32 { return s.Gradients })
 	}
 	for _, o := range operators {
 		first := len(all)
-		r.parameters(l, o.Name, func(name string, pair [2]values, unit float64) { add(Weight, name, o.Name, 0, pair, unit) },
+		r.parameters(l, o.Name, func(name string, pair [2]values, all float64) { add(Weight, name, o.Name, 0, pair, all) },
 			func(s *train.LockedSide) []float32 { return s.Kept })
 		for i := first; i < len(all); i++ {
 			t, _ := l.Layout.Lookup(all[i].Tensor)
@@ -182,7 +186,7 @@ func (r *Record) differences(l *train.LockedStep) []Difference {
 }
 
 // parameters calls add for the parameters of an operator, with the norm of all of them on the first side.
-func (r *Record) parameters(l *train.LockedStep, operator string, add func(name string, pair [2]values, unit float64), of func(*train.LockedSide) []float32) {
+func (r *Record) parameters(l *train.LockedStep, operator string, add func(name string, pair [2]values, all float64), of func(*train.LockedSide) []float32) {
 	var squares float64
 	for _, t := range l.Layout.Tensors() {
 		if bert.OperatorOf(t.Name) == operator {

@@ -86,6 +86,10 @@ func (s fasterSession) Step(ctx context.Context, step optimizer.Step) (optimizer
 
 // follow holds a planted backend against gpu-ref, both in precisions of gpu-ref.
 func follow(t *testing.T, of planted, precisions [2]string, steps int, resync bool, sets ...string) *lockstep.Record {
+	return followSeed(t, 2, of, precisions, steps, resync, sets...)
+}
+
+func followSeed(t *testing.T, seed uint64, of planted, precisions [2]string, steps int, resync bool, sets ...string) *lockstep.Record {
 	t.Helper()
 	recipe, err := recipe.Load("../testdata/mini.yaml", append([]string{"phases.phase1.schedule.warmup_ratio=0"}, sets...)...)
 	if err != nil {
@@ -103,8 +107,6 @@ func follow(t *testing.T, of planted, precisions [2]string, steps int, resync bo
 	}
 	r := &lockstep.Record{Recipe: recipe.Name, Resync: resync}
 	l := train.Lockstep{Steps: steps, Resync: resync, Observe: func(s *train.LockedStep) error { r.Add(s); return nil }}
-	// With seed 1 the gradients of the first batch's next sentences nearly cancel, so that rounding alone leaves the tolerance of a sum of them.
-	const seed = 2
 	for i, side := range []planted{{Backend: gpuref.New()}, of} {
 		p, err := info.Precision(precisions[i])
 		if err != nil {
@@ -191,6 +193,34 @@ func TestNothingPlanted(t *testing.T) {
 	} {
 		if v := r.Verdict; v.Parted || v.First == nil || !strings.HasPrefix(v.Text[0], "They don't part in ") {
 			t.Errorf("%s: %+v", name, v)
+		}
+	}
+}
+
+// TestCancellation: where the terms of a sum cancel, rounding is no parting, and a fault is found all the same. With seed 1 the gradients of the first
+// batch's next sentences nearly cancel, and those of the second with seed 3.
+func TestCancellation(t *testing.T) {
+	for seed := uint64(1); seed <= 3; seed += 2 {
+		cancelled := 0.0
+		for _, precision := range []string{"fp16", "bf16"} {
+			r := followSeed(t, seed, planted{}, [2]string{"fp32", precision}, 2, true)
+			if v := r.Verdict; v.Parted {
+				t.Errorf("seed %d, %s: %s", seed, precision, strings.Join(v.Text, "\n"))
+			}
+			for _, s := range r.Steps {
+				for _, d := range s.Tensors {
+					if d.Kind == lockstep.Gradient && d.Tolerance > 0 && d.Sides[0].Norm > 0 && strings.Contains(d.Tensor, "cls.seq_relationship.weight") {
+						cancelled = max(cancelled, float64(d.Against/d.Sides[0].Norm))
+					}
+				}
+			}
+		}
+		if cancelled < 3 {
+			t.Errorf("seed %d: terms are at most %.2g times their sum, and the test is about those that cancel", seed, cancelled)
+		}
+		low := planted{program: func(p *backend.Program) { p.Options = map[string]string{"loss_scale": "1e-4"} }}
+		if v := followSeed(t, seed, low, [2]string{"fp32", "fp16"}, 1, true).Verdict; !v.Parted || v.Reason != lockstep.Underflow || v.Side != "planted" {
+			t.Errorf("seed %d, a loss scale too low: %s on side %q:\n%s", seed, v.Reason, v.Side, strings.Join(v.Text, "\n"))
 		}
 	}
 }

@@ -16,7 +16,7 @@ type Reason string
 const (
 	Overflow  Reason = "overflow"  // values that are infinite, not a number, or stopped at the largest number of their format
 	Underflow Reason = "underflow" // most of the difference is in values that are zero or subnormal on one side
-	Drift     Reason = "drift"     // the same operator was within its tolerance at equal weights
+	Drift     Reason = "drift"     // the weights had come apart, and at equal weights the same tensor was within its tolerance
 	Bias      Reason = "bias"      // most of the difference is in one direction, by no more than rounding can do
 	Operator  Reason = "operator"  // more than rounding can do to operands that agree: the operator computes something else
 	Rounding  Reason = "rounding"  // errors without a direction that added up on the way
@@ -108,7 +108,7 @@ func (r *Record) explain(i, j int) {
 		u := d.Sides[other]
 		say(Underflow, other, "underflow. In %s %s of the values%s are zero where the other side's are not, and %s subnormal; %s of the squared difference is in those%s.",
 			r.Sides[other].Backend, share(u.Zero), inFormat(u.Format), share(u.Subnormal), share(u.Underflowed), r.scaled(s, other, d.Kind))
-	case i > 0 && !r.Resync && r.atEqualWeights(d):
+	case s.Before > 0 && !r.Resync && r.atEqualWeights(d):
 		say(Drift, -1, "drift. At equal weights, in step 1, it differed by %s; since then the weights have come apart by %s. See with --resync whether a step of its own differs.",
 			number(r.Steps[0].find(d).Relative), number(s.Before))
 	case bias && small:

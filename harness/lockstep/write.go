@@ -118,7 +118,7 @@ func (r *Record) nearby() *report.Sheet {
 // tensors is a line for each tensor of each step, with numbers in full.
 func (r *Record) tensors() *report.Sheet {
 	s := &report.Sheet{}
-	for _, key := range []string{"step", "kind", "tensor", "operator", "values", "difference", "tolerance", "leaves", "bias", "bias_error", "bias_explains"} {
+	for _, key := range []string{"step", "kind", "tensor", "operator", "values", "difference", "tolerance", "leaves", "bias", "bias_error", "bias_explains", "against"} {
 		s.Columns = append(s.Columns, report.Column{Name: key})
 	}
 	for i := range r.Sides {
@@ -138,7 +138,7 @@ func (r *Record) tensors() *report.Sheet {
 			if d.Tolerance == 0 {
 				tolerance = ""
 			}
-			put(r.Steps[i].Step, d.Kind, d.Tensor, d.Operator, d.Count, float64(d.Relative), tolerance, d.Leaves(), float64(d.Bias), float64(d.BiasError), d.Explained)
+			put(r.Steps[i].Step, d.Kind, d.Tensor, d.Operator, d.Count, float64(d.Relative), tolerance, d.Leaves(), float64(d.Bias), float64(d.BiasError), d.Explained, float64(d.Against))
 			for k, v := range d.Sides {
 				put(v.Format, float64(v.Norm), v.Zero, v.Subnormal, v.Overflow, v.Underflowed)
 				if d.Kept[k] != nil {
