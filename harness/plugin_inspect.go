@@ -19,9 +19,10 @@ func newPluginInspect() *cobra.Command {
 	var kind, format string
 	cmd := &cobra.Command{
 		Use:   "inspect [backend|optimizer] NAME",
-		Short: "Show what a plugin is and takes: file, version, hash, precisions, options",
-		Long: `Inspect starts a plugin for a moment and shows what it says of itself: its version, its precisions with their tolerances, its options with their
-defaults, and the file that it is in with its SHA-256, as a run would record them.`,
+		Short: "Show what a plugin is and takes: file, version, hash, precisions, capabilities, options",
+		Long: `Inspect starts a plugin for a moment and shows what it says of itself: its version, its precisions with their tolerances, whether it asks for a second
+gradient in each step (probes) or has other parameters for evaluation (averages) or, of a backend, computes a step again for those that probe (repeats steps),
+its options with their defaults, and the file that it is in with its SHA-256, as a run would record them.`,
 		Example: `  harness plugin inspect ipu
   harness plugin inspect adamw --format json
   harness plugin inspect lamb --kind optimizer`,
@@ -65,6 +66,30 @@ type description struct {
 	Attached   string               `json:"attached,omitempty"`   // where the other process listens
 	Precisions []describedPrecision `json:"precisions,omitempty"` // of a backend; the first is the default
 	Options    []describedOption    `json:"options"`
+
+	// See backend.Info and optimizer.Info. A backend has the first, an optimizer the others; one that could not be asked has none.
+	RepeatsSteps *bool `json:"repeats_steps,omitempty"`
+	Probes       *bool `json:"probes,omitempty"`
+	Averages     *bool `json:"averages,omitempty"`
+}
+
+// capability is something that not all plugins can do.
+type capability struct{ name, doc string }
+
+func (d *description) capabilities() (can []capability) {
+	for _, c := range []struct {
+		has *bool
+		capability
+	}{
+		{d.RepeatsSteps, capability{"repeats steps", "computes a batch again at other parameters, for optimizers that probe"}},
+		{d.Probes, capability{"probes", "asks for a second gradient in each step, at other parameters"}},
+		{d.Averages, capability{"averages", "has other parameters for evaluation than those that it trains at"}},
+	} {
+		if c.has != nil && *c.has {
+			can = append(can, c.capability)
+		}
+	}
+	return can
 }
 
 type describedPrecision struct {
@@ -124,10 +149,11 @@ func describePlugin(ctx context.Context, e catalog.Entry, say func(string, ...an
 	if e.Kind == plugin.Optimizer {
 		info, err := p.Optimizer().Describe(ctx)
 		d.Version, d.Doc, d.Options = info.Version, info.Doc, describedOptions(info.Options)
+		d.Probes, d.Averages = &info.Probes, &info.Averages
 		return d, err
 	}
 	info, err := p.Backend().Describe(ctx)
-	d.Version, d.Doc, d.Options = info.Version, info.Doc, describedOptions(info.Options)
+	d.Version, d.Doc, d.Options, d.RepeatsSteps = info.Version, info.Doc, describedOptions(info.Options), &info.RepeatsSteps
 	for _, q := range info.Precisions {
 		d.Precisions = append(d.Precisions, describePrecision(q))
 	}
@@ -148,6 +174,9 @@ func describedOptions(options []option.Option) []describedOption {
 
 func (d *description) print(out io.Writer) error {
 	d.printHead(out)
+	for _, c := range d.capabilities() {
+		fmt.Fprintf(out, "%-13s  %s\n", c.name, c.doc)
+	}
 	if len(d.Precisions) > 0 {
 		t := newTable(out, "precision", "output tolerance", "gradient tolerance", "what")
 		for _, p := range d.Precisions {

@@ -92,12 +92,10 @@ func askOne(ctx context.Context, e catalog.Entry, timeout time.Duration) listing
 		}
 		return row
 	}
+	// Patience is about the start alone, and nothing bounds the calls of a plugin that is attached.
 	e.Patience = timeout
-	if e.Address != "" { // there is no deadline for the start of what runs already
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-		defer cancel()
-	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v", timeout))
+	defer cancel()
 	if row.description, err = describePlugin(ctx, e, nil); err != nil {
 		row.Error = err.Error()
 		if hint := hintFor(err); hint != "" {
@@ -108,7 +106,7 @@ func askOne(ctx context.Context, e catalog.Entry, timeout time.Duration) listing
 }
 
 func printList(out io.Writer, rows []listing) error {
-	t := newTable(out, "kind", "name", "version", "precisions, options", "where", "SHA-256")
+	t := newTable(out, "kind", "name", "version", "precisions; capabilities; options", "where", "SHA-256")
 	for _, r := range rows {
 		takes, where := r.takes(), r.Path
 		switch {
@@ -132,7 +130,7 @@ func printList(out io.Writer, rows []listing) error {
 	return t.Render()
 }
 
-// takes are the names of a backend's precisions, and the options with their defaults.
+// takes are the names of a backend's precisions, what a plugin can do beyond what all do, and the options with their defaults.
 func (d *description) takes() string {
 	var precisions, options []string
 	for _, p := range d.Precisions {
@@ -141,8 +139,15 @@ func (d *description) takes() string {
 	for _, o := range d.Options {
 		options = append(options, o.Name+"="+o.Default)
 	}
-	if precisions == nil {
-		return strings.Join(options, " ")
+	var capabilities []string
+	for _, c := range d.capabilities() {
+		capabilities = append(capabilities, c.name)
 	}
-	return strings.Join(precisions, " ") + "; " + strings.Join(options, " ")
+	var groups []string
+	for _, g := range []string{strings.Join(precisions, " "), strings.Join(capabilities, ", "), strings.Join(options, " ")} {
+		if g != "" {
+			groups = append(groups, g)
+		}
+	}
+	return strings.Join(groups, "; ")
 }

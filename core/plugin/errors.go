@@ -90,8 +90,11 @@ func (e localError) Unwrap() error { return e.error }
 
 // translate turns the error of a gRPC call into one that people and callers understand.
 func (p *Process) translate(ctx context.Context, limit time.Duration, mark int, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
+	switch ctx.Err() {
+	case context.Canceled:
+		return context.Canceled
+	case context.DeadlineExceeded:
+		return p.withLastWords(context.Cause(ctx), mark)
 	}
 	s := status.Convert(err)
 	switch s.Code() {

@@ -111,13 +111,16 @@ func launch(ctx context.Context, spec Spec) (_ *Process, err error) {
 	p.close = sync.OnceValue(p.end)
 	defer func() {
 		if err != nil {
+			if p.kill != nil {
+				p.kill() // one that stands still does not end when it is asked to
+			}
 			err = errors.Join(err, p.Close())
 		}
 	}()
 	if err := p.prepare(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, spec.Timeouts.Start)
+	ctx, cancel := context.WithTimeoutCause(ctx, spec.Timeouts.Start, fmt.Errorf("no answer within %v, so it was killed: %w", spec.Timeouts.Start, ErrDied))
 	defer cancel()
 	conn, err := p.start(ctx)
 	if err != nil {
@@ -249,8 +252,10 @@ func (p *Process) startError(ctx context.Context, err error) error {
 	switch {
 	case context.Cause(ctx) == context.Canceled:
 		return context.Canceled
-	case ctx.Err() != nil || strings.Contains(message, "timeout while waiting for plugin"):
-		err = fmt.Errorf("no answer within %v: %w", p.spec.Timeouts.Start, ErrDied)
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case strings.Contains(message, "timeout while waiting for plugin"):
+		err = fmt.Errorf("no answer within %v, so it was killed: %w", p.spec.Timeouts.Start, ErrDied)
 	case versionMismatch.MatchString(message):
 		return versionError(versionMismatch.FindStringSubmatch(message)[1])
 	case strings.Contains(message, "Unrecognized remote plugin message"), strings.Contains(message, "plugin exited before"):
