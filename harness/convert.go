@@ -84,7 +84,7 @@ func (o *conversion) run(cmd *cobra.Command, from, to string) (err error) {
 		observe(now, total)
 		return cmd.Context().Err()
 	}
-	model, tokenizer, err := openModel(from, o.config)
+	model, tokenizer, err := openModel(from, o.config, show.say)
 	if file && o.config == "" && errors.Is(err, fs.ErrNotExist) {
 		if plain, plainErr := huggingface.OpenTensors(from); plainErr == nil {
 			show.say("no configuration lies beside %s: all tensors go as they are, by their own names", from)
@@ -200,8 +200,8 @@ func (o *conversion) tokenizer(model *huggingface.Folder, found *huggingface.Tok
 	return found, nil
 }
 
-// openModel opens a model in any format, or one of a run. A tokenizer is returned for the latter, which has no files of its own.
-func openModel(from, config string) (*huggingface.Folder, *huggingface.Tokenizer, error) {
+// openModel opens a model in any format, or one of a run. A tokenizer is returned for the latter, which has no files of its own. say tells what of a run it is.
+func openModel(from, config string, say func(format string, args ...any)) (*huggingface.Folder, *huggingface.Tokenizer, error) {
 	if config != "" {
 		c, err := huggingface.ReadConfig(config)
 		if err != nil {
@@ -211,7 +211,7 @@ func openModel(from, config string) (*huggingface.Folder, *huggingface.Tokenizer
 		return f, nil, err
 	}
 	if run, at, ok := checkpointOf(from); ok {
-		return openRun(run, at)
+		return openRun(run, at, say)
 	}
 	f, err := huggingface.Open(from)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -240,7 +240,7 @@ func checkpointOf(from string) (run, at string, ok bool) {
 }
 
 // openRun opens a checkpoint of a run as a model. The recipe says what its configuration is, and where the vocabulary lies.
-func openRun(run, at string) (*huggingface.Folder, *huggingface.Tokenizer, error) {
+func openRun(run, at string, say func(format string, args ...any)) (*huggingface.Folder, *huggingface.Tokenizer, error) {
 	var c *checkpoint.Checkpoint
 	var err error
 	if at != "" {
@@ -251,9 +251,12 @@ func openRun(run, at string) (*huggingface.Folder, *huggingface.Tokenizer, error
 	if err != nil {
 		return nil, nil, err
 	}
-	at = c.Path
+	at = c.ModelFile()
 	if err := c.Close(); err != nil {
 		return nil, nil, err
+	}
+	if c.Averaged {
+		say("the parameters are the average of %s that evaluations are of, not those that it trained at", c.Optimizer.Name)
 	}
 	r, err := recipe.Load(filepath.Join(run, "recipe.yaml"))
 	if err != nil {

@@ -3,9 +3,10 @@
 // The host owns all state of a run, so one folder holds all of it:
 //
 //	model.safetensors       parameters, FP32, with Hugging Face's names
+//	average.safetensors     the parameters that evaluations are of, where the optimizer trains at others; absent when it does not
 //	optimizer.safetensors   the optimizer's slots, SLOT/PARAMETER, FP32; absent when it has none
 //	state.json              counters, the position in the data, and what plugins keep for themselves
-//	SHA256SUMS              of the three, as sha256sum -c reads it
+//	SHA256SUMS              of these, as sha256sum -c reads it
 //
 // A folder is written under another name and renamed when it is complete, and its sums are checked before anything in it is believed: a write
 // that was torn is an error with the name of the file, never a run that goes wrong.
@@ -63,9 +64,10 @@ type Plugin struct {
 
 // Tensors are the sections of a run's memory.
 type Tensors struct {
-	Layout *tensor.Layout
-	Params []float32 // [Layout.Len()]
-	Slots  []Slot
+	Layout  *tensor.Layout
+	Params  []float32 // [Layout.Len()]
+	Slots   []Slot
+	Average []float32 // [Layout.Len()], parameters of the model where Params are others (optimizer.Averager); nil: Params are
 }
 
 // Slot is a section that belongs to the optimizer.
@@ -77,6 +79,7 @@ type Slot struct {
 // The files of a checkpoint.
 const (
 	modelFile     = "model.safetensors"
+	averageFile   = "average.safetensors"
 	optimizerFile = "optimizer.safetensors"
 	stateFile     = "state.json"
 	sumsFile      = "SHA256SUMS"
@@ -92,7 +95,7 @@ func Save(dir string, s State, t Tensors) (path string, err error) {
 	if strings.ContainsAny(s.Phase, `/\`) || s.PhaseIndex < 0 || s.Step < 0 {
 		return fail(fmt.Errorf("phase %d %q, step %d can't name a folder", s.PhaseIndex, s.Phase, s.Step))
 	}
-	model, slots, err := contents(t)
+	model, average, slots, err := contents(t)
 	if err != nil {
 		return fail(err)
 	}
@@ -105,6 +108,13 @@ func Save(dir string, s State, t Tensors) (path string, err error) {
 			return safetensors.WriteTo(out, model, map[string]string{"format": "pt"})
 		}); err != nil {
 			return err
+		}
+		if len(average) > 0 {
+			if err := w.file(averageFile, func(out io.Writer) error {
+				return safetensors.WriteTo(out, average, map[string]string{"format": "pt"})
+			}); err != nil {
+				return err
+			}
 		}
 		if len(slots) > 0 {
 			if err := w.file(optimizerFile, func(out io.Writer) error { return safetensors.WriteTo(out, slots, nil) }); err != nil {
@@ -123,34 +133,39 @@ func Save(dir string, s State, t Tensors) (path string, err error) {
 }
 
 // contents are the files' tensors.
-func contents(t Tensors) (model, slots []weights.Content, err error) {
+func contents(t Tensors) (model, average, slots []weights.Content, err error) {
+	fail := func(err error) (_, _, _ []weights.Content, _ error) { return nil, nil, nil, err }
 	if t.Layout == nil {
-		return nil, nil, errors.New("tensors have no layout")
+		return fail(errors.New("tensors have no layout"))
 	}
-	if len(t.Params) != t.Layout.Len() {
-		return nil, nil, fmt.Errorf("params have %d elements, want %d", len(t.Params), t.Layout.Len())
+	if len(t.Params) != t.Layout.Len() || t.Average != nil && len(t.Average) != t.Layout.Len() {
+		return fail(fmt.Errorf("params have %d elements and their average %d, want %d", len(t.Params), len(t.Average), t.Layout.Len()))
 	}
 	for _, p := range t.Layout.Tensors() {
 		model = append(model, weights.Of(p.Name, p.Shape, p.Of(t.Params)))
+		if t.Average != nil {
+			average = append(average, weights.Of(p.Name, p.Shape, p.Of(t.Average)))
+		}
 	}
 	for _, s := range t.Slots {
 		if s.Name == "" || strings.Contains(s.Name, "/") {
-			return nil, nil, fmt.Errorf("slot %q can't be stored under that name", s.Name)
+			return fail(fmt.Errorf("slot %q can't be stored under that name", s.Name))
 		}
 		if len(s.Values) != t.Layout.Len() {
-			return nil, nil, fmt.Errorf("slot %s has %d elements, want %d", s.Name, len(s.Values), t.Layout.Len())
+			return fail(fmt.Errorf("slot %s has %d elements, want %d", s.Name, len(s.Values), t.Layout.Len()))
 		}
 		for _, p := range t.Layout.Tensors() {
 			slots = append(slots, weights.Of(s.Name+"/"+p.Name, p.Shape, p.Of(s.Values)))
 		}
 	}
-	return model, slots, nil
+	return model, average, slots, nil
 }
 
 // Checkpoint is an open checkpoint, known to be whole.
 type Checkpoint struct {
 	State
 	Path      string
+	Averaged  bool // the model is an average, and other parameters are trained
 	model     *weights.File
 	optimizer *weights.File // nil: there are no slots
 }
@@ -184,6 +199,7 @@ func (c *Checkpoint) open() error {
 	if c.model, err = safetensors.Open(filepath.Join(c.Path, modelFile)); err != nil {
 		return err
 	}
+	_, c.Averaged = sums[averageFile]
 	if _, ok := sums[optimizerFile]; ok {
 		c.optimizer, err = safetensors.Open(filepath.Join(c.Path, optimizerFile))
 	}
@@ -202,7 +218,15 @@ func (c *Checkpoint) Close() error {
 	return errors.Join(errs...)
 }
 
-// ReadParams reads the parameters into a section. Tensors that the layout lacks or has in another shape are an error: a run goes on with
+// ModelFile is the file with the parameters of the model: those that evaluations are of.
+func (c *Checkpoint) ModelFile() string {
+	if c.Averaged {
+		return filepath.Join(c.Path, averageFile)
+	}
+	return filepath.Join(c.Path, modelFile)
+}
+
+// ReadParams reads the parameters that are trained into a section. Tensors that the layout lacks or has in another shape are an error: a run goes on with
 // the very model that it had.
 func (c *Checkpoint) ReadParams(l *tensor.Layout, params []float32) error {
 	return c.read(c.model, "", l, params)

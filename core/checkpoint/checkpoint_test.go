@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"harness.invalid/core/bert"
+	"harness.invalid/core/checkpoint/safetensors"
 	"harness.invalid/core/tensor"
 )
 
@@ -36,7 +37,7 @@ func run(t *testing.T) (State, Tensors) {
 		Backend:   Plugin{Name: "ipu", Version: "1", Options: map[string]string{"loss_scale": "64"}, State: []byte{0, 255}},
 		Optimizer: Plugin{Name: "lamb"}, Host: json.RawMessage(`[1]`),
 	}
-	return s, Tensors{layout, section(1), []Slot{{"m", section(2)}, {"v", section(3)}}}
+	return s, Tensors{layout, section(1), []Slot{{"m", section(2)}, {"v", section(3)}}, nil}
 }
 
 func TestSaveAndOpen(t *testing.T) {
@@ -86,6 +87,40 @@ func compact(m json.RawMessage) string {
 	}
 	text, _ := json.Marshal(v)
 	return string(text)
+}
+
+// TestAverage: where the model is an average, both are stored, and the model's file is that of the average.
+func TestAverage(t *testing.T) {
+	state, tensors := run(t)
+	tensors.Average = tensors.Slots[0].Values
+	path, err := Save(t.TempDir(), state, tensors)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	read := make([]float32, tensors.Layout.Len())
+	if err := c.ReadParams(tensors.Layout, read); err != nil || !slices.Equal(read, tensors.Params) {
+		t.Errorf("params differ (%v)", err)
+	}
+	f, err := safetensors.Open(c.ModelFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, p := range tensors.Layout.Tensors() {
+		values := make([]float32, p.Len())
+		if err := f.ReadFloat32s(p.Name, values); err != nil || !slices.Equal(values, p.Of(tensors.Average)) {
+			t.Fatalf("average of %s differs (%v)", p.Name, err)
+		}
+	}
+	tensors.Average = tensors.Average[1:]
+	if _, err := Save(t.TempDir(), state, tensors); err == nil {
+		t.Error("an average of another length is saved")
+	}
 }
 
 // TestOtherModel: a checkpoint of one model is not read into another.

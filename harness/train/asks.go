@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/optimizer"
@@ -107,4 +108,17 @@ func (p *phase) showModel(ctx context.Context) (back func() error, err error) {
 		return nil, errors.Join(err, back())
 	}
 	return back, nil
+}
+
+// average is a copy of the parameters of the model as evaluations have them, nil where those that are trained are the model's.
+func (p *phase) average(ctx context.Context) ([]float32, error) {
+	if p.averager == nil || p.Updates == 0 {
+		return nil, nil
+	}
+	back, err := p.showModel(ctx)
+	if err != nil {
+		return nil, err
+	}
+	average := slices.Clone(p.memory.Params)
+	return average, back()
 }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
+	"harness.invalid/core/checkpoint/safetensors"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/option"
 	"harness.invalid/harness/train"
@@ -155,13 +158,13 @@ func TestSecondGradientSkipped(t *testing.T) {
 	}
 }
 
-// TestAverages: evaluations, the best parameters and the next phase have the model of schedule-free AdamW, training has its own parameters, which come back
-// to the bit.
+// TestAverages: evaluations, checkpoints, the best parameters and the next phase have the model of schedule-free AdamW, training has its own parameters, which
+// come back to the bit.
 func TestAverages(t *testing.T) {
 	for _, spec := range []string{"gpu-ref", "ipu"} {
 		e := short(t)
 		b := &noting{Backend: builtIn(spec)}
-		e.with(schedulefree.New(), spec, b)
+		o := e.with(schedulefree.New(), spec, b)
 		var shown []float32 // what was evaluated last
 		evaluations := 0
 		for i, c := range b.calls {
@@ -184,7 +187,35 @@ func TestAverages(t *testing.T) {
 		if evaluations != 4 {
 			t.Errorf("%s: %d evaluations, want 4: one after each phase, and one within the last", spec, evaluations)
 		}
+		// The layout's first tensor.
+		if words := savedWords(t, o.files["average.safetensors"]); !slices.Equal(words, shown[:len(words)]) {
+			t.Errorf("%s: the last checkpoint's average is not what was evaluated", spec)
+		}
+		if words := savedWords(t, o.files["model.safetensors"]); slices.Equal(words, shown[:len(words)]) {
+			t.Errorf("%s: the last checkpoint has the average in the place of what is trained", spec)
+		}
 	}
+}
+
+// savedWords are the word embeddings of a file of safetensors.
+func savedWords(t *testing.T, text string) []float32 {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "f.safetensors")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f, err := safetensors.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	const name = "bert.embeddings.word_embeddings.weight"
+	info, _ := f.Tensor(name)
+	words := make([]float32, info.Shape.Len())
+	if err := f.ReadFloat32s(name, words); err != nil || len(words) == 0 {
+		t.Fatalf("%d word embeddings: %v", len(words), err)
+	}
+	return words
 }
 
 // TestAsksResumed stops runs in each phase, after steps and around evaluations, and goes on with the same bits.

@@ -235,7 +235,7 @@ func (e *experiment) read(dir string) outcome {
 		e.t.Fatal(err, damaged)
 	}
 	defer c.Close()
-	for _, path := range []string{filepath.Join(c.Path, "model.safetensors"), filepath.Join(c.Path, "optimizer.safetensors"), filepath.Join(dir, "squad.predictions.json")} {
+	for _, path := range []string{filepath.Join(c.Path, "model.safetensors"), c.ModelFile(), filepath.Join(c.Path, "optimizer.safetensors"), filepath.Join(dir, "squad.predictions.json")} {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			e.t.Fatal(err)

@@ -389,7 +389,11 @@ func (p *phase) save(ctx context.Context) error {
 	if err := p.record.Sync(); err != nil {
 		return err
 	}
-	t := checkpoint.Tensors{Layout: p.memory.Layout, Params: p.memory.Params}
+	average, err := p.average(ctx)
+	if err != nil {
+		return err
+	}
+	t := checkpoint.Tensors{Layout: p.memory.Layout, Params: p.memory.Params, Average: average}
 	for i, name := range p.slotNames {
 		t.Slots = append(t.Slots, checkpoint.Slot{Name: name, Values: p.memory.Slots[i]})
 	}
