@@ -40,6 +40,7 @@ type estimation struct {
 	description                                             string // of a system of the user's own
 	defaultSystem                                           string // of the backend
 	flags                                                   *pflag.FlagSet
+	recipe                                                  *recipe.Recipe
 }
 
 func (e *estimation) register(f *pflag.FlagSet) {
@@ -80,6 +81,7 @@ func (e *estimation) jobs() ([]job, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.recipe = r
 	config, err := r.ModelConfig(r.Vocab.Size)
 	if err != nil {
 		return nil, err
@@ -339,6 +341,7 @@ type estimateRecord struct {
 	TotalSeconds       float64            `json:"total_seconds,omitempty"` // of all steps
 	Error              string             `json:"error,omitempty"`
 	Advice             string             `json:"advice,omitempty"`
+	Flags              string             `json:"flags,omitempty"` // that make it fit
 	Notes              []string           `json:"notes,omitempty"`
 }
 
@@ -354,7 +357,7 @@ func (e *estimation) record(j job, m backend.Estimate) estimateRecord {
 	r := estimateRecord{
 		Backend: e.backend, System: m.System, Recipe: e.recipeRef, Phase: j.phase, SequencesPerSecond: m.SequencesPerSecond, StepSeconds: m.StepSeconds,
 		GlobalBatch: m.GlobalBatch, Fits: m.Fits(), PeakShare: m.PeakShare, Breakdown: map[string]float64{}, Memory: []memoryRecord{},
-		Steps: j.steps, Length: j.length, TotalSeconds: float64(j.steps) * m.StepSeconds, Advice: m.Advice, Notes: m.Notes,
+		Steps: j.steps, Length: j.length, TotalSeconds: float64(j.steps) * m.StepSeconds, Advice: m.Advice, Flags: e.flagsOf(&j, m.Remedy), Notes: m.Notes,
 	}
 	for _, p := range m.Breakdown {
 		r.Breakdown[p.Name] = p.Seconds
@@ -396,7 +399,7 @@ func (e *estimation) tell(cmd *cobra.Command, estimator backend.Estimator, jobs 
 			failed = true
 			fmt.Fprintf(cmd.ErrOrStderr(), "harness: phase %s: %v\n", jobs[i].phase, err)
 			if m.Advice != "" {
-				fmt.Fprintf(cmd.ErrOrStderr(), "hint: it fits with %s\n", m.Advice)
+				fmt.Fprintf(cmd.ErrOrStderr(), "hint: %s\n", remedy(m.Advice, e.flagsOf(&jobs[i], m.Remedy)))
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"harness.invalid/core/backend"
+	"harness.invalid/plugins/ipu/machine"
 )
 
 // point is one setting of a sweep.
@@ -94,22 +95,11 @@ func pipelines(p *backend.Program) []string {
 		list = append(list, own)
 	}
 	for n := 1; n <= min(mostIPUs, p.Model.NumHiddenLayers); n *= 2 {
-		if layers := layersOn(p.Model.NumHiddenLayers, n); !slices.Contains(list, layers) {
+		if layers := machine.Joined(machine.Spread(p.Model.NumHiddenLayers, n)); !slices.Contains(list, layers) {
 			list = append(list, layers)
 		}
 	}
 	return list
-}
-
-// layersOn spreads layers over n IPUs evenly: the embeddings and heads of the first weigh about as much as three layers.
-func layersOn(layers, n int) string {
-	most := (layers + 3 + n - 1) / n
-	first := max(0, layers-most*(n-1))
-	list := []string{strconv.Itoa(first)}
-	for i := 1; i < n; i++ {
-		list = append(list, strconv.Itoa((layers-first)*i/(n-1)-(layers-first)*(i-1)/(n-1)))
-	}
-	return strings.Join(list, ",")
 }
 
 // sweep models what becomes of each phase when one thing at a time is another, and looks for the fastest cut of its global batch.

@@ -32,8 +32,15 @@ type Estimate struct {
 	Breakdown          []Phase // of StepSeconds, which is their sum
 	Memory             []DeviceMemory
 	Pipeline           Pipeline
-	Advice             string   // what would make it fit; empty when it does
+	Advice             string   // what would make it fit, in words; empty when it does
+	Remedy             *Remedy  // the same as settings; nil when it fits, or when nothing that the backend knows makes it fit
 	Notes              []string // what the numbers take for granted
+}
+
+// Remedy is a change of a program with which it fits: another cut of the same global batch, and options in place of those that it has.
+type Remedy struct {
+	MicroBatch, Accumulation, Replicas int
+	Options                            map[string]string
 }
 
 // Fits reports whether every device has the memory that it needs.

@@ -62,13 +62,18 @@ func (c Catalog[T, P]) Load(name string) (*T, error) {
 	return c.Parse(string(text))
 }
 
-// Find returns the system that a host asks for: its description, its name, or the one of the backend's option.
+// None is the name of no system: nothing is modelled.
+const None = "none"
+
+// Find returns the system that a host asks for: its description, its name, or the one of the backend's option. None is an ErrUnsupported.
 func (c Catalog[T, P]) Find(on backend.Machine, option string) (*T, error) {
 	switch {
 	case on.Description != "":
 		return c.Parse(on.Description)
 	case on.System != "":
 		return c.Load(on.System)
+	case option == None:
+		return nil, fmt.Errorf("the option system is %s: nothing is modelled: %w", None, backend.ErrUnsupported)
 	}
 	return c.Load(option)
 }

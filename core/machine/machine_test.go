@@ -2,10 +2,13 @@ package machine
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"harness.invalid/core/backend"
 )
 
 type boat struct {
@@ -107,5 +110,39 @@ func TestFit(t *testing.T) {
 	failed := errors.New("no such row")
 	if _, err := Fit(rows, []float64{1}, func(*Row, []float64) (float64, error) { return 0, failed }); !errors.Is(err, failed) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestRemedy: one change where one is enough, the one that is fastest; two that only help together; none where nothing does.
+func TestRemedy(t *testing.T) {
+	type settings struct{ again, away bool }
+	p := backend.Program{MicroBatch: 8, Accumulation: 4, Replicas: 2}
+	kinds := [][]Change[settings]{
+		{{Words: "more work", Options: map[string]string{"again": "true"}, Apply: func(_ *backend.Program, s *settings) { s.again = true }}},
+		{{Words: "less state", Options: map[string]string{"away": "true"}, Apply: func(_ *backend.Program, s *settings) { s.away = true }}}, nil,
+	}
+	for _, n := range Smaller(&p) {
+		kinds[2] = append(kinds[2], Change[settings]{Words: fmt.Sprint(n), Apply: func(p *backend.Program, _ *settings) { p.MicroBatch, p.Accumulation = n, p.Accumulation*p.MicroBatch/n }})
+	}
+	for _, c := range []struct {
+		room, want string
+	}{
+		{"fits at 4", "4 map[] 4 8 2"},
+		{"wants both", "more work, with less state map[again:true away:true] 8 4 2"},
+		{"wants all", "more work, with less state, with 2 map[again:true away:true] 2 16 2"},
+		{"wants nothing", " <nil>"},
+	} {
+		words, r := Remedy(p, settings{}, kinds, func(p backend.Program, s settings) (float64, bool) {
+			both := s.again && s.away
+			fits := map[string]bool{"fits at 4": p.MicroBatch <= 4, "wants both": both, "wants all": both && p.MicroBatch <= 2}[c.room]
+			return float64(p.MicroBatch), fits
+		})
+		got := words + " <nil>"
+		if r != nil {
+			got = fmt.Sprint(words, " ", r.Options, r.MicroBatch, r.Accumulation, r.Replicas)
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.room, got, c.want)
+		}
 	}
 }

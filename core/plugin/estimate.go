@@ -53,6 +53,9 @@ func estimateToWire(e backend.Estimate) *pb.EstimateResponse {
 			Cycles: int64(e.Pipeline.Cycles), CycleSeconds: e.Pipeline.CycleSeconds, Sequential: e.Pipeline.Sequential, Update: phasesToWire(e.Pipeline.Update),
 		},
 	}
+	if r := e.Remedy; r != nil {
+		w.Remedy = &pb.Remedy{MicroBatch: int64(r.MicroBatch), Accumulation: int64(r.Accumulation), Replicas: int64(r.Replicas), Options: r.Options}
+	}
 	for _, s := range e.Pipeline.Stages {
 		w.Pipeline.Stages = append(w.Pipeline.Stages, &pb.Stage{
 			Name: s.Name, Device: int64(s.Device), Offset: int64(s.Offset), Parts: phasesToWire(s.Parts), Stash: int64(s.Stash),
@@ -74,6 +77,9 @@ func estimateFromWire(w *pb.EstimateResponse) backend.Estimate {
 		System: w.GetSystem(), SequencesPerSecond: w.GetSequencesPerSecond(), StepSeconds: w.GetStepSeconds(), GlobalBatch: int(w.GetGlobalBatch()), PeakShare: w.GetPeakShare(),
 		Breakdown: phasesFromWire(w.GetBreakdown()), Advice: w.GetAdvice(), Notes: w.GetNotes(),
 		Pipeline: backend.Pipeline{Cycles: int(p.GetCycles()), CycleSeconds: p.GetCycleSeconds(), Sequential: p.GetSequential(), Update: phasesFromWire(p.GetUpdate())},
+	}
+	if r := w.GetRemedy(); r != nil {
+		e.Remedy = &backend.Remedy{MicroBatch: int(r.GetMicroBatch()), Accumulation: int(r.GetAccumulation()), Replicas: int(r.GetReplicas()), Options: r.GetOptions()}
 	}
 	for _, s := range p.GetStages() {
 		e.Pipeline.Stages = append(e.Pipeline.Stages, backend.Stage{

@@ -80,7 +80,7 @@ var info = backend.Info{
 		{Name: "bucket_cap_mb", Default: "25", Doc: "MiB of gradients that replicas reduce at a time"},
 		{Name: "allreduce_post_accumulation", Default: "true", Doc: "reduce after the last micro-batch; false: after each"},
 		{Name: "checkpoint_activations", Default: "false", Doc: "keep the inputs of layers alone and compute the rest again"},
-		{Name: "system", Default: "dgx-a100-80gb", Doc: "whose time and memory are modelled, see harness estimate"},
+		{Name: "system", Default: "dgx-a100-80gb", Doc: "whose time and memory are modelled, see harness estimate; none: nothing is"},
 		{Name: "length_bins", Default: "64", Doc: "width of the bins of lengths that the modelled loader deals pre-training in above 128 tokens; 0: all are padded in full"},
 	},
 }

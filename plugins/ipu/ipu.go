@@ -122,7 +122,7 @@ var info = backend.Info{
 		{Name: "replicated_tensor_sharding", Default: "true", Doc: "each replica keeps and updates a share of the optimizer's state (modelled time and memory)"},
 		{Name: "optimizer_state", Default: "auto", Doc: "where the optimizer's state is: onchip, offchip (in Streaming Memory), or where it fits (modelled time and memory)"},
 		{Name: "available_memory_proportion", Default: "auto", Doc: "part of a tile's memory for matrix products, of all IPUs or of each, or what fits (modelled time and memory)"},
-		{Name: "system", Default: "bow-pod16", Doc: "whose time and memory are modelled, see harness estimate"},
+		{Name: "system", Default: "bow-pod16", Doc: "whose time and memory are modelled, see harness estimate; none: nothing is"},
 	},
 }
 

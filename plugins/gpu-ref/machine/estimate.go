@@ -10,8 +10,6 @@ package machine
 import (
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
@@ -55,7 +53,7 @@ func estimate(p backend.Program, s Settings, sys *System, on backend.Machine, c 
 	e := m.time()
 	e.Memory = m.memory()
 	if !e.Fits() {
-		e.Advice = advice(p, s, sys, on, c)
+		e.Advice, e.Remedy = remedy(p, s, sys, on, c)
 	}
 	return e, nil
 }
@@ -247,40 +245,42 @@ func (m *model) memory() []backend.DeviceMemory {
 	}}}
 }
 
-// advice looks for the smallest change that makes a program fit.
-func advice(p backend.Program, s Settings, sys *System, on backend.Machine, c constants) string {
-	try := func(p backend.Program, s Settings) bool {
-		m, err := newModel(p, s, sys, on, c)
-		e := backend.Estimate{}
-		if err == nil {
-			e.Memory = m.memory()
-		}
-		return err == nil && e.Fits()
+// remedy looks for what makes a program fit: smaller micro-batches, activations computed again, a GPU with more memory.
+func remedy(p backend.Program, s Settings, sys *System, on backend.Machine, c constants) (string, *backend.Remedy) {
+	type place struct {
+		Settings
+		system *System
 	}
-	for q := p; q.MicroBatch > 1; {
-		q.MicroBatch, q.Accumulation = q.MicroBatch/2, q.Accumulation*2
-		if try(q, s) {
-			return fmt.Sprintf("a micro-batch of %d instead of %d", q.MicroBatch, p.MicroBatch)
-		}
+	type change = machine.Change[place]
+	var micro, again, larger []change
+	for _, n := range machine.Smaller(&p) {
+		micro = append(micro, change{Words: fmt.Sprintf("a micro-batch of %d instead of %d", n, p.MicroBatch), Apply: func(p *backend.Program, _ *place) {
+			p.MicroBatch, p.Accumulation = n, p.Accumulation*p.MicroBatch/n
+		}})
 	}
-	if s.Checkpointing = true; try(p, s) {
-		return "activation checkpointing"
+	if !s.Checkpointing {
+		again = append(again, change{Words: "activation checkpointing", Options: map[string]string{"checkpoint_activations": "true"}, Apply: func(_ *backend.Program, at *place) { at.Checkpointing = true }})
 	}
-	var larger []string
 	for _, name := range Systems.Names() {
-		other, err := Systems.Load(name)
-		if err != nil || other.Chip.MemoryBytes <= sys.Chip.MemoryBytes {
-			continue
-		}
-		if m, err := newModel(p, s, other, on, c); err == nil {
-			if e := (backend.Estimate{Memory: m.memory()}); e.Fits() {
-				larger = append(larger, name)
-			}
+		if other, err := Systems.Load(name); err == nil && other.Chip.MemoryBytes > sys.Chip.MemoryBytes {
+			larger = append(larger, change{Words: "a larger GPU", Options: map[string]string{"system": name}, Apply: func(_ *backend.Program, at *place) { at.system = other }})
 		}
 	}
-	slices.Sort(larger)
-	if len(larger) > 0 {
-		return "a larger GPU: " + strings.Join(larger, ", ")
+	rate := func(p backend.Program, at place) (float64, bool) {
+		m, err := newModel(p, at.Settings, at.system, on, c)
+		if err != nil {
+			return 0, false
+		}
+		e := m.time()
+		e.Memory = m.memory()
+		return e.SequencesPerSecond, e.Fits()
 	}
-	return "nothing that this model knows: a smaller model or shorter sequences"
+	words, found := machine.Remedy(p, place{s, sys}, [][]change{micro, again}, rate)
+	if found == nil {
+		words, found = machine.Remedy(p, place{s, sys}, [][]change{micro, again, larger}, rate)
+	}
+	if found == nil {
+		return "a smaller model or shorter sequences: no settings that this model knows", nil
+	}
+	return words, found
 }

@@ -133,16 +133,25 @@ var proportions = []float64{0.4, 0.25, 0.2, 0.15, 0.1, 0.05}
 
 // estimate takes the fastest of the settings that are left open with which the program fits, and the smallest when it fits with none.
 func estimate(p backend.Program, s Settings, sys *System, on backend.Machine, c *planner) (backend.Estimate, error) {
-	m, err := newModel(p, s, sys, on, c)
+	e, err := fastest(p, s, sys, on, c)
 	if errors.Is(err, errNeverFull) && s.LayersPerIPU == nil {
 		// The published pipeline is a default: what it can't do one IPU may.
 		whole := s
 		whole.LayersPerIPU = []float64{float64(p.Model.NumHiddenLayers)}
-		if e, failed := estimate(p, whole, sys, on, c); failed == nil && e.Fits() {
+		if e, failed := fastest(p, whole, sys, on, c); failed == nil && e.Fits() {
 			e.Notes = append(e.Notes, fmt.Sprintf("all layers are on one IPU: %v", err))
 			return e, nil
 		}
 	}
+	if err == nil && !e.Fits() {
+		e.Advice, e.Remedy = remedy(p, s, sys, on, c)
+	}
+	return e, err
+}
+
+// fastest is the estimate for the best way to close what the settings leave open.
+func fastest(p backend.Program, s Settings, sys *System, on backend.Machine, c *planner) (backend.Estimate, error) {
+	m, err := newModel(p, s, sys, on, c)
 	if err != nil {
 		return backend.Estimate{}, err
 	}
@@ -155,9 +164,6 @@ func estimate(p backend.Program, s Settings, sys *System, on backend.Machine, c 
 		if best.StepSeconds == 0 || better(&e, &best) {
 			best = e
 		}
-	}
-	if !best.Fits() {
-		best.Advice = advice(p, s, sys, on, c)
 	}
 	return best, nil
 }
@@ -248,7 +254,7 @@ func newModel(p backend.Program, s Settings, sys *System, on backend.Machine, c 
 		sum += n
 	}
 	if sum != float64(p.Model.NumHiddenLayers) {
-		return nil, fmt.Errorf("layers per IPU %s are %g layers, the model has %d", joined(s.LayersPerIPU), sum, p.Model.NumHiddenLayers)
+		return nil, fmt.Errorf("layers per IPU %s are %g layers, the model has %d", Joined(s.LayersPerIPU), sum, p.Model.NumHiddenLayers)
 	}
 	if n := len(s.Proportions); n > 1 && n != ipus {
 		return nil, fmt.Errorf("%d memory proportions for %d IPUs, want one for all or one for each", n, ipus)
@@ -281,7 +287,7 @@ func newModel(p backend.Program, s Settings, sys *System, on backend.Machine, c 
 	}
 	smallest := map[Schedule]int{Grouped: 2*forwards - 1, Interleaved: forwards, Sequential: 1}[s.Schedule]
 	if p.Accumulation < smallest {
-		return nil, fmt.Errorf("accumulation is %d: the pipeline %s with schedule %s needs at least %d micro-batches a step: %w", p.Accumulation, joined(s.LayersPerIPU), s.Schedule, smallest, errNeverFull)
+		return nil, fmt.Errorf("accumulation is %d: the pipeline %s with schedule %s needs at least %d micro-batches a step: %w", p.Accumulation, Joined(s.LayersPerIPU), s.Schedule, smallest, errNeverFull)
 	}
 	return m, nil
 }
@@ -331,7 +337,8 @@ func withFront(layers []float64) []float64 {
 	return layers
 }
 
-func joined(layers []float64) string {
+// Joined writes layers as the option pipeline has them, such as 3,7,7,7.
+func Joined(layers []float64) string {
 	text := make([]string, len(layers))
 	for i, n := range layers {
 		text[i] = fmt.Sprint(n)

@@ -21,37 +21,52 @@ func (m *model) memory(stages []stage) []backend.DeviceMemory {
 	}
 	var list []backend.DeviceMemory
 	for d := range m.settings.LayersPerIPU {
-		var stash, live, supersteps float64
 		m.device, m.temporaries = d, 0
+		supersteps := 0.
 		for i := range stages {
-			s := &stages[i]
-			if s.device != d {
-				continue
-			}
-			kept, alive := m.activationBytes(s)
-			stash += float64(s.stash) * kept
-			live = max(live, alive)
-			supersteps += m.stageSupersteps(s)
-		}
-		params := m.parameters(stages, d)
-		state := 0.
-		if m.settings.State == OnChip {
-			state = params * m.state.bytes
-			if !m.settings.Unsharded {
-				state /= float64(m.program.Replicas)
+			if stages[i].device == d {
+				supersteps += m.stageSupersteps(&stages[i])
 			}
 		}
+		h := m.held(stages, d)
 		list = append(list, m.plan(d, []backend.MemoryPart{
-			{Name: "weights", Bytes: int64(params * m.format.bytes)},
-			{Name: "gradients", Bytes: int64(params * m.format.bytes)},
-			{Name: "stash", Bytes: int64(stash)},
-			{Name: "activations", Bytes: int64(live)},
+			{Name: "weights", Bytes: int64(h.weights)},
+			{Name: "gradients", Bytes: int64(h.weights)},
+			{Name: "stash", Bytes: int64(h.stash)},
+			{Name: "activations", Bytes: int64(h.live)},
 			{Name: "temporaries", Bytes: int64(m.temporaries * float64(m.chip.Tiles))},
-			{Name: "optimizer", Bytes: int64(state)},
+			{Name: "optimizer", Bytes: int64(h.state)},
 			{Name: "code", Bytes: int64(m.codeBytes(supersteps))},
 		}))
 	}
 	return list
+}
+
+// held are bytes of an IPU that do not depend on how its products are computed; there are as many gradients as weights.
+type held struct {
+	weights, stash, live, state float64
+}
+
+func (h held) total() float64 { return 2*h.weights + h.stash + h.live + h.state }
+
+func (m *model) held(stages []stage, device int) held {
+	var h held
+	for i := range stages {
+		if s := &stages[i]; s.device == device {
+			kept, alive := m.activationBytes(s)
+			h.stash += float64(s.stash) * kept
+			h.live = max(h.live, alive)
+		}
+	}
+	params := m.parameters(stages, device)
+	h.weights = params * m.format.bytes
+	if m.settings.State == OnChip {
+		h.state = params * m.state.bytes
+		if !m.settings.Unsharded {
+			h.state /= float64(m.program.Replicas)
+		}
+	}
+	return h
 }
 
 // plan is what lies in the memory of an IPU.
@@ -120,60 +135,4 @@ func (m *model) layerActivationBytes() float64 {
 	c := &m.program.Model
 	B, S := float64(m.program.MicroBatch), float64(m.program.Length)
 	return B * S * (8*float64(c.HiddenSize) + 2*float64(c.IntermediateSize) + float64(c.NumAttentionHeads)*S) * m.format.bytes
-}
-
-func fits(list []backend.DeviceMemory) bool {
-	e := backend.Estimate{Memory: list}
-	return e.Fits()
-}
-
-// advice looks for the smallest change that makes a program fit.
-func advice(p backend.Program, s Settings, sys *System, on backend.Machine, c *planner) string {
-	try := func(p backend.Program, s Settings) bool {
-		m, err := newModel(p, s, sys, on, c)
-		if err != nil {
-			return false
-		}
-		for _, closed := range m.settings.closed(p.Length) {
-			m.settings = closed
-			if fits(m.memory(m.stages())) {
-				return true
-			}
-		}
-		return false
-	}
-	if s.State == OnChip {
-		if s.State = OffChip; try(p, s) {
-			return "the optimizer's state in Streaming Memory (optimizer_state=offchip)"
-		}
-	}
-	if s.Recompute != "" && s.Recompute != LayerRecompute {
-		if s.Recompute = LayerRecompute; try(p, s) {
-			return "activations computed again (recomputation=layer)"
-		}
-	}
-	for q := p; q.MicroBatch > 1; {
-		q.MicroBatch, q.Accumulation = q.MicroBatch/2, q.Accumulation*2
-		if try(q, s) {
-			return fmt.Sprintf("a micro-batch of %d instead of %d", q.MicroBatch, p.MicroBatch)
-		}
-	}
-	for n := 2; n <= 16 && n <= min(sys.IPUs, p.Model.NumHiddenLayers); n *= 2 {
-		q := p
-		s.LayersPerIPU = spread(p.Model.NumHiddenLayers, n)
-		q.Replicas, q.Accumulation = min(p.Replicas, sys.IPUs/n), max(p.Accumulation, 2*n+1)
-		if q.MicroBatch = 1; try(q, s) {
-			return fmt.Sprintf("more IPUs for a replica (pipeline=%s) and a micro-batch of 1", joined(s.LayersPerIPU))
-		}
-	}
-	return "a smaller model or shorter sequences: no cut that this model knows fits"
-}
-
-// spread lays layers over n IPUs, fewer on the first, which has the embeddings.
-func spread(layers, n int) []float64 {
-	list := make([]float64, n)
-	for i := range list {
-		list[n-1-i] = float64(layers*(i+1)/n - layers*i/n)
-	}
-	return list
 }

@@ -23,7 +23,6 @@ func (m *model) phases() []stage {
 	list = append(list, stage{name: "heads", head: true})
 	for i := range list {
 		list[i].recompute = m.settings.Recompute != NoRecompute && i < len(list)-1
-		m.work(&list[i])
 	}
 	return list
 }
@@ -133,27 +132,35 @@ func (m *model) gatherSeconds(s *stage) float64 {
 // memoryPhased is the plan of the memory of the one IPU: the most that a phase takes of each kind. The weights of the next phase come into the memory of
 // the tiles for input and output, or, when that is too small, beside.
 func (m *model) memoryPhased(phases []stage) []backend.DeviceMemory {
-	var weights, stash, live, supersteps float64
 	m.temporaries = 0
-	for i := range phases {
-		s := &phases[i]
-		weights = max(weights, m.phaseParameters(s)*m.format.bytes)
-		kept, alive := m.activationBytes(s)
-		stash, live = max(stash, kept), max(live, alive)
-	}
 	// Phases of layers share their code.
+	supersteps := 0.
 	for _, i := range []int{0, 1, len(phases) - 1} {
 		supersteps += m.stageSupersteps(&phases[i])
 	}
-	io := max(weights, float64(ioTiles*m.chip.SRAMPerTileBytes))
+	h := m.heldPhased(phases)
+	io := max(h.weights, float64(ioTiles*m.chip.SRAMPerTileBytes))
 	return []backend.DeviceMemory{m.plan(0, []backend.MemoryPart{
-		{Name: "weights", Bytes: int64(weights)},
-		{Name: "gradients", Bytes: int64(weights)},
-		{Name: "stash", Bytes: int64(stash)},
-		{Name: "activations", Bytes: int64(live)},
+		{Name: "weights", Bytes: int64(h.weights)},
+		{Name: "gradients", Bytes: int64(h.weights)},
+		{Name: "stash", Bytes: int64(h.stash)},
+		{Name: "activations", Bytes: int64(h.live)},
 		{Name: "temporaries", Bytes: int64(m.temporaries * float64(m.chip.Tiles))},
-		{Name: "optimizer", Bytes: int64(weights / m.format.bytes * m.state.bytes / m.shards())},
+		{Name: "optimizer", Bytes: int64(h.state)},
 		{Name: "code", Bytes: int64(m.codeBytes(supersteps))},
 		{Name: "input and output", Bytes: int64(io)},
 	})}
+}
+
+// heldPhased is held of the one IPU.
+func (m *model) heldPhased(phases []stage) held {
+	var h held
+	for i := range phases {
+		s := &phases[i]
+		h.weights = max(h.weights, m.phaseParameters(s)*m.format.bytes)
+		kept, alive := m.activationBytes(s)
+		h.stash, h.live = max(h.stash, kept), max(h.live, alive)
+	}
+	h.state = h.weights / m.format.bytes * m.state.bytes / m.shards()
+	return h
 }

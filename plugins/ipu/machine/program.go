@@ -19,9 +19,18 @@ type stage struct {
 	stash                  int  // micro-batches that wait for the backward pass
 }
 
-// stages cuts the model into stages of layers. Pre-training's heads share the table of word embeddings and so are a last stage on the IPU that has
-// it; other heads follow the last layer. The last stage goes forward and backward in one, and nothing of it is recomputed.
+// stages are the model's in order, with their work.
 func (m *model) stages() []stage {
+	list := m.cut()
+	for i := range list {
+		m.work(&list[i])
+	}
+	return list
+}
+
+// cut cuts the model into stages of layers, without their work. Pre-training's heads share the table of word embeddings and so are a last stage on the IPU
+// that has it; other heads follow the last layer. The last stage goes forward and backward in one, and nothing of it is recomputed.
+func (m *model) cut() []stage {
 	if m.settings.LayersPerPhase > 0 {
 		return m.phases()
 	}
@@ -61,7 +70,6 @@ func (m *model) stages() []stage {
 		} else if m.settings.Schedule == Interleaved {
 			s.stash = 1 // its backward pass is a turn of its own
 		}
-		m.work(s)
 	}
 	return list
 }

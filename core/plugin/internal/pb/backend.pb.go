@@ -2366,8 +2366,9 @@ type EstimateResponse struct {
 	Breakdown          []*Phase               `protobuf:"bytes,6,rep,name=breakdown,proto3" json:"breakdown,omitempty"`                                                 // of step_seconds, which is their sum
 	Memory             []*DeviceMemory        `protobuf:"bytes,7,rep,name=memory,proto3" json:"memory,omitempty"`                                                       // of each device, or of each kind of device
 	Pipeline           *Pipeline              `protobuf:"bytes,8,opt,name=pipeline,proto3" json:"pipeline,omitempty"`                                                   // absent where devices do not work in stages
-	Advice             string                 `protobuf:"bytes,9,opt,name=advice,proto3" json:"advice,omitempty"`                                                       // what would make it fit; empty when it does
+	Advice             string                 `protobuf:"bytes,9,opt,name=advice,proto3" json:"advice,omitempty"`                                                       // what would make it fit, in words; empty when it does
 	Notes              []string               `protobuf:"bytes,10,rep,name=notes,proto3" json:"notes,omitempty"`                                                        // what the numbers take for granted
+	Remedy             *Remedy                `protobuf:"bytes,11,opt,name=remedy,proto3" json:"remedy,omitempty"`                                                      // what would make it fit, as settings; absent when it fits, or when nothing that the backend knows does
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -2472,6 +2473,82 @@ func (x *EstimateResponse) GetNotes() []string {
 	return nil
 }
 
+func (x *EstimateResponse) GetRemedy() *Remedy {
+	if x != nil {
+		return x.Remedy
+	}
+	return nil
+}
+
+// Remedy is a change of a program with which it fits.
+type Remedy struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	MicroBatch    int64                  `protobuf:"varint,1,opt,name=micro_batch,json=microBatch,proto3" json:"micro_batch,omitempty"`                                                  // with accumulation and replicas another cut of the same global batch
+	Accumulation  int64                  `protobuf:"varint,2,opt,name=accumulation,proto3" json:"accumulation,omitempty"`                                                                // at least 1
+	Replicas      int64                  `protobuf:"varint,3,opt,name=replicas,proto3" json:"replicas,omitempty"`                                                                        // at least 1
+	Options       map[string]string      `protobuf:"bytes,4,rep,name=options,proto3" json:"options,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // that go in place of the program's
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Remedy) Reset() {
+	*x = Remedy{}
+	mi := &file_v1_backend_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Remedy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Remedy) ProtoMessage() {}
+
+func (x *Remedy) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_backend_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Remedy.ProtoReflect.Descriptor instead.
+func (*Remedy) Descriptor() ([]byte, []int) {
+	return file_v1_backend_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *Remedy) GetMicroBatch() int64 {
+	if x != nil {
+		return x.MicroBatch
+	}
+	return 0
+}
+
+func (x *Remedy) GetAccumulation() int64 {
+	if x != nil {
+		return x.Accumulation
+	}
+	return 0
+}
+
+func (x *Remedy) GetReplicas() int64 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
+func (x *Remedy) GetOptions() map[string]string {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
 // DeviceMemory is the plan of one device's memory.
 type DeviceMemory struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2484,7 +2561,7 @@ type DeviceMemory struct {
 
 func (x *DeviceMemory) Reset() {
 	*x = DeviceMemory{}
-	mi := &file_v1_backend_proto_msgTypes[32]
+	mi := &file_v1_backend_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2496,7 +2573,7 @@ func (x *DeviceMemory) String() string {
 func (*DeviceMemory) ProtoMessage() {}
 
 func (x *DeviceMemory) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[32]
+	mi := &file_v1_backend_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2509,7 +2586,7 @@ func (x *DeviceMemory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceMemory.ProtoReflect.Descriptor instead.
 func (*DeviceMemory) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{32}
+	return file_v1_backend_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DeviceMemory) GetDevice() string {
@@ -2544,7 +2621,7 @@ type MemoryPart struct {
 
 func (x *MemoryPart) Reset() {
 	*x = MemoryPart{}
-	mi := &file_v1_backend_proto_msgTypes[33]
+	mi := &file_v1_backend_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2556,7 +2633,7 @@ func (x *MemoryPart) String() string {
 func (*MemoryPart) ProtoMessage() {}
 
 func (x *MemoryPart) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[33]
+	mi := &file_v1_backend_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2569,7 +2646,7 @@ func (x *MemoryPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryPart.ProtoReflect.Descriptor instead.
 func (*MemoryPart) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{33}
+	return file_v1_backend_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *MemoryPart) GetName() string {
@@ -2600,7 +2677,7 @@ type Pipeline struct {
 
 func (x *Pipeline) Reset() {
 	*x = Pipeline{}
-	mi := &file_v1_backend_proto_msgTypes[34]
+	mi := &file_v1_backend_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2612,7 +2689,7 @@ func (x *Pipeline) String() string {
 func (*Pipeline) ProtoMessage() {}
 
 func (x *Pipeline) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[34]
+	mi := &file_v1_backend_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2625,7 +2702,7 @@ func (x *Pipeline) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pipeline.ProtoReflect.Descriptor instead.
 func (*Pipeline) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{34}
+	return file_v1_backend_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Pipeline) GetStages() []*Stage {
@@ -2677,7 +2754,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_v1_backend_proto_msgTypes[35]
+	mi := &file_v1_backend_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2689,7 +2766,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[35]
+	mi := &file_v1_backend_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2702,7 +2779,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{35}
+	return file_v1_backend_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Stage) GetName() string {
@@ -2922,7 +2999,7 @@ const file_v1_backend_proto_rawDesc = "" +
 	"\x06system\x18\x02 \x01(\tR\x06system\x12 \n" +
 	"\vdescription\x18\x03 \x01(\tR\vdescription\x12\x1c\n" +
 	"\toptimizer\x18\x04 \x01(\tR\toptimizer\x12\x18\n" +
-	"\apacking\x18\x05 \x01(\x01R\apacking\"\x84\x03\n" +
+	"\apacking\x18\x05 \x01(\x01R\apacking\"\xb0\x03\n" +
 	"\x10EstimateResponse\x12\x16\n" +
 	"\x06system\x18\x01 \x01(\tR\x06system\x120\n" +
 	"\x14sequences_per_second\x18\x02 \x01(\x01R\x12sequencesPerSecond\x12!\n" +
@@ -2935,7 +3012,17 @@ const file_v1_backend_proto_rawDesc = "" +
 	"\bpipeline\x18\b \x01(\v2\x14.harness.v1.PipelineR\bpipeline\x12\x16\n" +
 	"\x06advice\x18\t \x01(\tR\x06advice\x12\x14\n" +
 	"\x05notes\x18\n" +
-	" \x03(\tR\x05notes\"j\n" +
+	" \x03(\tR\x05notes\x12*\n" +
+	"\x06remedy\x18\v \x01(\v2\x12.harness.v1.RemedyR\x06remedy\"\xe0\x01\n" +
+	"\x06Remedy\x12\x1f\n" +
+	"\vmicro_batch\x18\x01 \x01(\x03R\n" +
+	"microBatch\x12\"\n" +
+	"\faccumulation\x18\x02 \x01(\x03R\faccumulation\x12\x1a\n" +
+	"\breplicas\x18\x03 \x01(\x03R\breplicas\x129\n" +
+	"\aoptions\x18\x04 \x03(\v2\x1f.harness.v1.Remedy.OptionsEntryR\aoptions\x1a:\n" +
+	"\fOptionsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"j\n" +
 	"\fDeviceMemory\x12\x16\n" +
 	"\x06device\x18\x01 \x01(\tR\x06device\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12,\n" +
@@ -2982,7 +3069,7 @@ func file_v1_backend_proto_rawDescGZIP() []byte {
 	return file_v1_backend_proto_rawDescData
 }
 
-var file_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_v1_backend_proto_goTypes = []any{
 	(*DescribeBackendResponse)(nil), // 0: harness.v1.DescribeBackendResponse
 	(*Precision)(nil),               // 1: harness.v1.Precision
@@ -3016,25 +3103,27 @@ var file_v1_backend_proto_goTypes = []any{
 	(*LoadResponse)(nil),            // 29: harness.v1.LoadResponse
 	(*EstimateRequest)(nil),         // 30: harness.v1.EstimateRequest
 	(*EstimateResponse)(nil),        // 31: harness.v1.EstimateResponse
-	(*DeviceMemory)(nil),            // 32: harness.v1.DeviceMemory
-	(*MemoryPart)(nil),              // 33: harness.v1.MemoryPart
-	(*Pipeline)(nil),                // 34: harness.v1.Pipeline
-	(*Stage)(nil),                   // 35: harness.v1.Stage
-	nil,                             // 36: harness.v1.Program.OptionsEntry
-	(*Option)(nil),                  // 37: harness.v1.Option
-	(*Memory)(nil),                  // 38: harness.v1.Memory
-	(*DescribeRequest)(nil),         // 39: harness.v1.DescribeRequest
-	(*CloseRequest)(nil),            // 40: harness.v1.CloseRequest
-	(*CloseResponse)(nil),           // 41: harness.v1.CloseResponse
+	(*Remedy)(nil),                  // 32: harness.v1.Remedy
+	(*DeviceMemory)(nil),            // 33: harness.v1.DeviceMemory
+	(*MemoryPart)(nil),              // 34: harness.v1.MemoryPart
+	(*Pipeline)(nil),                // 35: harness.v1.Pipeline
+	(*Stage)(nil),                   // 36: harness.v1.Stage
+	nil,                             // 37: harness.v1.Program.OptionsEntry
+	nil,                             // 38: harness.v1.Remedy.OptionsEntry
+	(*Option)(nil),                  // 39: harness.v1.Option
+	(*Memory)(nil),                  // 40: harness.v1.Memory
+	(*DescribeRequest)(nil),         // 41: harness.v1.DescribeRequest
+	(*CloseRequest)(nil),            // 42: harness.v1.CloseRequest
+	(*CloseResponse)(nil),           // 43: harness.v1.CloseResponse
 }
 var file_v1_backend_proto_depIdxs = []int32{
 	1,  // 0: harness.v1.DescribeBackendResponse.precisions:type_name -> harness.v1.Precision
-	37, // 1: harness.v1.DescribeBackendResponse.options:type_name -> harness.v1.Option
+	39, // 1: harness.v1.DescribeBackendResponse.options:type_name -> harness.v1.Option
 	3,  // 2: harness.v1.Program.model:type_name -> harness.v1.Model
 	4,  // 3: harness.v1.Program.head:type_name -> harness.v1.Head
-	36, // 4: harness.v1.Program.options:type_name -> harness.v1.Program.OptionsEntry
+	37, // 4: harness.v1.Program.options:type_name -> harness.v1.Program.OptionsEntry
 	2,  // 5: harness.v1.OpenBackendRequest.program:type_name -> harness.v1.Program
-	38, // 6: harness.v1.OpenBackendRequest.memory:type_name -> harness.v1.Memory
+	40, // 6: harness.v1.OpenBackendRequest.memory:type_name -> harness.v1.Memory
 	8,  // 7: harness.v1.BackendStepRequest.start:type_name -> harness.v1.StepStart
 	9,  // 8: harness.v1.BackendStepRequest.batch:type_name -> harness.v1.Batch
 	17, // 9: harness.v1.BackendStepResponse.losses:type_name -> harness.v1.Losses
@@ -3056,37 +3145,39 @@ var file_v1_backend_proto_depIdxs = []int32{
 	17, // 25: harness.v1.EvaluateResult.losses:type_name -> harness.v1.Losses
 	2,  // 26: harness.v1.EstimateRequest.program:type_name -> harness.v1.Program
 	15, // 27: harness.v1.EstimateResponse.breakdown:type_name -> harness.v1.Phase
-	32, // 28: harness.v1.EstimateResponse.memory:type_name -> harness.v1.DeviceMemory
-	34, // 29: harness.v1.EstimateResponse.pipeline:type_name -> harness.v1.Pipeline
-	33, // 30: harness.v1.DeviceMemory.parts:type_name -> harness.v1.MemoryPart
-	35, // 31: harness.v1.Pipeline.stages:type_name -> harness.v1.Stage
-	15, // 32: harness.v1.Pipeline.update:type_name -> harness.v1.Phase
-	15, // 33: harness.v1.Stage.parts:type_name -> harness.v1.Phase
-	39, // 34: harness.v1.Backend.Describe:input_type -> harness.v1.DescribeRequest
-	5,  // 35: harness.v1.Backend.Open:input_type -> harness.v1.OpenBackendRequest
-	7,  // 36: harness.v1.Backend.Step:input_type -> harness.v1.BackendStepRequest
-	7,  // 37: harness.v1.Backend.Trace:input_type -> harness.v1.BackendStepRequest
-	18, // 38: harness.v1.Backend.Commit:input_type -> harness.v1.CommitRequest
-	20, // 39: harness.v1.Backend.Evaluate:input_type -> harness.v1.EvaluateRequest
-	26, // 40: harness.v1.Backend.Save:input_type -> harness.v1.SaveRequest
-	28, // 41: harness.v1.Backend.Load:input_type -> harness.v1.LoadRequest
-	40, // 42: harness.v1.Backend.Close:input_type -> harness.v1.CloseRequest
-	30, // 43: harness.v1.Backend.Estimate:input_type -> harness.v1.EstimateRequest
-	0,  // 44: harness.v1.Backend.Describe:output_type -> harness.v1.DescribeBackendResponse
-	6,  // 45: harness.v1.Backend.Open:output_type -> harness.v1.OpenBackendResponse
-	10, // 46: harness.v1.Backend.Step:output_type -> harness.v1.BackendStepResponse
-	11, // 47: harness.v1.Backend.Trace:output_type -> harness.v1.TraceResponse
-	19, // 48: harness.v1.Backend.Commit:output_type -> harness.v1.CommitResponse
-	22, // 49: harness.v1.Backend.Evaluate:output_type -> harness.v1.EvaluateResponse
-	27, // 50: harness.v1.Backend.Save:output_type -> harness.v1.SaveResponse
-	29, // 51: harness.v1.Backend.Load:output_type -> harness.v1.LoadResponse
-	41, // 52: harness.v1.Backend.Close:output_type -> harness.v1.CloseResponse
-	31, // 53: harness.v1.Backend.Estimate:output_type -> harness.v1.EstimateResponse
-	44, // [44:54] is the sub-list for method output_type
-	34, // [34:44] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	33, // 28: harness.v1.EstimateResponse.memory:type_name -> harness.v1.DeviceMemory
+	35, // 29: harness.v1.EstimateResponse.pipeline:type_name -> harness.v1.Pipeline
+	32, // 30: harness.v1.EstimateResponse.remedy:type_name -> harness.v1.Remedy
+	38, // 31: harness.v1.Remedy.options:type_name -> harness.v1.Remedy.OptionsEntry
+	34, // 32: harness.v1.DeviceMemory.parts:type_name -> harness.v1.MemoryPart
+	36, // 33: harness.v1.Pipeline.stages:type_name -> harness.v1.Stage
+	15, // 34: harness.v1.Pipeline.update:type_name -> harness.v1.Phase
+	15, // 35: harness.v1.Stage.parts:type_name -> harness.v1.Phase
+	41, // 36: harness.v1.Backend.Describe:input_type -> harness.v1.DescribeRequest
+	5,  // 37: harness.v1.Backend.Open:input_type -> harness.v1.OpenBackendRequest
+	7,  // 38: harness.v1.Backend.Step:input_type -> harness.v1.BackendStepRequest
+	7,  // 39: harness.v1.Backend.Trace:input_type -> harness.v1.BackendStepRequest
+	18, // 40: harness.v1.Backend.Commit:input_type -> harness.v1.CommitRequest
+	20, // 41: harness.v1.Backend.Evaluate:input_type -> harness.v1.EvaluateRequest
+	26, // 42: harness.v1.Backend.Save:input_type -> harness.v1.SaveRequest
+	28, // 43: harness.v1.Backend.Load:input_type -> harness.v1.LoadRequest
+	42, // 44: harness.v1.Backend.Close:input_type -> harness.v1.CloseRequest
+	30, // 45: harness.v1.Backend.Estimate:input_type -> harness.v1.EstimateRequest
+	0,  // 46: harness.v1.Backend.Describe:output_type -> harness.v1.DescribeBackendResponse
+	6,  // 47: harness.v1.Backend.Open:output_type -> harness.v1.OpenBackendResponse
+	10, // 48: harness.v1.Backend.Step:output_type -> harness.v1.BackendStepResponse
+	11, // 49: harness.v1.Backend.Trace:output_type -> harness.v1.TraceResponse
+	19, // 50: harness.v1.Backend.Commit:output_type -> harness.v1.CommitResponse
+	22, // 51: harness.v1.Backend.Evaluate:output_type -> harness.v1.EvaluateResponse
+	27, // 52: harness.v1.Backend.Save:output_type -> harness.v1.SaveResponse
+	29, // 53: harness.v1.Backend.Load:output_type -> harness.v1.LoadResponse
+	43, // 54: harness.v1.Backend.Close:output_type -> harness.v1.CloseResponse
+	31, // 55: harness.v1.Backend.Estimate:output_type -> harness.v1.EstimateResponse
+	46, // [46:56] is the sub-list for method output_type
+	36, // [36:46] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_v1_backend_proto_init() }
@@ -3118,7 +3209,7 @@ func file_v1_backend_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_v1_backend_proto_rawDesc), len(file_v1_backend_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   37,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
