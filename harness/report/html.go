@@ -40,7 +40,7 @@ var htmlTemplates = template.Must(template.New("").Funcs(template.FuncMap{
 <ul>
 {{range .Lines}}<li>{{.}}</li>
 {{end}}</ul>
-{{end}}<p class="note">{{.Disclaimer}}</p>
+{{end}}{{range .Statistics}}{{template "sheet" .}}{{end}}<p class="note">{{.Disclaimer}}</p>
 {{with .Notes}}<ol class="notes">
 {{range .}}<li>{{.}}</li>
 {{end}}</ol>
@@ -58,9 +58,10 @@ func writeHTML(out *strings.Builder, c *results.Comparison) error {
 	return htmlTemplates.ExecuteTemplate(out, "comparison", struct {
 		Sheet      *Sheet
 		Verdicts   []said
+		Statistics []*Sheet
 		Disclaimer string
 		Notes      []string
-	}{s, verdicts(c), disclaimer, foot.texts()})
+	}{s, verdicts(c), statistics(c, 0), disclaimer, foot.texts()})
 }
 
 // latexEscapes are the ten characters that TeX takes for commands, and those of tables that its fonts know by another name.

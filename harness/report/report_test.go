@@ -76,6 +76,26 @@ func compare(t *testing.T, seeds int, noise float64, arms ...arm) *results.Compa
 	return c
 }
 
+// recorded adds what a comparison of runs in folders has: the way there, scores of single questions, an A/A comparison.
+func recorded(p *results.Pairing) {
+	inference := func(low, mean, high float64) *results.Inference {
+		i := results.Interval{Low: results.Number(low), High: results.Number(high), Level: 0.95}
+		return &results.Inference{Interval: i, EquivalenceInterval: i, PPermutation: 0.0625, BootstrapInterval: &i}
+	}
+	paired := func(low, mean, high float64) results.Paired {
+		return results.Paired{Arm: results.Sample{N: 5}, Difference: results.Number(mean), Inference: inference(low, mean, high)}
+	}
+	p.Curves = []results.CurveDifference{{Phase: "squad", Metric: results.TrainingLoss, AreaBySteps: paired(-0.01, 0.02, 0.05), AreaBySeconds: paired(0.1, 0.2, 0.3)},
+		{Phase: "squad", Metric: "f1", AreaBySteps: paired(-2, -1, 0.5)}, {Phase: "phase1", Metric: "masked_lm_accuracy", AreaBySteps: paired(-2, -1, 0.5)}}
+	p.Targets = []results.TargetDifference{{Phase: "squad", Metric: "f1", Value: 80, Reached: 5, Steps: paired(-12, 20, 52), Seconds: paired(4, 6.5, 9)}}
+	for i := range p.Metrics {
+		if d := &p.Metrics[i]; d.Metric == "f1" {
+			d.MultiBootstrap = &results.MultiBootstrap{Seeds: 5, Examples: 400, Interval: results.Interval{Low: -1.1, High: 0.2, Level: 0.95}, P: 0.13}
+			d.Noise = &results.Noise{Difference: 0.31, Floor: 0.82}
+		}
+	}
+}
+
 var (
 	gpu  = arm{backend: "gpu-ref", precision: "fp32", optimizer: "adamw", f1: 88, loss: 1.8, speed: 610}
 	ipu  = arm{backend: "ipu", precision: "fp16.16", optimizer: "adamw", f1: 87.6, loss: 1.82, speed: 430, skipped: 2}
@@ -89,6 +109,7 @@ var (
 func TestGolden(t *testing.T) {
 	one := compare(t, 1, 0.1, gpu, ipu)
 	many := compare(t, 5, 0.3, gpu, ipu, lamb)
+	recorded(&many.Comparisons[0])
 	for _, c := range []struct {
 		file string
 		c    *results.Comparison

@@ -22,15 +22,7 @@ func verdicts(c *results.Comparison) []said {
 	for _, p := range c.Comparisons {
 		s := said{Heading: fmt.Sprintf("%s against %s:", p.Arm, p.Baseline)}
 		judged := slices.DeleteFunc(slices.Clone(p.Metrics), func(d results.Difference) bool { return d.Verdict == "" })
-		slices.SortStableFunc(judged, func(a, b results.Difference) int {
-			switch {
-			case a.Primary == b.Primary:
-				return 0
-			case a.Primary:
-				return -1
-			}
-			return 1
-		})
+		slices.SortStableFunc(judged, primaryFirst)
 		for len(judged) > 0 {
 			first := judged[0]
 			same := func(d results.Difference) bool {
@@ -56,6 +48,16 @@ func verdicts(c *results.Comparison) []said {
 		all = append(all, s)
 	}
 	return all
+}
+
+func primaryFirst(a, b results.Difference) int {
+	switch {
+	case a.Primary == b.Primary:
+		return 0
+	case a.Primary:
+		return -1
+	}
+	return 1
 }
 
 // note is a footnote.

@@ -34,6 +34,12 @@ func writeTable(out *strings.Builder, c *results.Comparison, o Options) error {
 		}
 		out.WriteByte('\n')
 	}
+	for _, s := range statistics(c, width) {
+		if err := s.write(out, o); err != nil {
+			return err
+		}
+		out.WriteByte('\n')
+	}
 	paragraph(out, width, "", disclaimer)
 	for i, n := range foot.notes {
 		paragraph(out, width, "", fmt.Sprintf("[%d] %s", i+1, n.text))
@@ -57,6 +63,12 @@ func writeMarkdown(out *strings.Builder, c *results.Comparison) error {
 		}
 		out.WriteByte('\n')
 	}
+	for _, s := range statistics(c, 0) {
+		if err := s.write(out, Options{Format: Markdown}); err != nil {
+			return err
+		}
+		out.WriteByte('\n')
+	}
 	fmt.Fprintln(out, disclaimer)
 	for i, n := range foot.notes {
 		fmt.Fprintf(out, "\n[%d] %s\n", i+1, n.text)
@@ -64,7 +76,7 @@ func writeMarkdown(out *strings.Builder, c *results.Comparison) error {
 	return nil
 }
 
-// writeLaTeX prints one table and what is said of it, as text below.
+// writeLaTeX prints one table and what is said of it, as text below, then the statistics.
 func writeLaTeX(out *strings.Builder, c *results.Comparison) {
 	t := newTable(c)
 	foot := newFootnotes(c)
@@ -78,6 +90,10 @@ func writeLaTeX(out *strings.Builder, c *results.Comparison) {
 		s.Notes = append(s.Notes, fmt.Sprintf("[%d] %s", i+1, n.text))
 	}
 	s.writeLaTeX(out)
+	for _, s := range statistics(c, 0) {
+		out.WriteByte('\n')
+		s.writeLaTeX(out)
+	}
 }
 
 func title(c *results.Comparison) string {
@@ -208,7 +224,8 @@ func (t *table) blocks(width int, foot *footnotes) []*Sheet {
 // writeCSV prints one line for each quantity and arm.
 func writeCSV(w io.Writer, c *results.Comparison) error {
 	out := csv.NewWriter(w)
-	lines := [][]string{{"phase", "quantity", "backend", "optimizer", "format", "n", "mean", "sd", "difference", "low", "high", "level", "margin", "verdict", "direction"}}
+	lines := [][]string{{"phase", "quantity", "backend", "optimizer", "format", "n", "mean", "sd", "difference", "low", "high", "level", "margin", "verdict", "direction",
+		"p_equivalence", "p_difference", "p_permutation", "bootstrap_low", "bootstrap_high", "multi_bootstrap_low", "multi_bootstrap_high"}}
 	full := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 	for _, r := range newTable(c).rows {
 		for i, cell := range r.cells {
@@ -227,6 +244,16 @@ func writeCSV(w io.Writer, c *results.Comparison) error {
 			if d := cell.paired; d != nil {
 				if inf := d.Inference; inf != nil {
 					line[9], line[10], line[11] = full(float64(inf.Interval.Low)), full(float64(inf.Interval.High)), full(inf.Interval.Level)
+					if p := inf.PEquivalence; p != nil {
+						line[15] = full(float64(*p))
+					}
+					line[16], line[17] = full(float64(inf.PDifference)), full(float64(inf.PPermutation))
+					if i := inf.BootstrapInterval; i != nil {
+						line[18], line[19] = full(float64(i.Low)), full(float64(i.High))
+					}
+				}
+				if m := d.MultiBootstrap; m != nil {
+					line[20], line[21] = full(float64(m.Interval.Low)), full(float64(m.Interval.High))
 				}
 				if d.Margin > 0 {
 					line[12] = full(d.Margin)

@@ -1,0 +1,262 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"harness.invalid/results"
+)
+
+// statistics lay out what verdicts rest on, for a reader who doubts them: of each comparison with several seeds, intervals and tests of the metrics that
+// have a margin, then the way there, then measured times. Metrics that do not fit a width go into tables of their own; 0: any fits.
+func statistics(c *results.Comparison, width int) []*Sheet {
+	var all []*Sheet
+	for i := range c.Comparisons {
+		p := &c.Comparisons[i]
+		var judged []results.Difference
+		for _, d := range p.Metrics {
+			if d.Verdict != "" && d.Inference != nil {
+				judged = append(judged, d)
+			}
+		}
+		if len(judged) == 0 {
+			continue // one seed, or nothing is judged
+		}
+		slices.SortStableFunc(judged, primaryFirst)
+		for len(judged) > 0 {
+			n := len(judged)
+			for width > 0 && n > 1 && testsSheet(c, p, judged[:n]).naturalWidth() > width {
+				n--
+			}
+			all, judged = append(all, testsSheet(c, p, judged[:n])), judged[n:]
+		}
+		for _, s := range []*Sheet{waySheet(p), timesSheet(c, p)} {
+			if len(s.Rows) > 0 {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+func (s *Sheet) naturalWidth() int {
+	natural, _ := s.natural()
+	return total(natural)
+}
+
+// testsSheet has a column for each metric and a row for each statistic.
+func testsSheet(c *results.Comparison, p *results.Pairing, metrics []results.Difference) *Sheet {
+	s := &Sheet{Caption: fmt.Sprintf("%s against %s, %d pairs: the tests", p.Arm, p.Baseline, len(p.Seeds)), Columns: []Column{{}}}
+	for _, d := range metrics {
+		s.Columns = append(s.Columns, Column{Name: fullName(d.Phase, d.Metric), Right: true})
+	}
+	add := func(label string, text func(d *results.Difference, digits int) string) {
+		row, some := Row{{Text: label}}, false
+		for i := range metrics {
+			t := text(&metrics[i], nameOf(metrics[i].Metric).digits)
+			some = some || t != ""
+			if t == "" {
+				t = "-"
+			}
+			row = append(row, Cell{Text: t})
+		}
+		if some {
+			s.Rows = append(s.Rows, row)
+		}
+	}
+	level := levelText(1 - c.Alpha)
+	arm := func(a results.Arm, of func(*results.Difference) results.Sample) {
+		sample := func(d *results.Difference) results.Sample {
+			// The intervals are of all complete runs of the arm, as the mean in the table is.
+			i := slices.IndexFunc(c.Arms, func(s results.ArmSummary) bool { return s.Arm == a })
+			if i >= 0 {
+				if s, ok := c.Arms[i].Metrics[d.Phase+"."+d.Metric]; ok {
+					return s
+				}
+			}
+			return of(d)
+		}
+		add(a.String(), func(d *results.Difference, digits int) string { return show(sample(d), digits) })
+		add("  "+level+" t interval", func(d *results.Difference, digits int) string { return rangeText(sample(d).Interval, digits, decimal) })
+		add("  "+level+" BCa interval", func(d *results.Difference, digits int) string {
+			return rangeText(sample(d).BootstrapInterval, digits, decimal)
+		})
+	}
+	arm(p.Baseline, func(d *results.Difference) results.Sample { return d.Baseline })
+	arm(p.Arm, func(d *results.Difference) results.Sample { return d.Arm })
+	add("difference", func(d *results.Difference, digits int) string {
+		return signed(float64(d.Difference), digits) + " ± " + decimal(float64(d.Inference.SD), digits)
+	})
+	add("  "+level+" t interval", func(d *results.Difference, digits int) string { return intervalText(&d.Inference.Interval, digits) })
+	add("  "+level+" BCa interval", func(d *results.Difference, digits int) string {
+		return intervalText(d.Inference.BootstrapInterval, digits)
+	})
+	add("  "+level+" Multi-Bootstrap", func(d *results.Difference, digits int) string {
+		if d.MultiBootstrap == nil {
+			return ""
+		}
+		return intervalText(&d.MultiBootstrap.Interval, digits)
+	})
+	add("  "+levelText(1-2*c.Alpha)+" t interval", func(d *results.Difference, digits int) string {
+		return intervalText(&d.Inference.EquivalenceInterval, digits)
+	})
+	add("margin", func(d *results.Difference, _ int) string { return strconv.FormatFloat(d.Margin, 'g', -1, 64) })
+	add("A/A difference", func(d *results.Difference, digits int) string {
+		if d.Noise == nil {
+			return ""
+		}
+		return signed(float64(d.Noise.Difference), digits)
+	})
+	add("A/A noise floor", func(d *results.Difference, digits int) string {
+		if d.Noise == nil {
+			return ""
+		}
+		return decimal(float64(d.Noise.Floor), digits)
+	})
+	add("p, equivalence (TOST)", func(d *results.Difference, _ int) string { return pText(*d.Inference.PEquivalence) })
+	add("p, difference (paired t)", func(d *results.Difference, _ int) string { return pText(d.Inference.PDifference) })
+	add("p, difference (sign flips)", func(d *results.Difference, _ int) string { return pText(d.Inference.PPermutation) })
+	add("p, difference (Multi-Bootstrap)", func(d *results.Difference, _ int) string {
+		if d.MultiBootstrap == nil {
+			return ""
+		}
+		return pText(d.MultiBootstrap.P)
+	})
+	holm := func(of func(*results.Holm) results.Number) func(*results.Difference, int) string {
+		return func(d *results.Difference, _ int) string {
+			if d.Inference.Holm == nil {
+				return ""
+			}
+			return pText(of(d.Inference.Holm))
+		}
+	}
+	add("p, equivalence, after Holm", holm(func(h *results.Holm) results.Number { return h.PEquivalence }))
+	add("p, difference, after Holm", holm(func(h *results.Holm) results.Number { return h.PDifference }))
+	return s
+}
+
+// waySheet holds the curves of two arms against each other, by the mean distance between them, and what it took them to the target.
+func waySheet(p *results.Pairing) *Sheet {
+	s := &Sheet{Caption: fmt.Sprintf("%s against %s: the way there", p.Arm, p.Baseline), Columns: []Column{{},
+		{Name: "pairs", Right: true}, {Name: "difference", Right: true}, {Name: "t interval", Right: true}, {Name: "BCa interval", Right: true}, {Name: "p, sign flips", Right: true}}}
+	add := func(label string, d *results.Paired, digits int) {
+		inf := d.Inference
+		if inf == nil {
+			return
+		}
+		s.Columns[3].Name, s.Columns[4].Name = levelText(inf.Interval.Level)+" t interval", levelText(inf.Interval.Level)+" BCa interval"
+		s.Rows = append(s.Rows, Texts("  "+label, strconv.Itoa(d.Arm.N), signed(float64(d.Difference), digits), intervalText(&inf.Interval, digits),
+			orDash(intervalText(inf.BootstrapInterval, digits)), pText(inf.PPermutation)))
+	}
+	section := func(name string, rows func()) {
+		n := len(s.Rows)
+		s.Rows = append(s.Rows, append(Row{{Text: name, Mark: Strong}}, make(Row, len(s.Columns)-1)...))
+		if rows(); len(s.Rows) == n+1 {
+			s.Rows = s.Rows[:n]
+		}
+	}
+	curves := func(of func(*results.CurveDifference) *results.Paired) func() {
+		return func() {
+			for i := range p.Curves {
+				k := &p.Curves[i]
+				if d, ok := p.Metric(k.Phase, k.Metric); k.Metric == results.TrainingLoss || ok && d.Margin > 0 {
+					add(fullName(k.Phase, k.Metric), of(k), nameOf(k.Metric).digits)
+				}
+			}
+		}
+	}
+	section("mean distance by steps", curves(func(d *results.CurveDifference) *results.Paired { return &d.AreaBySteps }))
+	section("mean distance by seconds", curves(func(d *results.CurveDifference) *results.Paired { return &d.AreaBySeconds }))
+	for i := range p.Targets {
+		t := &p.Targets[i]
+		section(fmt.Sprintf("to %s %s %s", t.Phase, nameOf(t.Metric).name, strconv.FormatFloat(t.Value, 'g', -1, 64)), func() {
+			add("steps", &t.Steps, 1)
+			add("measured seconds", &t.Seconds, 1)
+		})
+	}
+	return s
+}
+
+// timesSheet compares measured times as benchstat does: the median, the interval between two runs that holds it, the noise of the machine.
+func timesSheet(c *results.Comparison, p *results.Pairing) *Sheet {
+	s := &Sheet{Caption: fmt.Sprintf("%s against %s: medians of measured times", p.Arm, p.Baseline), Columns: []Column{{},
+		{Name: p.Baseline.Backend, Right: true}, {Name: p.Arm.Backend, Right: true}, {Name: "ratio", Right: true}, {Name: "p, Mann-Whitney", Right: true}}}
+	of := func(a results.Arm, phase string) *results.PhaseTimes {
+		for i := range c.Arms {
+			for j := range c.Arms[i].Times {
+				if t := &c.Arms[i].Times[j]; c.Arms[i].Arm == a && t.Phase == phase {
+					return t
+				}
+			}
+		}
+		return nil
+	}
+	text := func(t *results.Times, unit float64) string {
+		out := digits3(float64(t.Median) * unit)
+		if i := t.Interval; i != nil {
+			out += fmt.Sprintf(" (%s to %s)", digits3(float64(i.Low)*unit), digits3(float64(i.High)*unit))
+		}
+		if t.Spread != nil {
+			out += fmt.Sprintf(" ± %.1f%%", 100*float64(*t.Spread))
+		}
+		return out
+	}
+	for i := range p.Times {
+		d := &p.Times[i]
+		a, b := of(p.Baseline, d.Phase), of(p.Arm, d.Phase)
+		if a == nil || b == nil || a.Seconds.N < 2 || b.Seconds.N < 2 {
+			continue
+		}
+		s.Rows = append(s.Rows, Texts(d.Phase+" training, s", text(&a.Seconds, 1), text(&b.Seconds, 1), fmt.Sprintf("x %.2f", float64(d.Seconds.Ratio)), pText(d.Seconds.P)))
+		if d.StepSeconds != nil && a.StepSeconds != nil && b.StepSeconds != nil {
+			s.Rows = append(s.Rows, Texts(d.Phase+" step, ms", text(a.StepSeconds, 1000), text(b.StepSeconds, 1000), fmt.Sprintf("x %.2f", float64(d.StepSeconds.Ratio)), pText(d.StepSeconds.P)))
+		}
+	}
+	return s
+}
+
+// intervalText is that of a difference, such as "-0.31 to +0.42"; "" for none.
+func intervalText(i *results.Interval, digits int) string { return rangeText(i, digits, signed) }
+
+func rangeText(i *results.Interval, digits int, text func(float64, int) string) string {
+	if i == nil {
+		return ""
+	}
+	return text(float64(i.Low), digits) + " to " + text(float64(i.High), digits)
+}
+
+func levelText(level float64) string { return strconv.FormatFloat(100*level, 'g', 3, 64) + "%" }
+
+// pText has two digits of a probability.
+func pText(p results.Number) string {
+	switch v := float64(p); {
+	case math.IsNaN(v):
+		return "-"
+	case v < 1e-4:
+		return "< 0.0001"
+	default:
+		return strconv.FormatFloat(v, 'g', 2, 64)
+	}
+}
+
+// digits3 has three digits, and all before the point.
+func digits3(v float64) string {
+	switch size := math.Abs(v); {
+	case size >= 100:
+		return decimal(v, 0)
+	case size >= 10:
+		return decimal(v, 1)
+	case size >= 1:
+		return decimal(v, 2)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
