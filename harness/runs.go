@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,14 +34,12 @@ func storeFlag(f *pflag.FlagSet, store *string) {
 	f.StringVar(store, "store", "", "index of runs: the path of a SQLite file, or postgres://USER@HOST/DATABASE (default $"+storeVariable+", or "+defaultStore+")")
 }
 
+// storeLocation is the index that a --store means.
+func storeLocation(store string) string { return cmp.Or(store, os.Getenv(storeVariable), defaultStore) }
+
 // openStore opens the index of runs. A file that is not there yet is made from the runs in its folder.
-func openStore(ctx context.Context, location string) (*index.Index, error) {
-	if location == "" {
-		location = os.Getenv(storeVariable)
-	}
-	if location == "" {
-		location = defaultStore
-	}
+func openStore(ctx context.Context, store string) (*index.Index, error) {
+	location := storeLocation(store)
 	fresh := false
 	if !index.IsPostgres(location) {
 		_, err := os.Stat(location)

@@ -176,7 +176,7 @@ func TestLiveInBrowser(t *testing.T) {
 	dir := t.TempDir()
 	curvetest.Write(t, dir, 1, gpu)
 	more := curvetest.Begun(t, dir, ipu, 1, 5)
-	s := page.NewServer(dir)
+	s := page.NewServer(page.InFolder(dir))
 	s.Every = 50 * time.Millisecond
 	server := httptest.NewServer(s)
 	defer server.Close()

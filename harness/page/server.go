@@ -1,10 +1,9 @@
 package page
 
 import (
-	"cmp"
+	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -20,9 +19,36 @@ import (
 	"harness.invalid/results"
 )
 
-// Server shows the runs in and below a folder: a list of experiments, and a page for each, which follows runs that go on. It reads and never writes.
+// Source says which runs there are.
+type Source struct {
+	Name string // of all of them together
+	// Folders lists the folders of the runs that are there, and says in words what else there is to know of them.
+	Folders func(context.Context) (dirs, notes []string, err error)
+	Root    string // folders are shown as seen from here; "": in full
+}
+
+// InFolder are the runs in and below a folder.
+func InFolder(root string) Source {
+	return Source{Name: root, Root: root, Folders: func(context.Context) ([]string, []string, error) {
+		dirs, err := results.Find(root)
+		return dirs, nil, err
+	}}
+}
+
+// folder is the folder that a run lies in, as it is shown.
+func (s Source) folder(dir string) string {
+	in := filepath.Dir(dir)
+	if s.Root != "" {
+		if rel, err := filepath.Rel(s.Root, in); err == nil {
+			in = rel
+		}
+	}
+	return filepath.ToSlash(in)
+}
+
+// Server shows the runs of a source: a list of experiments, and a page for each, which follows runs that go on. It reads and never writes.
 type Server struct {
-	root string
+	source Source
 	// Every is how often a folder is looked at for a reader who waits for news.
 	Every time.Duration
 	mux   *http.ServeMux
@@ -38,9 +64,9 @@ type read struct {
 	err    error
 }
 
-// NewServer serves the runs of a folder.
-func NewServer(root string) *Server {
-	s := &Server{root: root, Every: time.Second, mux: http.NewServeMux(), known: map[string]read{}}
+// NewServer serves the runs of a source.
+func NewServer(source Source) *Server {
+	s := &Server{source: source, Every: time.Second, mux: http.NewServeMux(), known: map[string]read{}}
 	s.mux.HandleFunc("GET /{$}", s.list)
 	s.mux.HandleFunc("GET /report", s.report)
 	s.mux.HandleFunc("GET /events", s.events)
@@ -73,18 +99,18 @@ func loopback(host string) bool {
 
 // experiment are runs that can be compared: of one folder, recipe and data.
 type experiment struct {
-	folder, fingerprint, data string // folder is relative to the root
+	folder, fingerprint, data string // folder is as the source shows it
 	records                   []*curve.Record
 }
 
 // query finds the experiment again.
 func (e *experiment) query() string {
-	return url.Values{"in": {filepath.ToSlash(e.folder)}, "recipe": {e.fingerprint}, "data": {e.data}}.Encode()
+	return url.Values{"in": {e.folder}, "recipe": {e.fingerprint}, "data": {e.data}}.Encode()
 }
 
-// experiments reads all runs in and below the root, the last experiment first. What can't be read is told.
-func (s *Server) experiments() (all []*experiment, broken []string, err error) {
-	dirs, err := results.Find(s.root)
+// experiments reads all runs, the last experiment first. What can't be read is told.
+func (s *Server) experiments(ctx context.Context) (all []*experiment, broken []string, err error) {
+	dirs, broken, err := s.source.Folders(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -109,10 +135,7 @@ func (s *Server) experiments() (all []*experiment, broken []string, err error) {
 			broken = append(broken, k.err.Error())
 			continue
 		}
-		folder, err := filepath.Rel(s.root, filepath.Dir(dir))
-		if err != nil {
-			return nil, nil, err
-		}
+		folder := s.source.folder(dir)
 		i := slices.IndexFunc(all, func(e *experiment) bool {
 			return e.folder == folder && e.fingerprint == k.record.Fingerprint && e.data == k.record.DataDigest
 		})
@@ -153,7 +176,7 @@ type entry struct {
 }
 
 func (s *Server) list(w http.ResponseWriter, r *http.Request) {
-	all, broken, err := s.experiments()
+	all, broken, err := s.experiments(r.Context())
 	if err != nil {
 		fail(w, err)
 		return
@@ -162,7 +185,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		Title, Events string
 		Experiments   []entry
 		Broken        []string
-	}{Title: "Runs in " + s.root, Events: "/events", Broken: broken}
+	}{Title: "Runs in " + s.source.Name, Events: "/events", Broken: broken}
 	for _, e := range all {
 		p, err := newPage(e.records)
 		if err != nil {
@@ -171,7 +194,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		}
 		name := p.Title
 		if e.folder != "." {
-			name = filepath.ToSlash(e.folder) + ": " + name
+			name = e.folder + ": " + name
 		}
 		view.Experiments = append(view.Experiments, entry{Name: name, Link: "/report?" + e.query(), Facts: p.Facts, Running: p.Running, Runs: p.Runs})
 	}
@@ -179,14 +202,14 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) report(w http.ResponseWriter, r *http.Request) {
-	all, _, err := s.experiments()
+	all, _, err := s.experiments(r.Context())
 	if err != nil {
 		fail(w, err)
 		return
 	}
 	want := r.URL.Query()
 	i := slices.IndexFunc(all, func(e *experiment) bool {
-		return filepath.ToSlash(e.folder) == want.Get("in") && e.fingerprint == want.Get("recipe") && e.data == want.Get("data")
+		return e.folder == want.Get("in") && e.fingerprint == want.Get("recipe") && e.data == want.Get("data")
 	})
 	if i < 0 {
 		http.Error(w, "there are no such runs (any more): see the list at /", http.StatusNotFound)
@@ -224,21 +247,18 @@ func fail(w http.ResponseWriter, err error) {
 // keepAlive is how often something is sent to a reader when there is no news, so that nothing between takes the connection for dead.
 const keepAlive = 15 * time.Second
 
-// events tells a reader, as server-sent events, that runs in a folder went on.
+// events tells a reader, as server-sent events, that runs went on: all of them, or those in one folder of the source.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
-	folder := s.root
-	if in := r.URL.Query().Get("in"); in != "" {
-		if !filepath.IsLocal(filepath.FromSlash(in)) {
-			http.Error(w, "in names no folder of this server", http.StatusBadRequest)
-			return
-		}
-		folder = filepath.Join(s.root, filepath.FromSlash(in))
-	}
+	in := r.URL.Query().Get("in")
 	control := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
-	last, err := state(folder)
+	last, err := s.state(r.Context(), in)
 	if err != nil {
 		fail(w, err)
+		return
+	}
+	if last == "" && in != "" {
+		http.Error(w, "there are no runs in that folder (any more): see the list at /", http.StatusNotFound)
 		return
 	}
 	send := func(text string) bool {
@@ -258,7 +278,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			return
 		case <-look.C:
 		}
-		now, err := state(folder)
+		now, err := s.state(r.Context(), in)
 		switch {
 		case err != nil:
 			return
@@ -276,16 +296,18 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// state changes when any run in and below a folder does.
-func state(folder string) (string, error) {
-	dirs, err := results.Find(folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+// state changes when any run does that lies in a folder of the source; "": any at all.
+func (s *Server) state(ctx context.Context, in string) (string, error) {
+	dirs, _, err := s.source.Folders(ctx)
+	if err != nil {
+		return "", err
 	}
-	slices.SortFunc(dirs, cmp.Compare)
+	slices.Sort(dirs)
 	var b strings.Builder
 	for _, dir := range dirs {
-		b.WriteString(dir + "\n" + mark(dir))
+		if in == "" || s.source.folder(dir) == in {
+			b.WriteString(dir + "\n" + mark(dir))
+		}
 	}
-	return b.String(), err
+	return b.String(), nil
 }

@@ -21,7 +21,7 @@ import (
 // start serves a folder.
 func start(t *testing.T, dir string) *httptest.Server {
 	t.Helper()
-	s := page.NewServer(dir)
+	s := page.NewServer(page.InFolder(dir))
 	s.Every = 10 * time.Millisecond
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
@@ -68,7 +68,7 @@ func TestServer(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]int{
-		"/report?in=nowhere&recipe=x&data=y": http.StatusNotFound, "/nothing": http.StatusNotFound, "/events?in=../..": http.StatusBadRequest, "/events?in=/etc": http.StatusBadRequest,
+		"/report?in=nowhere&recipe=x&data=y": http.StatusNotFound, "/nothing": http.StatusNotFound, "/events?in=../..": http.StatusNotFound, "/events?in=/etc": http.StatusNotFound,
 		"/report?in=../../etc&recipe=x&data=y": http.StatusNotFound,
 	} {
 		if status, _ := get(t, server.URL+path); status != want {

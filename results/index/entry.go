@@ -225,6 +225,28 @@ func (x *Index) Find(ctx context.Context, ref string) (Entry, error) {
 // Here reports whether the folder of a run is on this machine.
 func (x *Index) Here(e Entry) bool { return e.Host == x.host }
 
+// Folders lists the folders of the runs on this machine by the time when they started, and how many runs there are on others.
+func (x *Index) Folders(ctx context.Context) (dirs []string, elsewhere map[string]int, err error) {
+	rows, err := x.db.QueryContext(ctx, `SELECT host, dir FROM runs ORDER BY started, id`)
+	if err != nil {
+		return nil, nil, fmt.Errorf("index %s: %w", x.location, err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	elsewhere = map[string]int{}
+	for rows.Next() {
+		var host, dir string
+		if err := rows.Scan(&host, &dir); err != nil {
+			return nil, nil, err
+		}
+		if host == x.host {
+			dirs = append(dirs, dir)
+		} else {
+			elsewhere[host]++
+		}
+	}
+	return dirs, elsewhere, rows.Err()
+}
+
 // known are the names that a filter may use.
 func (x *Index) known(ctx context.Context) (names []string, err error) {
 	for _, c := range columns {

@@ -189,6 +189,15 @@ func TestIndex(t *testing.T) {
 		if _, err := x.Find(ctx, "zz"); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("nothing: %v", err)
 		}
+		dirs, elsewhere, err := x.Folders(ctx)
+		if err != nil || len(dirs) != len(runs) || !slices.Contains(dirs, runs[0].Dir) || len(elsewhere) != 0 {
+			t.Errorf("folders %v, on other machines %v, %v", dirs, elsewhere, err)
+		}
+		there := open(t, location)
+		there.host = "there"
+		if dirs, elsewhere, err := there.Folders(ctx); err != nil || len(dirs) != 0 || elsewhere[x.host] != len(runs) {
+			t.Errorf("on another machine: folders %v, on others %v, %v", dirs, elsewhere, err)
+		}
 
 		if err := x.Remove(ctx, runs[0].ID, runs[1].ID); err != nil {
 			t.Fatal(err)
