@@ -214,6 +214,9 @@ func (t *table) times(phase, quantity, label string, of func(results.RunSummary)
 			digits = 5 // a modelled device is done with a small model in no time
 		}
 		c.text = show(*c.sample, digits)
+		if c.sample.SD != nil && *c.sample.SD == 0 {
+			c.text = decimal(float64(c.sample.Mean), digits) // modelled ones are the same in all runs
+		}
 		if first := r.cells[0].sample; i > 0 && first != nil && first.Mean > 0 {
 			c.difference = fmt.Sprintf("x %.2f", float64(c.sample.Mean/first.Mean))
 		}
