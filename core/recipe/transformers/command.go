@@ -26,54 +26,6 @@ type Option struct {
 	Value string // empty: none was given
 }
 
-// Split cuts a shell's command line into words: at blanks, but for quotes and what a backslash stands before. Lines that end in a backslash go on, and
-// a # at the start of a word begins a comment. Variables are not replaced.
-func Split(line string) ([]string, error) {
-	var words []string
-	var word strings.Builder
-	var quote rune
-	inside, escaped, comment := false, false, false
-	for _, c := range line {
-		switch {
-		case comment:
-			comment = c != '\n'
-		case escaped:
-			if escaped = false; c != '\n' {
-				word.WriteRune(c)
-				inside = true
-			}
-		case c == '\\' && quote != '\'':
-			escaped = true
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			} else {
-				word.WriteRune(c)
-			}
-		case c == '"' || c == '\'':
-			quote, inside = c, true
-		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
-			if inside {
-				words = append(words, word.String())
-				word.Reset()
-				inside = false
-			}
-		case c == '#' && !inside:
-			comment = true
-		default:
-			word.WriteRune(c)
-			inside = true
-		}
-	}
-	if quote != 0 {
-		return nil, fmt.Errorf("a quote %c has no end", quote)
-	}
-	if inside {
-		words = append(words, word.String())
-	}
-	return words, nil
-}
-
 // Parse takes a command line apart: what starts the script, the script, its options.
 func Parse(words []string) (*Command, error) {
 	c := &Command{Processes: 1}

@@ -31,7 +31,6 @@ func Import(words []string, ipuConfig string) (*Imported, error) {
 		return nil, err
 	}
 	m := newImporter(c)
-	m.notes = []string{"the last, smaller batch of an epoch is left out; the script trains on it"}
 	for _, o := range c.Options {
 		if err := m.option(o); err != nil {
 			return nil, err
@@ -42,6 +41,9 @@ func Import(words []string, ipuConfig string) (*Imported, error) {
 	}
 	if err := m.finish(); err != nil {
 		return nil, err
+	}
+	if !m.dropsLast {
+		m.notes = append([]string{"the last, smaller batch of an epoch is left out; the script trains on it"}, m.notes...)
 	}
 	text := m.write()
 	if _, err := recipe.Parse("imported.yaml", text); err != nil {
@@ -94,11 +96,12 @@ type importer struct {
 	batch, evalBatch     int
 	accumulation         int
 	replicas             int
-	seed                 string
+	seed                 string // empty: TrainingArguments' 42
 	every                string
 	evaluates            bool
 	metric               string
 	best                 bool
+	dropsLast            bool
 	sequences            string
 	gpuPrecision         string
 	onIPU                bool
@@ -107,11 +110,12 @@ type importer struct {
 	ipuOptions           *settings
 	layersPerIPU         []string
 	ipus                 int
+	pod                  string
 }
 
 // newImporter has the defaults of TrainingArguments and of the script.
 func newImporter(c *Command) *importer {
-	m := &importer{command: c, length: 384, dataset: "squad", epochs: "3", batch: 8, evalBatch: 8, replicas: c.Processes, seed: "42", optimizerName: "adamw",
+	m := &importer{command: c, length: 384, dataset: "squad", epochs: "3", batch: 8, evalBatch: 8, replicas: c.Processes, optimizerName: "adamw",
 		ipuPrecision: "fp16.16", ipuOptions: new(settings)}
 	if c.Script == "run_glue.py" {
 		m.length, m.dataset = 128, ""
@@ -130,8 +134,8 @@ func (m *importer) refuse(what, why string) { m.refused = append(m.refused, what
 
 // harmlessOptions change no number: where files go, what is logged, how data is loaded.
 var harmlessOptions = []string{
-	"output_dir", "overwrite_output_dir", "overwrite_cache", "do_train", "do_eval", "cache_dir", "logging_dir", "logging_steps", "logging_strategy",
-	"logging_first_step", "save_strategy", "save_steps", "save_total_limit", "preprocessing_num_workers", "dataloader_num_workers", "dataloader_mode",
+	"output_dir", "overwrite_output_dir", "overwrite_cache", "full_determinism", "do_train", "do_eval", "cache_dir", "logging_dir", "logging_steps",
+	"logging_strategy", "logging_first_step", "save_strategy", "save_steps", "save_total_limit", "preprocessing_num_workers", "dataloader_num_workers", "dataloader_mode",
 	"dataloader_pin_memory", "report_to", "run_name", "disable_tqdm", "push_to_hub", "hub_model_id", "hub_token", "use_auth_token", "token", "log_level",
 	"log_level_replica", "use_fast_tokenizer", "pad_to_max_length", "trust_remote_code", "ddp_find_unused_parameters", "gradient_checkpointing",
 	"compile_only", "executable_cache_dir", "device_iterations", "inference_device_iterations", "pad_on_batch_axis", "greater_is_better", "local_rank",
@@ -285,7 +289,7 @@ func (m *importer) option(o Option) error {
 		if !ok {
 			return fail("pod4, pod8, pod16, pod32 or pod64")
 		}
-		m.ipus, m.onIPU = 4*n, true
+		m.pod, m.ipus, m.onIPU = o.Value, 4*n, true
 	case "loss_scaling":
 		m.onIPU = true
 		return into(m.ipuOptions, "loss_scale")
@@ -293,6 +297,8 @@ func (m *importer) option(o Option) error {
 		if m.onIPU = true; on {
 			m.ipuOptions.set("loss_scale", "auto")
 		}
+	case "dataloader_drop_last":
+		m.dropsLast = on
 	default:
 		if slices.Contains(harmlessOptions, o.Name) {
 			m.harmless = append(m.harmless, "--"+o.Name)
@@ -325,14 +331,12 @@ var reasons = map[string]string{
 	"fsdp":                   "the backend spreads the work",
 	"adafactor":              "the recipe's optimizer is adamw",
 	"resume_from_checkpoint": "harness run --resume goes on with a run",
-	"dataloader_drop_last":   "the last, smaller batch of an epoch is always left out",
 	"fp16_full_eval":         "evaluation has the precision of training",
 	"bf16_full_eval":         "evaluation has the precision of training",
 	"fp16_opt_level":         "gpu-ref:fp16 is autocast with FP32 master weights",
 	"fp16_backend":           "gpu-ref:fp16 is autocast with FP32 master weights",
 	"half_precision_backend": "gpu-ref:fp16 is autocast with FP32 master weights",
 	"data_seed":              "the order of the data follows from the run's seed",
-	"full_determinism":       "runs are deterministic anyway",
 }
 
 // models are what names of the hub stand for: the published size, the vocabulary, and whether case is folded.
@@ -415,6 +419,9 @@ func (m *importer) readConfig() error {
 		if err := c.override(m.overrides); err != nil {
 			return err
 		}
+	}
+	if err := c.ofPod(m.pod); err != nil {
+		return err
 	}
 	if err := m.ipu(c); err != nil {
 		return err

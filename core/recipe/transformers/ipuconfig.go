@@ -63,6 +63,27 @@ func (c configured) override(text string) error {
 	return nil
 }
 
+// ofPod takes of a field that has a value for each type of pod that of this one, or its default. Source: huggingface/optimum-graphcore, ipu_configuration.py,
+// for_pod_type, up to v0.5.
+func (c configured) ofPod(pod string) error {
+	for _, key := range slices.Sorted(maps.Keys(c)) {
+		values, ok := c[key].(map[string]any)
+		_, byDefault := values["default"]
+		if !ok || !byDefault && !slices.ContainsFunc(slices.Collect(maps.Keys(values)), func(k string) bool { return pods[k] > 0 }) {
+			continue
+		}
+		v, ok := values[pod]
+		if !ok {
+			v, ok = values["default"]
+		}
+		if !ok {
+			return fmt.Errorf("IPUConfig: %s has values for %s, and no default: name one with --pod_type", key, strings.Join(slices.Sorted(maps.Keys(values)), ", "))
+		}
+		c[key] = v
+	}
+	return nil
+}
+
 // number, flag and list read a field; what is not there has the default.
 func (c configured) number(key string, byDefault int) (int, error) {
 	v, ok := c[key]
@@ -170,7 +191,11 @@ func (m *importer) ipu(c configured) error {
 		return err
 	}
 	if n := number("seed", 0); n > 0 && err == nil {
-		m.seed = strconv.Itoa(n)
+		if of := strconv.Itoa(n); m.seed == "" {
+			m.seed = of
+		} else if m.seed != of {
+			m.notes = append(m.notes, "IPUConfig seed "+of+" is of the IPU's random numbers alone: a run here has one seed, and the command line's is taken")
+		}
 	}
 	proportion, err := c.list("matmul_proportion")
 	if err != nil {

@@ -121,6 +121,13 @@ func TestIPU(t *testing.T) {
 		t.Errorf("not honoured: %q, want nothing", made.Refused)
 	}
 
+	if want := "--seed 42\n"; !strings.Contains(string(made.Text), want) {
+		t.Errorf("the recipe does not say %q, the configuration's", want)
+	}
+	if _, made := imported(t, line+"--seed 1984"); !strings.Contains(string(made.Text), "--seed 1984\n") || !slices.ContainsFunc(made.Notes, func(n string) bool { return strings.Contains(n, "IPUConfig seed 42") }) {
+		t.Errorf("of the seeds of command line and configuration the recipe says\n%s", made.Text)
+	}
+
 	// Overrides go before the configuration, the command line before both.
 	r, _ = imported(t, line+"--ipu_config_overrides 'layers_per_ipu=[-1 5],replication_factor=2,enable_half_partials=False,auto_loss_scaling=True,gradient_accumulation_steps=16' --lamb_no_bias_correction")
 	p = r.Phases[0]
@@ -193,6 +200,23 @@ func TestNothingIsDropped(t *testing.T) {
 	}
 }
 
+// TestPods: fields of older configurations have a value for each type of pod.
+func TestPods(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ipu_config.json")
+	if err := os.WriteFile(file, []byte(`{"layers_per_ipu": [0, 4, 4, 4], "replication_factor": {"default": 1, "pod16": 4}, "gradient_accumulation_steps": {"pod8": 32, "pod16": 16}}`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	line := []string{"run_qa.py", "--model_name_or_path", "bert-base-uncased"}
+	made, err := Import(append(line, "--pod_type", "pod16", "--dataloader_drop_last"), file)
+	if err != nil || len(made.Refused) > 0 || len(made.Notes) != 1 || // that weights are not downloaded
+		!strings.Contains(string(made.Text), "accumulation: 16\n  replicas: 4\n") {
+		t.Errorf("%v\n%+v", err, made)
+	}
+	if _, err := Import(line, file); err == nil || !strings.Contains(err.Error(), "gradient_accumulation_steps has values for pod16, pod8, and no default") {
+		t.Errorf("without a type of pod: %v", err)
+	}
+}
+
 func TestErrors(t *testing.T) {
 	for line, want := range map[string]string{
 		"python train.py --learning_rate 3e-5":                                              "neither run_qa.py nor run_glue.py",
@@ -219,12 +243,22 @@ func TestErrors(t *testing.T) {
 }
 
 func TestSplit(t *testing.T) {
-	got, err := Split("a 'b c' \"d \\\" e\" f\\ g \\\n  h# # comment 'x\ni ''")
-	if err != nil {
-		t.Fatal(err)
+	for text, want := range map[string][]string{
+		"a 'b c' \"d \\\" e\" f\\ g \\\n  h# # comment 'x\ni ''": {"a", "b c", "d \" e", "f g", "h#", "i", ""},
+		// The example of transformers, examples/pytorch/text-classification/README.md, is of this kind.
+		"export TASK_NAME=mrpc\n\npython run_glue.py \\\n  --task_name $TASK_NAME \\\n  --output_dir /tmp/${TASK_NAME}_1/\n": {"python", "run_glue.py", "--task_name", "mrpc", "--output_dir", "/tmp/mrpc_1/"},
+		"#!/bin/bash\nset -e\nA=1 B='2 3'\nrun_qa.py --a \"$A $B\" '$A' $C\necho $A done":                                    {"run_qa.py", "--a", "1 2 3", "$A", "$C"},
+		"run_qa.py --a 1\n  # why\n  --b 2\n\nls":                                                                            {"run_qa.py", "--a", "1", "--b", "2"},
+		"cd x && run_qa.py --a 1 2>&1 > out.txt | tee log; echo":                                                             {"run_qa.py", "--a", "1"},
+		"run_qa.py --a '1;2' \"3>4\" &":                                                                                      {"run_qa.py", "--a", "1;2", "3>4"},
+		"run_qa.py --a $":                                                                                                    {"run_qa.py", "--a", "$"},
+	} {
+		if got, err := Split(text); err != nil || !slices.Equal(got, want) {
+			t.Errorf("words of %q are %q (%v), want %q", text, got, err, want)
+		}
 	}
-	if want := []string{"a", "b c", "d \" e", "f g", "h#", "i", ""}; !slices.Equal(got, want) {
-		t.Errorf("words are %q, want %q", got, want)
+	if _, err := Split("run_qa.py --a 1\nrun_glue.py --b 2"); err == nil || !strings.Contains(err.Error(), "2 commands") {
+		t.Errorf("two commands give %v", err)
 	}
 }
 

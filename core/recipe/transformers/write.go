@@ -2,6 +2,7 @@ package transformers
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"path"
 	"strconv"
@@ -23,7 +24,7 @@ func (m *importer) write() []byte {
 	}
 	var out bytes.Buffer
 	line := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
-	line("# Imported from a command line of %s. With the seed of its run: --seed %s", m.command.Script, m.seed)
+	line("# Imported from a command line of %s. With the seed of its run: --seed %s", m.command.Script, cmp.Or(m.seed, "42"))
 	for _, list := range []struct {
 		title string
 		lines []string

@@ -1,0 +1,147 @@
+package transformers
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+// Split finds the command line with one of the scripts in a shell's text and cuts it into words: at blanks, but for quotes and what a backslash stands
+// before. A # at the start of a word begins a comment. A command goes on behind a backslash at the end of a line, and also where the next line begins with
+// a dash, as in command lines that were copied without theirs; what is piped and redirected is no part of it. Variables that the text sets before
+// (export TASK_NAME=mrpc) are put in; others stay as they are. Without such a command all words are returned.
+func Split(text string) ([]string, error) {
+	s := splitter{variables: map[string]string{}}
+	if err := s.read([]rune(text)); err != nil {
+		return nil, err
+	}
+	if len(s.found) > 1 {
+		return nil, fmt.Errorf("there are %d commands of run_qa.py or run_glue.py: import one at a time", len(s.found))
+	}
+	if len(s.found) == 1 {
+		return s.found[0], nil
+	}
+	return s.all, nil
+}
+
+// splitter is a text that is being cut.
+type splitter struct {
+	variables map[string]string
+	command   []string // words so far
+	redirects bool     // the next word is where output goes
+	all       []string
+	found     [][]string // commands with one of the scripts
+}
+
+// assignment is a word that sets a variable; reference is where one is used.
+var (
+	assignment = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)=(.*)$`)
+	reference  = regexp.MustCompile(`^(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))`)
+	redirect   = regexp.MustCompile(`^[0-9&]*>>?(&?[0-9-])?`)
+)
+
+func (s *splitter) read(text []rune) error {
+	var word strings.Builder
+	var quote rune
+	inside, quoted, newline := false, false, false
+	end := func() {
+		if inside {
+			s.word(word.String(), quoted)
+		}
+		word.Reset()
+		inside, quoted = false, false
+	}
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if newline && !unicode.IsSpace(c) && c != '#' {
+			if c != '-' {
+				s.endCommand()
+			}
+			newline = false
+		}
+		switch {
+		case c == '\\' && quote != '\'':
+			if i++; i < len(text) && text[i] != '\n' {
+				word.WriteRune(text[i])
+				inside = true
+			}
+		case c == '$' && quote != '\'':
+			inside = true
+			word.WriteRune(c)
+			if m := reference.FindStringSubmatch(string(text[i+1 : min(len(text), i+100)])); m != nil {
+				if v, ok := s.variables[m[1]+m[2]]; ok {
+					old := word.String()
+					word.Reset()
+					word.WriteString(strings.TrimSuffix(old, "$") + v)
+					i += len(m[0])
+				}
+			}
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			} else {
+				word.WriteRune(c)
+			}
+		case c == '"' || c == '\'':
+			quote, inside, quoted = c, true, true
+		case c == '\n':
+			end()
+			newline = true
+		case unicode.IsSpace(c):
+			end()
+		case c == ';' || c == '|' || c == '&' && !strings.HasSuffix(word.String(), ">"):
+			end()
+			s.endCommand()
+		case c == '#' && !inside:
+			for i+1 < len(text) && text[i+1] != '\n' {
+				i++
+			}
+		default:
+			word.WriteRune(c)
+			inside = true
+		}
+	}
+	if quote != 0 {
+		return fmt.Errorf("a quote %c has no end", quote)
+	}
+	end()
+	s.endCommand()
+	return nil
+}
+
+// word takes a word of the command under way.
+func (s *splitter) word(w string, quoted bool) {
+	switch {
+	case s.redirects:
+		s.redirects = false
+	case !quoted && redirect.MatchString(w):
+		s.redirects = strings.HasSuffix(w, ">")
+	default:
+		s.command = append(s.command, w)
+	}
+}
+
+// endCommand looks at a command whose words are all there.
+func (s *splitter) endCommand() {
+	words := s.command
+	s.command, s.redirects = nil, false
+	s.all = append(s.all, words...)
+	for _, w := range words {
+		if base := path.Base(w); base == "run_qa.py" || base == "run_glue.py" {
+			s.found = append(s.found, words)
+			return
+		}
+	}
+	if len(words) > 0 && words[0] == "export" {
+		words = words[1:]
+	}
+	for _, w := range words {
+		m := assignment.FindStringSubmatch(w)
+		if m == nil {
+			return
+		}
+		s.variables[m[1]] = m[2]
+	}
+}
