@@ -97,6 +97,7 @@ Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 	cmd.Flags().IntVar(&e.seeds, "seeds", 1, "number of seeds: of the head's initial values, the order of the data, and dropout")
 	cmd.Flags().Uint64Var(&e.firstSeed, "seed", 1, "the first seed")
 	cmd.Flags().StringVar(&format, "format", "table", report.Formats)
+	storeFlag(cmd.Flags(), &e.store)
 	e.complete(cmd)
 	return cmd
 }
