@@ -1,9 +1,9 @@
 package machine
 
 import (
-	"cmp"
 	"math"
 	"slices"
+	"sort"
 )
 
 // product is groups matrix products C[m, n] = A[m, k]·B[k, n] that are computed at once.
@@ -103,7 +103,8 @@ func (m *model) planProduct(p product) plan {
 func (m *model) front(p product) []plan {
 	c := &m.chip
 	width := m.format.bytes
-	var all []plan
+	var front []plan
+	var cycles []float64 // of the plans of front: fewer and fewer
 	for _, groups := range parts(p.groups, c.Tiles) {
 		serial := ceil(p.groups, groups)
 		for _, columns := range blockParts(p.n, ampBlock) {
@@ -130,17 +131,21 @@ func (m *model) front(p product) []plan {
 					x.compute += share * m.vectorCycles
 					x.supersteps = 4
 				}
-				all = append(all, plan{groups, rows, inner, columns, 1, x, operands + partials})
+				q := plan{groups, rows, inner, columns, 1, x, operands + partials}
+				at := sort.Search(len(front), func(i int) bool { return front[i].tileBytes > q.tileBytes })
+				took := m.cycles(x)
+				if at > 0 && cycles[at-1] <= took {
+					continue
+				}
+				if at > 0 && front[at-1].tileBytes == q.tileBytes {
+					at--
+				}
+				end := at
+				for end < len(front) && cycles[end] >= took {
+					end++
+				}
+				front, cycles = slices.Replace(front, at, end, q), slices.Replace(cycles, at, end, took)
 			}
-		}
-	}
-	slices.SortFunc(all, func(a, b plan) int {
-		return cmp.Or(cmp.Compare(a.tileBytes, b.tileBytes), cmp.Compare(m.cycles(a.cost), m.cycles(b.cost)))
-	})
-	var front []plan
-	for _, q := range all {
-		if len(front) == 0 || m.cycles(q.cost) < m.cycles(front[len(front)-1].cost) {
-			front = append(front, q)
 		}
 	}
 	return slices.Clip(front)
