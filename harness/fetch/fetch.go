@@ -5,6 +5,7 @@ package fetch
 import (
 	"archive/zip"
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/md5"
 	"crypto/sha1"
@@ -34,6 +35,8 @@ type Fetcher struct {
 	Client *http.Client // nil: http.DefaultClient
 	// Wait is the time before the second attempt at a file; it doubles from one to the next. 0: a second.
 	Wait time.Duration
+	// Patience is how long a server may send nothing before the connection is given up for another attempt. 0: a minute.
+	Patience time.Duration
 	// Progress is told how many bytes of a file are there. total is -1 while it is not known. nil: nobody is told.
 	Progress func(name string, done, total int64)
 	// Say is told what is done, in words. nil: nobody is told.
@@ -46,20 +49,30 @@ const attempts = 5
 // sumsFile is a folder's list of sums, as sha256sum writes it.
 const sumsFile = "SHA256SUMS"
 
+// lockFile is locked by the one process that downloads into a folder.
+const lockFile = ".lock"
+
 // ErrSum is wrapped by the error about a file whose sum is not the one that it should have.
 var ErrSum = errors.New("wrong sum")
 
 // Fetch downloads a set into a folder and returns the paths of its files, those that came out of archives among them. What is there already, and has its sum,
-// is not downloaded again.
-func (f *Fetcher) Fetch(ctx context.Context, s *Set, dir string) ([]string, error) {
+// is not downloaded again. One process at a time downloads into a folder (durable.ErrLocked).
+func (f *Fetcher) Fetch(ctx context.Context, s *Set, dir string) (paths []string, err error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
+	unlock, err := durable.Lock(filepath.Join(dir, lockFile))
+	if errors.Is(err, durable.ErrLocked) {
+		return nil, fmt.Errorf("another process downloads into %s: wait until it is done: %w", dir, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
 	sums, err := readSums(filepath.Join(dir, sumsFile))
 	if err != nil {
 		return nil, err
 	}
-	var paths []string
 	for _, file := range s.Files {
 		to := filepath.Join(dir, filepath.FromSlash(file.Name))
 		if err := f.file(ctx, file, to, sums); err != nil {
@@ -155,6 +168,9 @@ func (f *Fetcher) file(ctx context.Context, file File, to string, sums map[strin
 	return errors.Join(ignoreMissing(os.Remove(part+".etag")), durable.SyncDir(filepath.Dir(to)))
 }
 
+// errStalled ends a connection over which nothing comes.
+var errStalled = errors.New("nothing came")
+
 // temporary is an error after which another attempt is worth while.
 type temporary struct{ error }
 
@@ -207,12 +223,24 @@ func (f *Fetcher) download(ctx context.Context, file File, part string) (err err
 		header.Set("Range", fmt.Sprintf("bytes=%d-", have))
 		header.Set("If-Range", string(tag))
 	}
+	patience := cmp.Or(f.Patience, time.Minute)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stalled := time.AfterFunc(patience, func() { cancel(errStalled) })
+	defer stalled.Stop()
+	defer func() {
+		if err != nil && context.Cause(ctx) == errStalled {
+			err = &temporary{fmt.Errorf("%s: %w for %v", file.URL, errStalled, patience)}
+		}
+	}()
 	r, err := f.get(ctx, file.URL, header)
 	if err != nil {
 		return err
 	}
 	defer r.Body.Close()
 	switch {
+	case r.StatusCode == http.StatusRequestedRangeNotSatisfiable && r.Header.Get("Content-Range") == fmt.Sprintf("bytes */%d", have):
+		return nil // all of it was there, of an attempt that ended before its sum was known
 	case r.StatusCode == http.StatusPartialContent:
 		var from int64
 		if _, err := fmt.Sscanf(r.Header.Get("Content-Range"), "bytes %d-", &from); err != nil || from != have {
@@ -246,7 +274,7 @@ func (f *Fetcher) download(ctx context.Context, file File, part string) (err err
 	if r.ContentLength >= 0 {
 		total = have + r.ContentLength
 	}
-	w := &teller{out, have, 0, func(done int64) {
+	w := &teller{out, have, 0, func() { stalled.Reset(patience) }, func(done int64) {
 		if f.Progress != nil {
 			f.Progress(file.Name, done, total)
 		}
@@ -266,10 +294,12 @@ func (f *Fetcher) download(ctx context.Context, file File, part string) (err err
 type teller struct {
 	w          io.Writer
 	done, told int64
+	came       func() // something
 	tell       func(done int64)
 }
 
 func (t *teller) Write(p []byte) (int, error) {
+	t.came()
 	n, err := t.w.Write(p)
 	if t.done += int64(n); t.done-t.told >= 1<<18 {
 		t.told = t.done
@@ -280,6 +310,8 @@ func (t *teller) Write(p []byte) (int, error) {
 
 // published holds a file against the list of sums that its makers publish.
 func (f *Fetcher) published(ctx context.Context, file File, at string) error {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(f.Patience, time.Minute)) // a list is short
+	defer cancel()
 	r, err := f.get(ctx, file.Sums, http.Header{"User-Agent": {"harness"}})
 	if err != nil {
 		return err

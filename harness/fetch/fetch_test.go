@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"harness.invalid/core/durable"
 	"harness.invalid/harness/fetch"
 )
 
@@ -30,6 +31,7 @@ type server struct {
 	fails    int               // answers of 503
 	noRanges bool
 	weak     bool // tags
+	stalls   int  // answers that stop in the middle and hold the connection
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -58,6 +60,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.breaks--
 		w = &broken{ResponseWriter: w, left: len(data) / 3}
 	}
+	if s.stalls > 0 {
+		s.stalls--
+		w = &broken{ResponseWriter: w, left: len(data) / 3, hold: r.Context().Done()}
+	}
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
 }
 
@@ -65,12 +71,16 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type broken struct {
 	http.ResponseWriter
 	left int
+	hold <-chan struct{} // the connection until then; nil: not at all
 }
 
 func (b *broken) Write(p []byte) (int, error) {
 	if len(p) > b.left {
 		b.ResponseWriter.Write(p[:b.left])
 		b.ResponseWriter.(http.Flusher).Flush()
+		if b.hold != nil {
+			<-b.hold
+		}
 		panic(http.ErrAbortHandler)
 	}
 	b.left -= len(p)
@@ -196,8 +206,8 @@ func TestSums(t *testing.T) {
 	if _, err := f.Fetch(t.Context(), known, dir); !errors.Is(err, fetch.ErrSum) {
 		t.Errorf("error is %v, want %v", err, fetch.ErrSum)
 	}
-	if entries, _ := os.ReadDir(dir); len(entries) > 0 {
-		t.Errorf("%v is left", entries)
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 || entries[0].Name() != ".lock" {
+		t.Errorf("%v is left, want the lock alone", entries)
 	}
 	// The first download of a file without a known sum says what the next one must be.
 	unknown := one(fetch.File{URL: "https://example.org/f", Name: "f"})
@@ -231,6 +241,58 @@ func TestSums(t *testing.T) {
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("list %q: error is %v, want %q", list, err, want)
 		}
+	}
+}
+
+// TestStall: a server that sends nothing any more is asked again for the rest.
+func TestStall(t *testing.T) {
+	s := &server{t: t, files: map[string][]byte{"example.org/f": text}, stalls: 1}
+	f := s.start()
+	f.Patience = 50 * time.Millisecond
+	var said []string
+	f.Say = func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
+	dir := t.TempDir()
+	if _, err := f.Fetch(t.Context(), one(fetch.File{URL: "https://example.org/f", Name: "f"}), dir); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(read(t, filepath.Join(dir, "f")), text) || len(said) == 0 || !strings.Contains(said[0], "nothing came for 50ms") {
+		t.Errorf("said %q", said)
+	}
+}
+
+// TestWholePart: a part that turns out to be the whole file is not downloaded again.
+func TestWholePart(t *testing.T) {
+	s := &server{t: t, files: map[string][]byte{"example.org/f": text}}
+	f := s.start()
+	file := one(fetch.File{URL: "https://example.org/f", Name: "f", Sums: "https://example.org/sums"})
+	dir := t.TempDir()
+	if _, err := f.Fetch(t.Context(), file, dir); err == nil || !strings.Contains(err.Error(), "404") {
+		t.Fatalf("without the list of sums: %v", err)
+	}
+	s.files["example.org/sums"] = fmt.Appendf(nil, "%x  f\n", sha1.Sum(text))
+	s.requests = nil
+	if _, err := f.Fetch(t.Context(), file, dir); err == nil || !strings.Contains(err.Error(), "has no sum of it") {
+		t.Errorf("error is %v", err)
+	}
+	if want := []string{fmt.Sprintf("example.org/f bytes=%d-", len(text)), "example.org/sums"}; !slices.Equal(s.requests, want) || len(read(t, filepath.Join(dir, "f.part"))) != len(text) {
+		t.Errorf("requests %q, want %q and the part as it was", s.requests, want)
+	}
+}
+
+// TestLocked: one process at a time.
+func TestLocked(t *testing.T) {
+	s := &server{t: t, files: map[string][]byte{"example.org/f": text}}
+	f := s.start()
+	dir := t.TempDir()
+	unlock, err := durable.Lock(filepath.Join(dir, ".lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Fetch(t.Context(), one(fetch.File{URL: "https://example.org/f", Name: "f"}), dir); !errors.Is(err, durable.ErrLocked) || len(s.requests) > 0 {
+		t.Errorf("error is %v after %d requests, want %v", err, len(s.requests), durable.ErrLocked)
+	}
+	if err := unlock(); err != nil {
+		t.Fatal(err)
 	}
 }
 
