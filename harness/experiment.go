@@ -301,12 +301,18 @@ func (e *experiment) train(ctx context.Context, errOut *progress) ([]*results.Ru
 		return nil, err
 	}
 	defer data.Close()
+	if err := e.model(ctx, data); err != nil {
+		return nil, err
+	}
 	var runs []*results.Run
 	for _, c := range e.cells() {
 		r, err := e.one(ctx, c, data)
 		if err != nil {
 			err = fmt.Errorf("%s: %w", c.name(), err)
+			var unfit train.Unfit
 			switch {
+			case errors.As(err, &unfit):
+				err = e.unfitHint(err, unfit, c.arm)
 			case ctx.Err() != nil:
 				err = withHint(err, "go on with: the same command with --resume --out %s", e.out)
 			case errors.Is(err, fs.ErrExist):
@@ -317,6 +323,54 @@ func (e *experiment) train(ctx context.Context, errOut *progress) ([]*results.Ru
 		runs = append(runs, r)
 	}
 	return runs, nil
+}
+
+// model asks the backends of arms that name a system whether it can run the recipe, so that not one arm is trained before another one turns out not to fit.
+// A single arm asks as its run begins.
+func (e *experiment) model(ctx context.Context, data *train.Data) error {
+	if len(e.arms) < 2 {
+		return nil
+	}
+	for _, a := range e.arms {
+		named := func(p recipe.Phase) bool {
+			return e.recipe.ForBackend(a.backend, a.precision, p.Name).Options["system"] != ""
+		}
+		if !slices.ContainsFunc(e.recipe.Phases, named) {
+			continue
+		}
+		plugins, err := startProcesses(ctx, a.backend, plugin.Stream, e.progress.say)
+		if err != nil {
+			return err
+		}
+		j := train.Job{Recipe: e.recipe, Data: data, Backend: a.backend, Precision: a.precision, Optimizer: a.optimizer, Plugins: plugins}
+		err = errors.Join(j.Model(ctx), plugins.Close())
+		var unfit train.Unfit
+		if errors.As(err, &unfit) {
+			return e.unfitHint(fmt.Errorf("%s: %w", a.spec, err), unfit, a)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unfitHint says what makes programs fit their system, and how they are trained without one.
+func (e *experiment) unfitHint(err error, unfit train.Unfit, a arm) error {
+	var advice, flags []string
+	for _, u := range unfit {
+		if u.Advice != "" && !slices.Contains(advice, u.Advice) {
+			advice = append(advice, u.Advice)
+		}
+		if u.Remedy != nil {
+			flags = append(flags, settingsOf(e.recipe, a.spec, u.Phase, &u.Program, u.Remedy)...)
+		}
+	}
+	hint := fmt.Sprintf("to train it here without modelled times: add --set %s", shellString("backends."+a.spec+".options.system=none"))
+	if len(advice) > 0 {
+		hint = remedy(strings.Join(advice, "; "), strings.Join(flags, " ")) + "\nhint: " + hint
+	}
+	return withHint(err, "%s", hint)
 }
 
 // newFolder makes a folder that nobody else has, under the name that is wanted or with a number behind it.

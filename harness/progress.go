@@ -61,12 +61,20 @@ func (p *progress) run(name string) (observe train.Observer, done func()) {
 	}
 	last := time.Now()
 	return func(e train.Event) {
+		if e.Doubt != "" {
+			p.doubt(name, e)
+			return
+		}
 		if e.Metrics == nil && time.Since(last) < lineEvery {
 			return
 		}
 		last = time.Now()
 		fmt.Fprintf(p.out, "%s: %s\n", name, describe(e))
 	}, func() {}
+}
+
+func (p *progress) doubt(name string, e train.Event) {
+	p.say("%s: phase %s: %s", name, e.Phase, e.Doubt)
 }
 
 // task shows something other than a run: how much of it is done, and the time that is left when it takes more than a moment.
@@ -127,6 +135,10 @@ func (p *progress) bar(name string) (train.Observer, func()) {
 			return "  " + text
 		})))
 	return func(e train.Event) {
+			if e.Doubt != "" {
+				p.doubt(name, e)
+				return
+			}
 			mu.Lock()
 			text = describe(e)
 			mu.Unlock()

@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"harness.invalid/core/backend"
 )
@@ -31,27 +32,100 @@ func (p *phase) modelledSeconds() float64 {
 	return sum
 }
 
-// startClock asks the backend what a step of the phase takes on its machine. A backend without a model has no clock, and neither has a program that the
-// system could not run, which is noted.
-func (p *phase) startClock(ctx context.Context) {
-	p.clock = modelledClock{}
+// Unfit is the error of a run whose recipe names a system that can't run some of its phases.
+type Unfit []UnfitPhase
+
+// UnfitPhase is a phase that the system can't run.
+type UnfitPhase struct {
+	Phase   string
+	Program backend.Program
+	Advice  string          // what would make it fit; empty: the error says it
+	Remedy  *backend.Remedy // nil: nothing that the backend knows
+	Err     error
+}
+
+func (u Unfit) Error() string {
+	text := "the recipe names a system that can't run it"
+	for _, p := range u {
+		text += fmt.Sprintf("; phase %s: %v", p.Phase, p.Err)
+	}
+	return text
+}
+
+// Unwrap returns the errors of the phases.
+func (u Unfit) Unwrap() []error {
+	list := make([]error, len(u))
+	for i, p := range u {
+		list[i] = p.Err
+	}
+	return list
+}
+
+// Model asks the backend whether the system can run the phases, before anything is trained. A system that the recipe names and that can't is an error,
+// Unfit.
+func (j Job) Model(ctx context.Context) error {
+	r := &run{Job: j}
+	phases := make([]*phase, len(r.Recipe.Phases))
+	for i := range phases {
+		var err error
+		if phases[i], err = r.program(i); err != nil {
+			return err
+		}
+	}
+	return model(ctx, phases)
+}
+
+// model asks for the clocks of all phases.
+func model(ctx context.Context, phases []*phase) error {
+	var unfit Unfit
+	for _, p := range phases {
+		u, err := p.model(ctx)
+		if err != nil {
+			return err
+		}
+		if u != nil {
+			unfit = append(unfit, *u)
+		}
+	}
+	if unfit != nil {
+		return unfit
+	}
+	return nil
+}
+
+// model asks the backend what a step of the phase takes on its machine. A backend without a model has no clock. Neither has a program that the system could not
+// run: that is a doubt where the system is the backend's own default, and an error where the recipe names it.
+func (p *phase) model(ctx context.Context) (*UnfitPhase, error) {
+	p.clock, p.unmodelled = modelledClock{}, nil
 	estimator, ok := p.Plugins.Backend().(backend.Estimator)
 	if !ok {
-		return
+		return nil, nil
 	}
 	e, err := estimator.Estimate(ctx, p.program, backend.Machine{Optimizer: p.update.Name})
 	if err == nil {
 		err = e.Err()
 	}
-	switch {
+	switch named := p.program.Options["system"]; {
 	case errors.Is(err, backend.ErrUnsupported):
+	case ctx.Err() != nil:
+		return nil, err
+	case err != nil && named != "":
+		return &UnfitPhase{p.recipe.Name, p.program, e.Advice, e.Remedy, err}, nil
 	case err != nil:
-		p.note("phase %s: no modelled time: %v", p.recipe.Name, err)
+		p.unmodelled = err
 	default:
 		p.clock = modelledClock{e.System, e.StepSeconds}
-		if p.prober != nil {
-			p.clock.step *= 2
-			p.note("phase %s: a step of %s has two gradients and is modelled as two steps", p.recipe.Name, p.update.Name)
-		}
+	}
+	return nil, nil
+}
+
+// startClock notes why there is no clock, and what makes it slower.
+func (p *phase) startClock() {
+	switch {
+	case p.unmodelled != nil:
+		p.note("phase %s: no modelled time: %v", p.recipe.Name, p.unmodelled)
+	case p.clock.system != "" && p.prober != nil:
+		p.clock.step *= 2
+		p.note("phase %s: a step of %s has two gradients and is modelled as two steps", p.recipe.Name, p.update.Name)
 	}
 }

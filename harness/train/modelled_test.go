@@ -2,11 +2,16 @@ package train_test
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"math"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
+	"harness.invalid/harness/train"
 )
 
 // withoutAnswers has a machine model for pre-training only.
@@ -50,6 +55,61 @@ func TestModelledClock(t *testing.T) {
 			if modelled := whole || p.Name != "squad"; modelled != (p.ModelledSeconds > 0) || modelled != (p.System == "bow-pod16") {
 				t.Errorf("phase %s: %g modelled seconds on system %q", p.Name, p.ModelledSeconds, p.System)
 			}
+		}
+	}
+}
+
+// tooSmall has a machine on which pre-training fits and questions do not.
+type tooSmall struct{ *hooked }
+
+func (b tooSmall) Estimate(ctx context.Context, p backend.Program, on backend.Machine) (backend.Estimate, error) {
+	e, err := b.hooked.Estimate(ctx, p, on)
+	if p.Head.Task == bert.QuestionAnswering && p.Options["system"] != "none" {
+		e.Memory, e.Advice = []backend.DeviceMemory{{Device: "IPU 0", Bytes: 1, Parts: []backend.MemoryPart{{Name: "weights", Bytes: 2}}}}, "less"
+	}
+	return e, err
+}
+
+// TestUnfit: a system that the recipe names and that can't run a phase is an error before the first step of the first phase, and leaves no record. The
+// backend's own default is a doubt, told before training and noted. Without a system there is neither.
+func TestUnfit(t *testing.T) {
+	for named, want := range map[string]struct {
+		fails  bool
+		doubts int
+	}{"bow-pod16": {fails: true}, "": {doubts: 1}, "none": {}} {
+		sets := []string{"phases.phase1.steps=1", "phases.phase2.steps=1", "phases.squad.steps=1"}
+		if named != "" {
+			sets = append(sets, "backends.ipu.options.system="+named)
+		}
+		e := load(t, sets...)
+		dir := filepath.Join(t.TempDir(), "run")
+		j := e.job("ipu", dir)
+		j.Plugins = plugins{backend: tooSmall{&hooked{Backend: builtIn("ipu")}}}
+		steps, doubts := 0, 0
+		j.Observe = func(ev train.Event) {
+			switch {
+			case ev.Doubt == "":
+				steps++
+			case steps > 0:
+				t.Errorf("system %q: %q is told after training began", named, ev.Doubt)
+			default:
+				doubts++
+			}
+		}
+		asked := j.Model(t.Context())
+		result, err := train.Run(t.Context(), j)
+		if !want.fails {
+			if err != nil || asked != nil || doubts != want.doubts || len(result.Notes) != want.doubts {
+				t.Errorf("system %q: %v, %v, %d doubts, notes %v", named, err, asked, doubts, result)
+			}
+			continue
+		}
+		var u train.Unfit
+		if !errors.As(err, &u) || len(u) != 1 || u[0].Phase != "squad" || u[0].Advice != "less" || !errors.Is(err, backend.ErrOutOfMemory) || !errors.As(asked, &u) {
+			t.Errorf("system %q: %v, %v", named, err, asked)
+		}
+		if _, err := os.Stat(dir); steps > 0 || !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("system %q: %d steps were done, record: %v", named, steps, err)
 		}
 	}
 }

@@ -34,11 +34,12 @@ type phase struct {
 	steps    int
 	resume   *checkpoint.Checkpoint // where to go on; nil: at the beginning
 
-	clock     modelledClock
-	memory    Memory
-	slotNames []string
-	session   backend.Session
-	optimizer optimizer.Session
+	clock      modelledClock
+	unmodelled error // why there is none where there might be
+	memory     Memory
+	slotNames  []string
+	session    backend.Session
+	optimizer  optimizer.Session
 	asks
 	position dataset.Position // of the next batch
 	phaseTotals
@@ -153,7 +154,7 @@ func (p *phase) open(ctx context.Context) error {
 	if err := p.openBackend(ctx, state, committed); err != nil {
 		return errors.Join(err, p.optimizer.Close())
 	}
-	p.startClock(ctx)
+	p.startClock()
 	return nil
 }
 

@@ -17,6 +17,7 @@ type Event struct {
 	Throughput float64            // sequences a second, measured over the last steps; 0: not yet known
 	Done       float64            // share of the run's work, 0 to 1
 	Left       time.Duration      // estimate for the run; 0: not yet known
+	Doubt      string             // told before training begins; empty: a step or an evaluation was done
 	Counted    bool               // the steps are sequences that are answered: there is no loss
 }
 

@@ -89,6 +89,9 @@ func Run(ctx context.Context, j Job) (_ *results.Result, err error) {
 		}
 		r.work.total += tokens(phases[i].recipe, phases[i].steps)
 	}
+	if err := model(ctx, phases); err != nil {
+		return nil, err
+	}
 	from, err := r.begin()
 	if err != nil {
 		return nil, err
@@ -100,6 +103,11 @@ func Run(ctx context.Context, j Job) (_ *results.Result, err error) {
 	}()
 	if from != nil {
 		defer from.Close()
+	}
+	for _, p := range phases {
+		if p.unmodelled != nil {
+			r.Observe(Event{Phase: p.recipe.Name, Steps: p.steps, Doubt: fmt.Sprintf("no modelled time: %v", p.unmodelled)})
+		}
 	}
 	for i, p := range phases {
 		if from != nil && i < from.PhaseIndex {
@@ -132,6 +140,20 @@ func (r *run) note(format string, args ...any) {
 
 // prepare settles what a phase will run, so that a bad setting ends the run before it began.
 func (r *run) prepare(i int) (*phase, error) {
+	p, err := r.program(i)
+	if err != nil {
+		return nil, err
+	}
+	p.schedule = p.recipe.Schedule.With(p.update.LearningRate)
+	if p.set, err = r.Data.open(r.Recipe, p.recipe, r.Seed); err != nil {
+		return nil, fmt.Errorf("phase %s: %w", p.recipe.Name, err)
+	}
+	p.steps = p.recipe.TotalSteps(p.set.sequences())
+	return p, nil
+}
+
+// program settles what the backend runs in a phase.
+func (r *run) program(i int) (*phase, error) {
 	p := &phase{run: r, index: i, recipe: &r.Recipe.Phases[i]}
 	fail := func(err error) (*phase, error) { return nil, fmt.Errorf("phase %s: %w", p.recipe.Name, err) }
 	config, err := r.Recipe.ModelConfig(r.Data.Tokenizer.Vocab().Len())
@@ -157,11 +179,6 @@ func (r *run) prepare(i int) (*phase, error) {
 		return fail(err)
 	}
 	p.update = p.recipe.OptimizerNamed(r.Optimizer)
-	p.schedule = p.recipe.Schedule.With(p.update.LearningRate)
-	if p.set, err = r.Data.open(r.Recipe, p.recipe, r.Seed); err != nil {
-		return fail(err)
-	}
-	p.steps = p.recipe.TotalSteps(p.set.sequences())
 	return p, nil
 }
 
