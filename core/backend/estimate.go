@@ -114,6 +114,7 @@ type Stage struct {
 	Name   string
 	Device int
 	Offset int     // in cycle c it works on micro-batch c-Offset, if there is one
+	Start  float64 // seconds of a cycle before which it does not begin
 	Parts  []Phase // forward, recomputation, backward; in order
 	Stash  int     // micro-batches whose activations wait for the backward pass
 }

@@ -58,7 +58,7 @@ func estimateToWire(e backend.Estimate) *pb.EstimateResponse {
 	}
 	for _, s := range e.Pipeline.Stages {
 		w.Pipeline.Stages = append(w.Pipeline.Stages, &pb.Stage{
-			Name: s.Name, Device: int64(s.Device), Offset: int64(s.Offset), Parts: phasesToWire(s.Parts), Stash: int64(s.Stash),
+			Name: s.Name, Device: int64(s.Device), Offset: int64(s.Offset), Start: s.Start, Parts: phasesToWire(s.Parts), Stash: int64(s.Stash),
 		})
 	}
 	for _, d := range e.Memory {
@@ -83,7 +83,7 @@ func estimateFromWire(w *pb.EstimateResponse) backend.Estimate {
 	}
 	for _, s := range p.GetStages() {
 		e.Pipeline.Stages = append(e.Pipeline.Stages, backend.Stage{
-			Name: s.GetName(), Device: int(s.GetDevice()), Offset: int(s.GetOffset()), Parts: phasesFromWire(s.GetParts()), Stash: int(s.GetStash()),
+			Name: s.GetName(), Device: int(s.GetDevice()), Offset: int(s.GetOffset()), Start: s.GetStart(), Parts: phasesFromWire(s.GetParts()), Stash: int(s.GetStash()),
 		})
 	}
 	for _, m := range w.GetMemory() {

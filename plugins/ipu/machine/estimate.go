@@ -143,6 +143,9 @@ func estimate(p backend.Program, s Settings, sys *System, on backend.Machine, c 
 			return e, nil
 		}
 	}
+	if own := withFront(s.LayersPerIPU); err == nil && len(own) > len(s.LayersPerIPU) {
+		e.Notes = append(e.Notes, fmt.Sprintf("layers %s are modelled as %s: the embeddings have an IPU of their own, as published configurations write it", Joined(s.LayersPerIPU), Joined(own)))
+	}
 	if err == nil && !e.Fits() {
 		e.Advice, e.Remedy = remedy(p, s, sys, on, c)
 	}
@@ -386,6 +389,7 @@ func (m *model) time(stages []stage) backend.Estimate {
 		backs = append(backs, backend.Stage{Name: name + " backward", Device: s.device, Offset: back, Parts: backward})
 	}
 	slices.Reverse(backs)
+	forwards := len(e.Pipeline.Stages)
 	e.Pipeline.Stages = append(e.Pipeline.Stages, backs...)
 	busy := func(d int) float64 { return m.seconds(work[d]) + m.seconds(again[d]) }
 	slowest, sum := 0, 0.
@@ -402,6 +406,10 @@ func (m *model) time(stages []stage) backend.Estimate {
 		// Neighbours take turns: while one goes forward the other goes backward. Here a cycle is both turns.
 		copies *= 2
 		cycle, cycles = slices.Max(halves[0])+slices.Max(halves[1])+copies, p.Accumulation+last
+		for i := range stages { // stage i goes forward in turn i%2, and back in the other one
+			turns := [2]float64{0, slices.Max(halves[0]) + copies/2}
+			e.Pipeline.Stages[i].Start, e.Pipeline.Stages[forwards+last-i].Start = turns[i%2], turns[(i+1)%2]
+		}
 	case Sequential:
 		cycle, cycles = sum+copies*float64(2*last), p.Accumulation
 	}

@@ -2748,6 +2748,7 @@ type Stage struct {
 	Offset        int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"` // cycles that it begins after the first stage
 	Parts         []*Phase               `protobuf:"bytes,4,rep,name=parts,proto3" json:"parts,omitempty"`    // forward, recomputation, backward; in order
 	Stash         int64                  `protobuf:"varint,5,opt,name=stash,proto3" json:"stash,omitempty"`   // micro-batches whose activations wait for the backward pass
+	Start         float64                `protobuf:"fixed64,6,opt,name=start,proto3" json:"start,omitempty"`  // seconds of a cycle before which it does not begin: where devices take turns
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2813,6 +2814,13 @@ func (x *Stage) GetParts() []*Phase {
 func (x *Stage) GetStash() int64 {
 	if x != nil {
 		return x.Stash
+	}
+	return 0
+}
+
+func (x *Stage) GetStart() float64 {
+	if x != nil {
+		return x.Start
 	}
 	return 0
 }
@@ -3038,13 +3046,14 @@ const file_v1_backend_proto_rawDesc = "" +
 	"\n" +
 	"sequential\x18\x04 \x01(\bR\n" +
 	"sequential\x12)\n" +
-	"\x06update\x18\x05 \x03(\v2\x11.harness.v1.PhaseR\x06update\"\x8a\x01\n" +
+	"\x06update\x18\x05 \x03(\v2\x11.harness.v1.PhaseR\x06update\"\xa0\x01\n" +
 	"\x05Stage\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\x03R\x06device\x12\x16\n" +
 	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12'\n" +
 	"\x05parts\x18\x04 \x03(\v2\x11.harness.v1.PhaseR\x05parts\x12\x14\n" +
-	"\x05stash\x18\x05 \x01(\x03R\x05stash2\xba\x05\n" +
+	"\x05stash\x18\x05 \x01(\x03R\x05stash\x12\x14\n" +
+	"\x05start\x18\x06 \x01(\x01R\x05start2\xba\x05\n" +
 	"\aBackend\x12L\n" +
 	"\bDescribe\x12\x1b.harness.v1.DescribeRequest\x1a#.harness.v1.DescribeBackendResponse\x12G\n" +
 	"\x04Open\x12\x1e.harness.v1.OpenBackendRequest\x1a\x1f.harness.v1.OpenBackendResponse\x12I\n" +
