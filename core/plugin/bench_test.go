@@ -2,15 +2,21 @@ package plugin_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"os"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"harness.invalid/core/arena"
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/plugin"
+	"harness.invalid/core/plugin/python"
 )
 
 // idle is a backend that takes batches and computes nothing: what is left of a step is the wire.
@@ -42,20 +48,27 @@ func (idleSession) Save(context.Context) ([]byte, error) { return nil, nil }
 func (idleSession) Load(context.Context, []byte) error   { return nil }
 func (idleSession) Close() error                         { return nil }
 
-// BenchmarkStep is what a process costs a step of pre-training: batches there, gradients back, an update's parameters there and back. The batch is
-// BERT's of phase 1, 32 sequences of 128 tokens; the models are of BERT-Tiny's and BERT-Mini's size.
+// BenchmarkStep is what a process costs a step of pre-training, in Go and in Python: the batch there, gradients back, an update's parameters there and back.
+// The batch is BERT's of phase 1, 32 sequences of 128 tokens, and the model of BERT-Tiny's size. Beside wall time it gives the CPU time of this process and
+// of the plugin's, which other load changes little. docs/plugins.md has the figures.
 func BenchmarkStep(b *testing.B) {
-	for _, size := range []string{"tiny", "mini"} {
+	model, err := bert.Defaults().Size("tiny")
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := backend.Program{Model: model, Head: bert.Head{Task: bert.Pretraining}, Length: 128, MaxPredictions: 20, MicroBatch: 32, Accumulation: 1, Replicas: 1}
+	l, err := bert.Parameters(p.Model, p.Head)
+	if err != nil {
+		b.Fatal(err)
+	}
+	batch := batch(p, 1, 0, p.MicroBatch)
+	given := func(yield func(*bert.Batch, error) bool) { yield(batch, nil) }
+	for _, language := range []string{"go", "python"} {
 		for _, transport := range transports {
-			b.Run(fmt.Sprintf("%s/%s", size, transport), func(b *testing.B) {
-				model, err := bert.Defaults().Size(size)
-				if err != nil {
-					b.Fatal(err)
-				}
-				p := backend.Program{Model: model, Head: bert.Head{Task: bert.Pretraining}, Length: 128, MaxPredictions: 20, MicroBatch: 8, Accumulation: 4, Replicas: 1}
-				l, err := bert.Parameters(p.Model, p.Head)
-				if err != nil {
-					b.Fatal(err)
+			b.Run(fmt.Sprintf("%s/%s", language, transport), func(b *testing.B) {
+				s := spec(b, plugin.Backend, "idle", transport)
+				if language == "python" {
+					s.Path, s.Env, s.Args = pythonFor(b), []string{"PYTHONPATH=python"}, []string{"-B", "python/testdata/idle.py"}
 				}
 				shared, err := arena.New()
 				if err != nil {
@@ -66,27 +79,63 @@ func BenchmarkStep(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				s := spec(b, plugin.Backend, "idle", transport)
 				s.Arena = shared
-				session, err := start(b, s).Backend().Open(b.Context(), p, backend.Memory{Layout: l, Params: r.Params(), Grads: r.Grads()})
+				process := start(b, s)
+				session, err := process.Backend().Open(b.Context(), p, backend.Memory{Layout: l, Params: r.Params(), Grads: r.Grads()})
 				if err != nil {
 					b.Fatal(err)
 				}
 				defer session.Close()
 				step := 0
+				host, other := cpuTime(b, os.Getpid()), cpuTime(b, process.PID())
 				for b.Loop() {
 					step++
 					r.Params()[0]++ // as an optimizer does, so that they have to be sent
 					if err := session.Commit(b.Context(), step); err != nil {
 						b.Fatal(err)
 					}
-					if _, err := session.Step(b.Context(), stepOf(p, step), batches(p, step)); err != nil {
+					if _, err := session.Step(b.Context(), stepOf(p, step), given); err != nil {
 						b.Fatal(err)
 					}
 				}
+				perStep := func(pid int, before time.Duration) float64 {
+					return float64((cpuTime(b, pid) - before).Microseconds()) / 1e3 / float64(step)
+				}
+				b.ReportMetric(perStep(os.Getpid(), host), "host-cpu-ms/op")
+				b.ReportMetric(perStep(process.PID(), other), "plugin-cpu-ms/op")
 			})
 		}
 	}
+}
+
+// pythonFor is an interpreter that has what the SDK imports.
+func pythonFor(b *testing.B) string {
+	path, err := python.Interpreter(b.Context(), python.Modules)
+	if errors.Is(err, python.ErrMissing) {
+		b.Skip(err)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return path
+}
+
+// cpuTime is what a process has used, 0 where the system does not tell.
+func cpuTime(b *testing.B, pid int) time.Duration {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	var ticks int
+	for _, f := range strings.Fields(rest)[11:13] { // utime and stime, in hundredths of a second
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			b.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
 // BenchmarkCall is one round trip.
