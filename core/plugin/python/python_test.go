@@ -77,45 +77,47 @@ func start(t testing.TB, s plugin.Spec) *plugin.Process {
 
 var transports = []plugin.Transport{plugin.Memory, plugin.Stream}
 
-// TestExamples holds the example of the documentation, and one that probes and averages, against the contract.
+// TestExamples holds the example of the documentation, and one that probes and averages, against the contract. A script of the program does the former over
+// the stream.
 func TestExamples(t *testing.T) {
-	for _, name := range []string{"signum", "lookout"} {
-		for _, transport := range transports {
-			t.Run(name+"/"+string(transport), func(t *testing.T) {
-				o := start(t, spec(t, transport, "testdata/harness-optimizer-"+name)).Optimizer()
-				info, err := o.Describe(t.Context())
-				if more := name == "lookout"; err != nil || info.Probes != more || info.Averages != more {
-					t.Errorf("it says %+v, error %v", info, err)
+	for _, test := range []struct {
+		name      string
+		transport plugin.Transport
+	}{{"signum", plugin.Memory}, {"lookout", plugin.Memory}, {"lookout", plugin.Stream}} {
+		t.Run(test.name+"/"+string(test.transport), func(t *testing.T) {
+			o := start(t, spec(t, test.transport, "testdata/harness-optimizer-"+test.name)).Optimizer()
+			info, err := o.Describe(t.Context())
+			if more := test.name == "lookout"; err != nil || info.Probes != more || info.Averages != more {
+				t.Errorf("it says %+v, error %v", info, err)
+			}
+			for _, r := range optimizertest.Conformance(t.Context(), o) {
+				if r.Err != nil {
+					t.Errorf("%s: %v", r.Name, r.Err)
 				}
-				for _, r := range optimizertest.Conformance(t.Context(), o) {
-					if r.Err != nil {
-						t.Errorf("%s: %v", r.Name, r.Err)
-					}
-				}
-			})
-		}
+			}
+		})
 	}
 }
 
-// faulty opens a session of an optimizer with a fault.
-func faulty(t *testing.T, s plugin.Spec, fault string) (*plugin.Process, optimizer.Memory, optimizer.Session) {
+// faulty opens a session with a fault.
+func faulty(t *testing.T, p *plugin.Process, fault string) (optimizer.Memory, optimizer.Session) {
 	t.Helper()
-	s.Args = append(s.Args, fault)
-	p := start(t, s)
 	l, err := tensor.NewLayout(tensor.Tensor{Name: "w", Shape: tensor.Shape{40}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := optimizer.Memory{Layout: l, Params: make([]float32, l.Len()), Grads: make([]float32, l.Len())}
-	session, err := p.Optimizer().Open(t.Context(), nil, m)
+	session, err := p.Optimizer().Open(t.Context(), map[string]string{"fault": fault}, m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p, m, session
+	return m, session
 }
 
-// TestFaults: what goes wrong in Python is told in the host's words, with the end of what the plugin printed.
+// TestFaults: what goes wrong in Python is told in the host's words, with the end of what the plugin printed. One process lives through all but those that
+// end it.
 func TestFaults(t *testing.T) {
+	all := start(t, spec(t, plugin.Memory, "testdata/faults.py"))
 	for _, test := range []struct {
 		fault string
 		is    error
@@ -131,11 +133,15 @@ func TestFaults(t *testing.T) {
 		{"nan", nil, []string{"NaN in the parameters of w, element 1"}},
 	} {
 		t.Run(test.fault, func(t *testing.T) {
-			s := spec(t, plugin.Memory, "testdata/faults.py")
-			if test.fault == "hang" {
-				s.Timeouts.Step = 500 * time.Millisecond
+			p := all
+			if test.is == plugin.ErrDied {
+				s := spec(t, plugin.Memory, "testdata/faults.py")
+				if test.fault == "hang" {
+					s.Timeouts.Step = 500 * time.Millisecond
+				}
+				p = start(t, s)
 			}
-			_, _, session := faulty(t, s, test.fault)
+			_, session := faulty(t, p, test.fault)
 			_, err := session.Step(t.Context(), optimizer.Step{Step: 1, LR: 1})
 			if err == nil {
 				t.Fatal("no error")
@@ -154,7 +160,7 @@ func TestFaults(t *testing.T) {
 
 // TestCancelled: when a call that was given up returns, the plugin does not touch memory any more.
 func TestCancelled(t *testing.T) {
-	_, m, session := faulty(t, spec(t, plugin.Memory, "testdata/faults.py"), "slow")
+	m, session := faulty(t, start(t, spec(t, plugin.Memory, "testdata/faults.py")), "slow")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := session.Step(ctx, optimizer.Step{Step: 1, LR: 1}); !errors.Is(err, context.DeadlineExceeded) {
@@ -168,7 +174,7 @@ func TestCancelled(t *testing.T) {
 
 // TestHostGone ends the lifeline of a plugin that nobody else would end, and looks at the handshake without TLS.
 func TestHostGone(t *testing.T) {
-	s := spec(t, plugin.Memory, "testdata/faults.py", "bug")
+	s := spec(t, plugin.Memory, "testdata/faults.py")
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -1,20 +1,18 @@
-"""Optimizers with one fault each, by the name in the first argument."""
+"""An optimizer with one fault in each session, by the name in its option."""
 
 import os
 import sys
 import time
 
-from harness_plugin import Memory, Optimizer, OutOfMemory, Unsupported, Update, Values, serve
+from harness_plugin import Memory, Option, Optimizer, OutOfMemory, Unsupported, Update, Values, serve
 
 
 class Faulty(Optimizer):
     name, doc = "faulty", "does something wrong in a step"
-
-    def __init__(self, fault: str):
-        self.fault = fault
+    options = [Option("fault", "bug", "what is done wrong")]
 
     def step(self, options: Values, memory: Memory, update: Update) -> None:
-        getattr(self, self.fault)(memory)
+        getattr(self, options.text("fault"))(memory)
 
     def bad_value(self, memory: Memory) -> None:
         raise ValueError("tensor dense.weight has no columns")
@@ -47,4 +45,4 @@ class Faulty(Optimizer):
         memory.params[0] = 42
 
 
-serve(Faulty(sys.argv[1]))
+serve(Faulty())
