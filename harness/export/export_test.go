@@ -338,7 +338,7 @@ func TestGoBenchmarks(t *testing.T) {
 			continue
 		}
 		lines++
-		if r.GetConfig("goos") != "linux" || r.GetConfig("cpu") != "Abacus 3000" || !strings.HasPrefix(string(r.Name), "Train/recipe=invented/phase=") || !strings.HasSuffix(string(r.Name), "/backend=ipu/format=fp16.16/optimizer=adamw") {
+		if r.GetConfig("goos") != "linux" || r.GetConfig("cpu") != "Abacus 3000" || !strings.HasPrefix(string(r.Name), "Train/recipe=invented/phase=") || !strings.HasSuffix(string(r.Name), "/backend=ipu:fp16.16/optimizer=adamw") {
 			t.Errorf("%s, %v", r.Name, r.Config)
 		}
 		for _, v := range r.Values {

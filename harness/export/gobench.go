@@ -35,7 +35,9 @@ func benchmarks(w io.Writer, records []*curve.Record) error {
 			if p.Steps == 0 {
 				continue
 			}
-			name := fmt.Sprintf("BenchmarkTrain/recipe=%s/phase=%s/backend=%s/format=%s/optimizer=%s", word(r.Identity.Recipe), word(p.Name), word(r.Backend), word(r.Precision), word(r.Optimizer))
+			// The format is part of the backend: benchstat lines up what differs in a key that it compares by, and in nothing else.
+			backend, _, _ := strings.Cut(r.Backend, ":")
+			name := fmt.Sprintf("BenchmarkTrain/recipe=%s/phase=%s/backend=%s/optimizer=%s", word(r.Identity.Recipe), word(p.Name), word(backend+":"+r.Precision), word(r.Optimizer))
 			fmt.Fprintf(out, "%s %d %.0f ns/op", name, p.Steps, 1e9*p.MeasuredSeconds[results.TrainingSeconds]/float64(p.Steps))
 			if v := p.SequencesPerSecond(); v > 0 {
 				fmt.Fprintf(out, " %.6g sequences/s", v)
