@@ -14,7 +14,7 @@ import (
 // (export TASK_NAME=mrpc) are put in; others stay as they are. Without such a command all words are returned.
 func Split(text string) ([]string, error) {
 	s := splitter{variables: map[string]string{}}
-	if err := s.read([]rune(text)); err != nil {
+	if err := s.read([]rune(strings.ReplaceAll(text, "\r\n", "\n"))); err != nil {
 		return nil, err
 	}
 	if len(s.found) > 1 {

@@ -251,7 +251,8 @@ func TestSplit(t *testing.T) {
 		"run_qa.py --a 1\n  # why\n  --b 2\n\nls":                                                                            {"run_qa.py", "--a", "1", "--b", "2"},
 		"cd x && run_qa.py --a 1 2>&1 > out.txt | tee log; echo":                                                             {"run_qa.py", "--a", "1"},
 		"run_qa.py --a '1;2' \"3>4\" &":                                                                                      {"run_qa.py", "--a", "1;2", "3>4"},
-		"run_qa.py --a $":                                                                                                    {"run_qa.py", "--a", "$"},
+		"run_qa.py \\\r\n --a 1 \\\r\n --b 2\r\nls\r\n":                                                                      {"run_qa.py", "--a", "1", "--b", "2"},
+		"run_qa.py --a $": {"run_qa.py", "--a", "$"},
 	} {
 		if got, err := Split(text); err != nil || !slices.Equal(got, want) {
 			t.Errorf("words of %q are %q (%v), want %q", text, got, err, want)
