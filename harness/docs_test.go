@@ -168,7 +168,7 @@ func runLine(t *testing.T, shell, dir, line, runs string) {
 	}
 	cmd := exec.CommandContext(t.Context(), shell, "-c", line)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME=", "GOMODCACHE="+goEnv("GOMODCACHE"), "GOCACHE="+goEnv("GOCACHE"), "GOFLAGS=", "GOPROXY=off", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME=", "GOMODCACHE="+goEnv("GOMODCACHE"), "GOCACHE="+goEnv("GOCACHE"), "GOFLAGS=", "GOPROXY=off", "GOWORK=off", "GOMAXPROCS=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%s: %v\n%s", line, err, out)
 	}

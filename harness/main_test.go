@@ -1,11 +1,13 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -52,6 +54,8 @@ func TestScripts(t *testing.T) {
 				"GOPROXY":    "off",
 				"GOWORK":     "off",
 				"GORACE":     os.Getenv("GORACE"),
+				// Many scripts run beside each other, and a small step is no work for two threads.
+				"GOMAXPROCS": "1",
 			} {
 				env.Setenv(name, value)
 			}
@@ -94,13 +98,16 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-func goEnv(name string) string {
-	out, err := exec.Command("go", "env", name).Output()
-	if err != nil {
-		return ""
+// goEnv is a setting of the go command, asked for once.
+func goEnv(name string) string { return goSettings()[name] }
+
+var goSettings = sync.OnceValue(func() map[string]string {
+	settings := map[string]string{}
+	if out, err := exec.Command("go", "env", "-json", "GOMODCACHE", "GOCACHE").Output(); err == nil {
+		_ = json.Unmarshal(out, &settings)
 	}
-	return string(out[:len(out)-1])
-}
+	return settings
+})
 
 // referenceFolder is the folder with the reference material that may lie beside a checkout; empty if there is none.
 func referenceFolder(from string) string {
