@@ -3,6 +3,9 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -52,6 +55,31 @@ func TestClaims(t *testing.T) {
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("docs/machines.md does not have %q", want)
+		}
+	}
+}
+
+// TestNamedTests: the tests that docs/execution.md names are there.
+func TestNamedTests(t *testing.T) {
+	names := regexp.MustCompile("`([a-z/-]+)\\.(Test[A-Za-z]+)`").FindAllStringSubmatch(document(t, "docs/execution.md"), -1)
+	if len(names) < 20 {
+		t.Errorf("only %d tests are named", len(names))
+	}
+	for _, n := range names {
+		files, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(n[1]), "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = found || strings.Contains(string(text), "func "+n[2]+"(")
+		}
+		if !found {
+			t.Errorf("docs/execution.md names %s.%s, which is not there", n[1], n[2])
 		}
 	}
 }
