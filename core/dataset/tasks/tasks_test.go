@@ -456,6 +456,10 @@ func TestReference(t *testing.T) {
 		if len(d.Examples) != c.examples || len(d.Skipped) != c.skipped || !d.Labelled() {
 			t.Errorf("%s %v: %d examples and %d left out, want %d and %d", c.task, c.files, len(d.Examples), len(d.Skipped), c.examples, c.skipped)
 		}
+		// MRPC's training set is less here: GLUE keeps 408 of these examples for development.
+		if got, want := len(d.Examples)*max(1, d.Task.Choices), d.Task.TrainingSequences(); c.task != "mrpc" && strings.Contains(c.files[0], "train") && got != want {
+			t.Errorf("%s: %d sequences to train on, want %d", c.task, got, want)
+		}
 	}
 }
 
