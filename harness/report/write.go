@@ -224,8 +224,9 @@ func (t *table) blocks(width int, foot *footnotes) []*Sheet {
 // writeCSV prints one line for each quantity and arm.
 func writeCSV(w io.Writer, c *results.Comparison) error {
 	out := csv.NewWriter(w)
-	lines := [][]string{{"phase", "quantity", "backend", "optimizer", "format", "n", "mean", "sd", "difference", "low", "high", "level", "margin", "verdict", "direction",
-		"p_equivalence", "p_difference", "p_permutation", "bootstrap_low", "bootstrap_high", "multi_bootstrap_low", "multi_bootstrap_high"}}
+	header := []string{"phase", "quantity", "backend", "optimizer", "format", "n", "mean", "sd", "difference", "low", "high", "level", "bootstrap_low", "bootstrap_high",
+		"multi_bootstrap_low", "multi_bootstrap_high", "p_difference", "p_permutation", "p_equivalence", "margin", "verdict", "direction"}
+	lines := [][]string{header}
 	full := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 	for _, r := range newTable(c).rows {
 		for i, cell := range r.cells {
@@ -234,31 +235,40 @@ func writeCSV(w io.Writer, c *results.Comparison) error {
 			}
 			arm := c.Arms[i]
 			line := []string{r.phase, r.quantity, arm.Backend, arm.Optimizer, arm.Precision, strconv.Itoa(cell.sample.N), full(float64(cell.sample.Mean))}
-			line = append(line, make([]string, len(lines[0])-len(line))...)
-			if sd := cell.sample.SD; sd != nil {
-				line[7] = full(float64(*sd))
+			line = append(line, make([]string, len(header)-len(line))...)
+			put := func(column, text string) { line[slices.Index(header, column)] = text }
+			number := func(column string, v *results.Number) {
+				if v != nil {
+					put(column, full(float64(*v)))
+				}
 			}
+			interval := func(prefix string, v *results.Interval) {
+				if v != nil {
+					number(prefix+"low", &v.Low)
+					number(prefix+"high", &v.High)
+				}
+			}
+			number("sd", cell.sample.SD)
 			if cell.change != nil {
-				line[8] = full(*cell.change)
+				put("difference", full(*cell.change))
 			}
 			if d := cell.paired; d != nil {
 				if inf := d.Inference; inf != nil {
-					line[9], line[10], line[11] = full(float64(inf.Interval.Low)), full(float64(inf.Interval.High)), full(inf.Interval.Level)
-					if p := inf.PEquivalence; p != nil {
-						line[15] = full(float64(*p))
-					}
-					line[16], line[17] = full(float64(inf.PDifference)), full(float64(inf.PPermutation))
-					if i := inf.BootstrapInterval; i != nil {
-						line[18], line[19] = full(float64(i.Low)), full(float64(i.High))
-					}
+					interval("", &inf.Interval)
+					put("level", full(inf.Interval.Level))
+					interval("bootstrap_", inf.BootstrapInterval)
+					number("p_difference", &inf.PDifference)
+					number("p_permutation", &inf.PPermutation)
+					number("p_equivalence", inf.PEquivalence)
 				}
 				if m := d.MultiBootstrap; m != nil {
-					line[20], line[21] = full(float64(m.Interval.Low)), full(float64(m.Interval.High))
+					interval("multi_bootstrap_", &m.Interval)
 				}
 				if d.Margin > 0 {
-					line[12] = full(d.Margin)
+					put("margin", full(d.Margin))
 				}
-				line[13], line[14] = string(d.Verdict), d.Direction
+				put("verdict", string(d.Verdict))
+				put("direction", d.Direction)
 			}
 			lines = append(lines, line)
 		}
