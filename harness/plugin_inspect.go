@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -109,18 +110,24 @@ type describedOption struct {
 // findPlugin finds the one plugin of these kinds that has the name.
 func findPlugin(kinds []plugin.Kind, name string) (catalog.Entry, error) {
 	var found []catalog.Entry
-	var errs []error
+	var unknown, unfit []error
 	for _, k := range kinds {
 		e, err := catalog.Find(k, name)
-		if err != nil {
-			errs = append(errs, err)
-			continue
+		switch {
+		case err == nil:
+			found = append(found, e)
+		case slices.Contains(catalog.Names(k), name): // it is there, and can't be started
+			unfit = append(unfit, err)
+		default:
+			unknown = append(unknown, err)
 		}
-		found = append(found, e)
 	}
 	switch len(found) {
 	case 0:
-		return catalog.Entry{}, errors.Join(errs...)
+		if unfit != nil {
+			return catalog.Entry{}, errors.Join(unfit...)
+		}
+		return catalog.Entry{}, errors.Join(unknown...)
 	case 1:
 		return found[0], nil
 	}
