@@ -75,8 +75,6 @@ func start(t testing.TB, s plugin.Spec) *plugin.Process {
 	return p
 }
 
-var transports = []plugin.Transport{plugin.Memory, plugin.Stream}
-
 // TestExamples holds the example of the documentation, and one that probes and averages, against the contract. A script of the program does the former over
 // the stream.
 func TestExamples(t *testing.T) {
