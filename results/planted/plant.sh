@@ -53,13 +53,16 @@ if [ "${1:-}" = --times ]; then
 	program kernel kernel.patch
 	steps="--set phases.phase1.steps=100 --set phases.phase2.steps=30 --set phases.squad.steps=80"
 	for seed in $(seq 1 "${SEEDS:-6}"); do
-		for turn in "sound baseline" "kernel runs-kernel" "sound runs-sound"; do
+		# The other way round for every other seed: the first of three is not the luckiest.
+		set -- "sound baseline" "kernel runs-kernel" "sound runs-sound"
+		[ $((seed % 2)) = 1 ] || set -- "$3" "$2" "$1"
+		for turn in "$@"; do
 			# shellcheck disable=SC2086
 			train ${turn% *} ${turn#* } $seed $steps
 		done
 	done
-	# Matrix products are about two thirds of a step, so that a tenth of them is more than the 3% that are let pass.
-	"$out/bin/sound" baseline save --tolerance step_seconds=0.03 --out "$out/baseline.json" "$out/baseline"
+	# The processor's time of a run goes up by 8 to 10%, and a baseline lets 5% pass.
+	"$out/bin/sound" baseline save --out "$out/baseline.json" "$out/baseline"
 	check sound 0 '^holds'
 	check kernel 1 'step_seconds.*REGRESSED'
 else
