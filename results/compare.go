@@ -79,11 +79,11 @@ func (r RunSummary) Phase(name string) (PhaseResult, bool) {
 	return r.Phases[i], true
 }
 
-// RunsOf lists the complete runs of an arm, by seed.
+// RunsOf lists the complete runs of an arm, by seed, but for those that are there for an A/A comparison alone.
 func (c *Comparison) RunsOf(a Arm) []RunSummary {
 	var runs []RunSummary
 	for _, r := range c.Runs {
-		if r.Arm == a && r.Complete() {
+		if r.Arm == a && r.Complete() && !c.InNoise(r) {
 			runs = append(runs, r)
 		}
 	}
@@ -126,7 +126,10 @@ func CompareBy(runs []*Run, verdict recipe.Verdict) (*Comparison, error) {
 	}
 	for _, a := range arms {
 		slices.SortFunc(byArm[a], func(x, y *Run) int { return cmp.Compare(x.Seed, y.Seed) })
-		c.addArm(a, byArm[a])
+		c.addRuns(a, byArm[a])
+	}
+	for _, a := range arms {
+		c.addArm(a, byArm[a][0].Precision)
 	}
 	for _, a := range arms[1:] {
 		c.pair(arms[0], a, verdict)
@@ -206,8 +209,8 @@ func (r *Run) title() string {
 	return fmt.Sprintf("run %s seed %d", r.Arm(), r.Seed)
 }
 
-func (c *Comparison) addArm(a Arm, runs []*Run) {
-	s := ArmSummary{Arm: a, Precision: runs[0].Precision, Seeds: []uint64{}, Metrics: map[string]Sample{}}
+// addRuns lists the runs of an arm, and notes those that are not complete.
+func (c *Comparison) addRuns(a Arm, runs []*Run) {
 	for _, r := range runs {
 		sum := RunSummary{Arm: a, Precision: r.Precision, Seed: r.Seed, Status: Unfinished, Dir: r.Dir, Metrics: Metrics{}, MeasuredSeconds: map[string]float64{}, Phases: []PhaseResult{}}
 		if res := r.Result; res != nil {
@@ -218,7 +221,6 @@ func (c *Comparison) addArm(a Arm, runs []*Run) {
 		}
 		c.Runs = append(c.Runs, sum)
 		if sum.Complete() {
-			s.Seeds = append(s.Seeds, r.Seed)
 			continue
 		}
 		note := fmt.Sprintf("%s, seed %d: %s", a, r.Seed, sum.Status)
@@ -227,8 +229,14 @@ func (c *Comparison) addArm(a Arm, runs []*Run) {
 		}
 		c.Notes = append(c.Notes, note)
 	}
+}
+
+// addArm sums up the complete runs of an arm, when the runs of all arms are listed.
+func (c *Comparison) addArm(a Arm, precision string) {
+	s := ArmSummary{Arm: a, Precision: precision, Seeds: []uint64{}, Metrics: map[string]Sample{}}
 	values := make(map[string][]float64)
 	for _, r := range c.RunsOf(a) {
+		s.Seeds = append(s.Seeds, r.Seed)
 		for name, v := range r.phaseMetrics() {
 			values[name] = append(values[name], v)
 		}

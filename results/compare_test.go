@@ -293,6 +293,9 @@ func TestNoiseFloor(t *testing.T) {
 	if d.Verdict != Inconclusive || !strings.Contains(d.Reason, "A/A noise floor") {
 		t.Errorf("%s: %s, want INCONCLUSIVE below the noise floor", d.Verdict, d.Reason)
 	}
+	if arms := [][]uint64{c.Arms[0].Seeds, c.Arms[1].Seeds}; !slices.Equal(arms[0], arms[1]) || c.Arms[0].Metrics["squad.f1"].Mean != 87.5 {
+		t.Errorf("the arms are summed up over seeds %v, the baseline's mean is %v: A/A runs are no part of it", arms, c.Arms[0].Metrics["squad.f1"].Mean)
+	}
 	want := "gpu-ref/adamw with seeds 5, 6, 7, 8 is held against its own runs with seeds 1, 2, 3, 4 (A/A), which gives the noise floor"
 	if diff := cmp.Diff([]string{want}, c.Notes); diff != "" {
 		t.Error(diff)

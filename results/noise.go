@@ -27,12 +27,15 @@ func (c *Comparison) noise(d Difference, paired []uint64, alpha float64) *Noise 
 	baseline := c.Arms[0].Arm
 	var x, y []float64
 	n := Noise{}
-	for _, r := range c.RunsOf(baseline) {
+	for _, r := range c.Runs {
+		if r.Arm != baseline || !r.Complete() {
+			continue
+		}
 		v := r.phaseMetric(d.Phase, d.Metric)
 		switch {
 		case slices.Contains(paired, r.Seed):
 			x, n.Seeds = append(x, v), append(n.Seeds, r.Seed)
-		case c.inNoise(r):
+		case c.InNoise(r):
 			y, n.OtherSeeds = append(y, v), append(n.OtherSeeds, r.Seed)
 		}
 	}
@@ -51,13 +54,15 @@ func (c *Comparison) noise(d Difference, paired []uint64, alpha float64) *Noise 
 	return &n
 }
 
-// inNoise reports whether a run is there for an A/A comparison: one of the baseline with a seed that no other arm has a run of, in whatever state,
+// InNoise reports whether a run is there for an A/A comparison alone: one of the baseline with a seed that no other arm has a run of, in whatever state,
 // and not the only one.
-func (c *Comparison) inNoise(r RunSummary) bool {
+func (c *Comparison) InNoise(r RunSummary) bool {
+	baseline := c.Runs[0].Arm
 	alone := func(r RunSummary) bool {
-		return r.Arm == c.Arms[0].Arm && !slices.ContainsFunc(c.Runs, func(s RunSummary) bool { return s.Arm != r.Arm && s.Seed == r.Seed })
+		return r.Arm == baseline && !slices.ContainsFunc(c.Runs, func(s RunSummary) bool { return s.Arm != baseline && s.Seed == r.Seed })
 	}
-	return len(c.Arms) > 1 && alone(r) && slices.ContainsFunc(c.Runs, func(s RunSummary) bool { return s.Seed != r.Seed && alone(s) })
+	others := slices.ContainsFunc(c.Runs, func(s RunSummary) bool { return s.Arm != baseline })
+	return others && alone(r) && slices.ContainsFunc(c.Runs, func(s RunSummary) bool { return s.Seed != r.Seed && alone(s) })
 }
 
 // noteNoise tells which runs make the A/A comparison.

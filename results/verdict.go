@@ -207,7 +207,7 @@ func (c *Comparison) noteUnpaired(baseline, arm Arm, a, b []RunSummary) {
 	}{{baseline, arm, a, b}, {arm, baseline, b, a}} {
 		var seeds []string
 		for _, r := range side.of {
-			if !slices.ContainsFunc(side.in, func(s RunSummary) bool { return s.Seed == r.Seed }) && !c.inNoise(r) {
+			if !slices.ContainsFunc(side.in, func(s RunSummary) bool { return s.Seed == r.Seed }) && !c.InNoise(r) {
 				seeds = append(seeds, fmt.Sprint(r.Seed))
 			}
 		}

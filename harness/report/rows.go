@@ -76,16 +76,24 @@ func newTable(c *results.Comparison) *table {
 	t.words("format", func(i int) string { return t.Arms[i].Precision })
 	t.words("optimizer", func(i int) string { return t.Arms[i].Optimizer })
 	t.words("runs", func(i int) string {
-		all := 0
+		all, noise := 0, 0
 		for _, r := range c.Runs {
-			if r.Arm == c.Arms[i].Arm {
+			switch {
+			case r.Arm != c.Arms[i].Arm:
+			case c.InNoise(r):
+				noise++
+			default:
 				all++
 			}
 		}
+		text := strconv.Itoa(all)
 		if done := len(t.runs[i]); done < all {
-			return fmt.Sprintf("%d of %d complete", done, all)
+			text = fmt.Sprintf("%d of %d complete", done, all)
 		}
-		return strconv.Itoa(all)
+		if noise > 0 {
+			text += fmt.Sprintf(" (and %d A/A)", noise)
+		}
+		return text
 	})
 	t.words("modelled system", func(i int) string {
 		var systems []string
