@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -58,14 +59,25 @@ frame.src = %q;
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) { pages.ServeHTTP(framed{w}, r) })
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
+	profile, err := os.MkdirTemp("", "harness-browser-")
+	if err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--user-data-dir="+t.TempDir(), "--window-size=1300,1000", "--remote-debugging-port=0", server.URL+"/driver")
+		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--user-data-dir="+profile, "--window-size=1300,1000", "--remote-debugging-port=0", server.URL+"/driver")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
+		// The browser's other processes end when they see that it is gone, and write until then.
+		for range 100 {
+			if os.RemoveAll(profile) == nil {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
 	})
 	return seen
 }
