@@ -257,7 +257,10 @@ def service(b: Backend, sessions: Sessions) -> grpc.GenericRpcHandler:
         sessions.close(request.session, context)
         return _protocol.CloseResponse()
 
-    calls = {"Describe": describe, "Open": open, "Step": step, "Commit": commit, "Save": save, "Load": load, "Close": close}
+    def estimate(request: Any, context: grpc.ServicerContext) -> Any:
+        raise Unsupported("the backend has no model of its machine")
+
+    calls = {"Describe": describe, "Estimate": estimate, "Open": open, "Step": step, "Commit": commit, "Save": save, "Load": load, "Close": close}
     methods = {name: answering(f) for name, f in calls.items()}
     return _protocol.service("Backend", {**methods, "Evaluate": streaming(evaluate), "Trace": streaming(trace)})
 
