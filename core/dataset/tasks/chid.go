@@ -140,7 +140,7 @@ func tags(text string) []string {
 
 // addCloze makes the sequence of an idiom and a text with its blank.
 func (s *Set) addCloze(t *wordpiece.Tokenizer, special map[string]int32, idiom, text string) {
-	const other = -1 // a blank that is not asked for, for now one token
+	const other = -1 // stands for a blank that is not asked for: one token until the text is cut to length
 	tokens := func(text string) []int32 {
 		var ids []int32
 		for i, part := range strings.Split(text, otherBlank) {
