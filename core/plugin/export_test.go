@@ -33,3 +33,6 @@ var (
 func NewGreeting(out io.Writer, found func(version, network, address string)) io.Writer {
 	return &greeting{out: out, found: found}
 }
+
+// HostTLS is the host's end of a connection, and the certificate that it sends.
+var HostTLS = hostTLS

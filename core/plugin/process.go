@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -64,6 +65,7 @@ type Process struct {
 	attached *grpc.ClientConn // to a process that another one started; then there is no more than this, its clients and what ends it
 
 	cmd    *exec.Cmd
+	tls    *tls.Config
 	client *goplugin.Client
 	kill   context.CancelFunc // kills the process at once
 	// The host holds this end of the lifeline open, and nobody else; the process reads the other.
@@ -156,6 +158,9 @@ func (p *Process) prepare() (err error) {
 	p.cmd = exec.CommandContext(life, p.spec.Path, p.spec.Args...)
 	p.cmd.Dir = p.spec.Dir
 	passed := map[string]string{"PLUGIN_UNIX_SOCKET_DIR": p.sockets, hostVariable: fmt.Sprint(os.Getpid())}
+	if p.tls, passed[certificateVariable], err = hostTLS(); err != nil {
+		return err
+	}
 	if canInherit {
 		if p.lifelineOther, p.lifeline, err = os.Pipe(); err != nil {
 			return err
@@ -191,7 +196,7 @@ func (p *Process) start(ctx context.Context) (grpc.ClientConnInterface, error) {
 		Cmd:              p.cmd,
 		SkipHostEnv:      true,
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
-		AutoMTLS:         true,
+		TLSConfig:        p.tls,
 		StartTimeout:     p.spec.Timeouts.Start,
 		Stderr:           p.words,
 		SyncStderr:       p.words,

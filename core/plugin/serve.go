@@ -3,6 +3,7 @@ package plugin
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -39,8 +40,13 @@ func ServeOptimizer(o optimizer.Optimizer) {
 
 func serve(kind Kind, register func(*store, grpc.ServiceRegistrar)) {
 	s := &store{}
+	var secured *tls.Config
 	if os.Getenv(handshake.MagicCookieKey) == handshake.MagicCookieValue {
-		if err := s.inherit(); err != nil {
+		err := s.inherit()
+		if err == nil {
+			secured, err = pluginTLS()
+		}
+		if err != nil {
 			fmt.Fprintf(os.Stderr, "%s plugin: %v\n", kind, err)
 			os.Exit(1)
 		}
@@ -53,6 +59,7 @@ func serve(kind Kind, register func(*store, grpc.ServiceRegistrar)) {
 	goplugin.Serve(&goplugin.ServeConfig{
 		HandshakeConfig:  handshake,
 		VersionedPlugins: map[int]goplugin.PluginSet{ProtocolVersion: {string(kind): &services{store: s, register: register}}},
+		TLSProvider:      func() (*tls.Config, error) { return secured, nil },
 		GRPCServer: func(options []grpc.ServerOption) *grpc.Server {
 			return grpc.NewServer(append(options,
 				grpc.MaxRecvMsgSize(maxMessageBytes),
