@@ -138,7 +138,7 @@ func findPlugin(kinds []plugin.Kind, name string) (catalog.Entry, error) {
 func described(e catalog.Entry) (d description, err error) {
 	d = description{Kind: e.Kind, Name: e.Name, BuiltIn: e.BuiltIn, Path: e.Source(), Pinned: e.Pinned, Attached: string(e.Address), Options: []describedOption{}}
 	if d.Path != "" {
-		d.SHA256, err = plugin.Hash(d.Path)
+		d.SHA256, err = e.Hash()
 	}
 	return d, err
 }

@@ -191,14 +191,14 @@ func (e *experiment) probe(ctx context.Context, k plugin.Kind, name string, ask 
 	if slices.ContainsFunc(e.plugins, func(o results.Plugin) bool { return o.Kind == string(k) && o.Name == name }) {
 		return nil
 	}
-	took, err := e.record(entry, p)
+	took, err := record(entry, p)
 	took.Version = version
 	e.plugins = append(e.plugins, took)
 	return err
 }
 
 // record is what a run keeps of a plugin that takes part, but for the version, which it says itself.
-func (e *experiment) record(from catalog.Entry, p *plugin.Process) (results.Plugin, error) {
+func record(from catalog.Entry, p *plugin.Process) (results.Plugin, error) {
 	r := results.Plugin{Kind: string(from.Kind), Name: from.Name, Attached: string(from.Address)}
 	if r.Attached != "" {
 		return r, nil
@@ -212,12 +212,7 @@ func (e *experiment) record(from catalog.Entry, p *plugin.Process) (results.Plug
 		name, value, _ := strings.Cut(v, "=")
 		r.Environment[name] = value
 	}
-	// The built-in plugins are all in this program, which is hashed once.
-	if i := slices.IndexFunc(e.plugins, func(o results.Plugin) bool { return o.Path == r.Path }); i >= 0 {
-		r.SHA256 = e.plugins[i].SHA256
-		return r, nil
-	}
-	r.SHA256, err = plugin.Hash(r.Path)
+	r.SHA256, err = from.Hash()
 	return r, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"harness.invalid/core/backend"
@@ -81,6 +82,31 @@ func (e Entry) Source() string {
 	return e.Path
 }
 
+// Hash is the SHA-256 of the plugin's files. This program, in which the built-in plugins are, has tens of megabytes and is hashed once.
+func (e Entry) Hash() (string, error) {
+	if e.BuiltIn && e.Script == "" {
+		return programHash()
+	}
+	return plugin.Hash(e.Source())
+}
+
+var programHash = sync.OnceValues(func() (string, error) {
+	self, err := program()
+	if err != nil {
+		return "", err
+	}
+	return plugin.Hash(self)
+})
+
+// program is the executable that runs.
+func program() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find the program itself: %w", err)
+	}
+	return self, nil
+}
+
 // Where says in words where a plugin is.
 func (e Entry) Where() string {
 	switch {
@@ -145,9 +171,9 @@ func List() ([]Entry, error) {
 
 // entries are all plugins, as far as they are known without starting anything.
 func entries() ([]Entry, error) {
-	self, err := os.Executable()
+	self, err := program()
 	if err != nil {
-		return nil, fmt.Errorf("find the program itself: %w", err)
+		return nil, err
 	}
 	list, err := Attached()
 	if err != nil {
