@@ -144,6 +144,7 @@ func (h *head) put(x []float32, s Store, draw uint32) {
 func (h *head) product(draw uint32, s Store, g kernels.Gemm) {
 	out := h.store(h.d.policy.product(s), draw, g.N)
 	g.Partials = h.d.partials(h.pass, h.op.Site, draw, uint32(h.index), h.pass.Sample+h.sequence)
+	g.Inputs = h.d.policy.Inputs
 	c, ldc := g.C, g.LDC
 	if out.Format != numerics.FP32 && ldc != g.N {
 		g.C, g.LDC = h.tile[:g.M*g.N], g.N

@@ -11,8 +11,12 @@ import (
 
 	"harness.invalid/core/bert"
 	"harness.invalid/core/emulator"
+	"harness.invalid/core/kernels"
 	"harness.invalid/core/numerics"
 )
+
+// Every product's inputs are in the format that it names.
+func init() { kernels.CheckInputs = true }
 
 // small has extents that are no multiples of a vector, and dropout.
 var small = bert.Config{

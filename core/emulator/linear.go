@@ -19,7 +19,7 @@ func (d *Device) Linear(p *bert.Pass, op *bert.Linear) {
 	mask, drop := d.keep(p, op.Dropout, op.Site, op.Rows, op.Out)
 	g := kernels.Gemm{
 		TransB: true, M: op.Rows, N: op.Out, K: op.In, A: op.X, LDA: op.In, B: op.W, LDB: op.In, C: product, LDC: op.Out,
-		RoundA: d.policy.Inputs, RoundB: d.policy.Inputs, Partials: d.partials(p, op.Site, drawOut, 0, p.Sample),
+		RoundA: d.policy.readHidden(), RoundB: d.policy.readWeights(), Inputs: d.policy.Inputs, Partials: d.partials(p, op.Site, drawOut, 0, p.Sample),
 		Epilogue: func(row, col int, c []float32) {
 			kernels.AddBias(c, c, op.B[col:min(op.Out, col+len(c))])
 			d.put(&out, c, row, col)
@@ -125,7 +125,7 @@ func (d *Device) LinearBackward(p *bert.Pass, op *bert.Linear, dy, dx []float32,
 	g := &s.gemm
 	*g = kernels.Gemm{
 		TransA: true, M: op.Out, N: op.In, K: op.Rows, A: dz, LDA: op.Out, B: op.X, LDB: op.In, C: op.DW, LDC: op.In,
-		RoundA: read, RoundB: d.policy.Inputs, Partials: d.partials(p, op.Site, drawWeight, 0, p.Sample),
+		RoundA: read, RoundB: d.policy.readHidden(), Inputs: d.policy.Inputs, Partials: d.partials(p, op.Site, drawWeight, 0, p.Sample),
 		Epilogue: d.epilogue(&weight),
 	}
 	g.Run()
@@ -153,7 +153,7 @@ func (d *Device) inputGrad(p *bert.Pass, op *bert.Linear, dz, dx []float32, accu
 	g := &s.gemm
 	*g = kernels.Gemm{
 		M: op.Rows, N: op.In, K: op.Out, A: dz, LDA: op.Out, B: op.W, LDB: op.In, C: dx, LDC: op.In, Accumulate: accumulate,
-		RoundA: d.policy.read(d.policy.Linear.Grad), RoundB: d.policy.Inputs, Partials: d.partials(p, op.Site, drawGrad, 0, p.Sample),
+		RoundA: d.policy.read(d.policy.Linear.Grad), RoundB: d.policy.readWeights(), Inputs: d.policy.Inputs, Partials: d.partials(p, op.Site, drawGrad, 0, p.Sample),
 		Epilogue: d.epilogue(&grad),
 	}
 	if accumulate && (grad.Format != numerics.FP32 || g.Partials.Chunk > 0) {
@@ -184,7 +184,7 @@ func (d *Device) serialGrad(p *bert.Pass, op *bert.Linear, dz, dx []float32, n i
 		g := &s.gemm
 		*g = kernels.Gemm{
 			M: op.Rows, N: op.In, K: k1 - k0, A: dz[k0:], LDA: op.Out, B: op.W[k0*op.In:], LDB: op.In, C: part, LDC: op.In,
-			RoundA: d.policy.read(d.policy.Linear.Grad), RoundB: d.policy.Inputs, Partials: d.partials(p, op.Site, drawGrad, uint32(i), p.Sample),
+			RoundA: d.policy.read(d.policy.Linear.Grad), RoundB: d.policy.readWeights(), Inputs: d.policy.Inputs, Partials: d.partials(p, op.Site, drawGrad, uint32(i), p.Sample),
 		}
 		g.Epilogue = func(row, col int, c []float32) {
 			d.put(&grad, c, row, col)

@@ -131,6 +131,24 @@ func (p *Policy) read(s Store) numerics.Format {
 	return p.Inputs
 }
 
+// readHidden is the format to which a product must round hidden states: they come from embeddings, norms, activations, residual sums, or as context.
+func (p *Policy) readHidden() numerics.Format {
+	for _, r := range []Row{p.Embed, p.Norm, p.Pointwise, p.Residual, p.Linear} {
+		if p.read(r.Out) != numerics.FP32 {
+			return p.Inputs
+		}
+	}
+	return numerics.FP32
+}
+
+// readWeights is the format to which a product must round weights.
+func (p *Policy) readWeights() numerics.Format {
+	if p.Working.Format != numerics.FP32 {
+		return p.read(p.Working)
+	}
+	return p.read(p.Parameters)
+}
+
 // product is how the result of a matrix product is stored that nothing is added to: the last store of its partial sums may have done it.
 func (p *Policy) product(s Store) Store {
 	if p.Partials.Chunk > 0 && s == p.Partials.Store {

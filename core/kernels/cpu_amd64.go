@@ -16,13 +16,16 @@ func levels() []*table {
 	}
 	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL {
 		list = append(list, &avx512)
+		if cpu.X86.HasAMXTile && cpu.X86.HasAMXBF16 && tilesPermitted() {
+			list = append(list, &amx)
+		}
 	}
 	return list
 }
 
 // vendor names the maker where the level depends on it: AVX-512's approximate reciprocal, the start of every division, is each maker's own.
 func vendor(level string) string {
-	if level != avx512.name {
+	if level != avx512.name && level != amx.name {
 		return ""
 	}
 	b, d, c := vendorID()

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,9 @@ type Gemm struct {
 
 	// RoundA and RoundB round the inputs to nearest in a format while they are packed; FP32 takes them as they are.
 	RoundA, RoundB numerics.Format
+	// Inputs is the format that all inputs are in, after RoundA and RoundB. It changes no value: a processor with a matrix unit takes the products of narrow
+	// formats there. FP32 promises nothing.
+	Inputs numerics.Format
 
 	Partials Partials
 
@@ -75,10 +79,27 @@ func (p gemmPlan) share(g *Gemm, workers int) {
 				return
 			}
 			r, c := t/p.colTasks, t%p.colTasks
-			p.task(g, cut(g.M, p.rowTasks, r, p.level.mr), cut(g.M, p.rowTasks, r+1, p.level.mr),
+			p.task(g, cut(g.M, p.rowTasks, r, p.mr), cut(g.M, p.rowTasks, r+1, p.mr),
 				cut(g.N, p.colTasks, c, segment), cut(g.N, p.colTasks, c+1, segment))
 		}
 	})
+}
+
+func (g *Gemm) checkInputs() {
+	check := func(x []float32, rows, cols, ld int, trans bool, round numerics.Format) {
+		if trans {
+			rows, cols = cols, rows
+		}
+		for r := 0; r < rows && round == numerics.FP32; r++ {
+			for _, v := range x[r*ld:][:cols] {
+				if narrow := g.Inputs.Round(v); narrow != v && v == v {
+					panic(fmt.Sprintf("kernels: an input is %v, which %v does not have", v, g.Inputs))
+				}
+			}
+		}
+	}
+	check(g.A, g.M, g.K, g.LDA, g.TransA, g.RoundA)
+	check(g.B, g.K, g.N, g.LDB, g.TransB, g.RoundB)
 }
 
 // segment is the granule of columns: an Epilogue's segments start at its multiples. It is also random.Group.
@@ -89,6 +110,9 @@ func cut(n, parts, i, unit int) int {
 	units := (n + unit - 1) / unit
 	return min(n, units*i/parts*unit)
 }
+
+// CheckInputs, which tests set, makes a product panic whose inputs are not in the format that it names.
+var CheckInputs bool
 
 func (g *Gemm) check() {
 	if g.M < 0 || g.N < 0 || g.K < 0 {
@@ -105,6 +129,9 @@ func (g *Gemm) check() {
 	check(g.A, g.M, g.K, g.LDA, g.TransA)
 	check(g.B, g.K, g.N, g.LDB, g.TransB)
 	check(g.C, g.M, g.N, g.LDC, false)
+	if CheckInputs {
+		g.checkInputs()
+	}
 	if g.Partials.Chunk < 0 || g.Partials.Chunk > runLength {
 		panic("kernels: chunk of partial sums is not in 0..256")
 	}
@@ -126,6 +153,8 @@ type gemmLevel struct {
 	// and zeros beyond the last of cols columns; transposePanel writes one, dst[k·width + j] = src[j·ld + k], likewise.
 	copyPanels     func(dst []float32, width int, src []float32, ld, kc, cols int)
 	transposePanel func(dst []float32, width int, src []float32, ld, kc, cols int)
+
+	tiles *tileLevel // a matrix unit for narrow formats, or nil
 }
 
 // Blocking. A packed block of B (packedB floats) and a block of A (blockRows·runLength) fit the second level cache together; a strip of B
@@ -145,6 +174,8 @@ const columnsInPlace = 384
 // gemmPlan says how one product is cut.
 type gemmPlan struct {
 	level              *gemmLevel
+	tiles              bool // on the matrix unit
+	mr                 int  // rows at a time
 	rowTasks, colTasks int
 	kc                 int // length of a run along K
 	pack               bool
@@ -153,11 +184,17 @@ type gemmPlan struct {
 // plan chooses the grid of tasks by the time that the slowest worker would take: products, packing, and nothing else. It may depend on the
 // number of workers because no grid changes the result.
 func plan(g *Gemm, level *gemmLevel, workers int) gemmPlan {
-	p := gemmPlan{level: level, rowTasks: 1, colTasks: 1, kc: runs(g.K, g.Partials.Chunk), pack: g.RoundA != numerics.FP32 || g.TransA && g.LDA > columnsInPlace}
+	p := gemmPlan{level: level, mr: level.mr, rowTasks: 1, colTasks: 1, kc: runs(g.K, g.Partials.Chunk), pack: g.RoundA != numerics.FP32 || g.TransA && g.LDA > columnsInPlace}
+	packA, packB, products := 0.3, 0.5, 32.0 // cycles for an element packed, and products a cycle; a task costs 1000 cycles
+	if g.onTiles() {
+		n := float64(parts(g.Inputs))
+		p.tiles, p.pack, p.mr = true, true, tileBlock
+		packA, packB, products = 0.4*n, 0.4*n, 300/(n*n)
+	}
 	if workers == 1 || g.M*g.N*g.K < 1<<15 {
 		return p
 	}
-	maxCols, maxRows := (g.N+segment-1)/segment, (g.M+level.mr-1)/level.mr
+	maxCols, maxRows := (g.N+segment-1)/segment, (g.M+p.mr-1)/p.mr
 	best := 0.0
 	for cols := 1; cols <= min(maxCols, 4*workers); cols++ {
 		for rows := 1; rows <= min(maxRows, 4*workers); rows++ {
@@ -165,14 +202,13 @@ func plan(g *Gemm, level *gemmLevel, workers int) gemmPlan {
 			if tasks > 4*workers {
 				break
 			}
-			m := (maxRows + rows - 1) / rows * level.mr
+			m := (maxRows + rows - 1) / rows * p.mr
 			n := (maxCols + cols - 1) / cols * segment
-			// Units: element of B packed for 0.5 cycles, of A for 0.3, 32 products a cycle; 1000 cycles for a task.
-			cost := 0.5 * float64(n*g.K)
+			cost := packB * float64(n*g.K)
 			if p.pack {
-				cost += 0.3 * float64(m*g.K)
+				cost += packA * float64(m*g.K)
 			}
-			cost = (cost + float64(m)*float64(min(n, g.N))*float64(g.K)/32 + 1000) * float64((tasks+workers-1)/workers)
+			cost = (cost + float64(m)*float64(min(n, g.N))*float64(g.K)/products + 1000) * float64((tasks+workers-1)/workers)
 			if best == 0 || cost < best {
 				best, p.rowTasks, p.colTasks = cost, rows, cols
 			}
@@ -194,7 +230,12 @@ func runs(k, chunk int) int {
 }
 
 // gemmBuffers are the packing buffers of one task.
-type gemmBuffers struct{ a, b []float32 }
+type gemmBuffers struct {
+	a, b  []float32
+	stage []float32                      // inputs before they are packed into tiles
+	pairs [2 * tileSize]float32          // a tile that is to be transposed, in parts
+	tile  [tileBlock * tileBlock]float32 // a block that C has only a part of
+}
 
 var gemmPool = sync.Pool{New: func() any { return new(gemmBuffers) }}
 
@@ -207,11 +248,14 @@ func grow(x []float32, n int) []float32 {
 
 // task computes C[i0:i1, j0:j1].
 func (p *gemmPlan) task(g *Gemm, i0, i1, j0, j1 int) {
-	if i0 == i1 || j0 == j1 {
+	switch {
+	case i0 == i1 || j0 == j1:
 		return
-	}
-	if g.K == 0 {
+	case g.K == 0:
 		g.empty(i0, i1, j0, j1)
+		return
+	case p.tiles:
+		g.tileTask(i0, i1, j0, j1)
 		return
 	}
 	buf := gemmPool.Get().(*gemmBuffers)
@@ -354,19 +398,23 @@ func (p *gemmPlan) chunks(g *Gemm, a operandA, i, m, j, n, k, kc int, strips []f
 				strip := strips[s*kc+q*nr:]
 				a.kernel(rows, qc, from, a.stride, a.step, strip[:qc*nr], g.C[(i+r)*g.LDC+j+s:], g.LDC, min(nr, n-s), g.Accumulate || k+q > 0)
 			}
-			count := (k + q) / g.Partials.Chunk
-			if n == g.LDC { // the rows lie one after the other, and so do their random bits
-				c := g.C[(i+r)*n:][:rows*n]
-				Round(c, c, g.Partials.Rounding, (count*g.M+i+r)*n)
-				continue
-			}
-			for t := i + r; t < i+r+rows; t++ {
-				c := g.C[t*g.LDC+j:][:n]
-				Round(c, c, g.Partials.Rounding, (count*g.M+t)*g.N+j)
-			}
+			g.roundPartials(i+r, rows, j, n, (k+q)/g.Partials.Chunk)
 		}
 		if k+kc == g.K {
 			g.finish(i+r, rows, j, n)
 		}
+	}
+}
+
+// roundPartials rounds C[i:i+m, j:j+n] for the time after the first count times.
+func (g *Gemm) roundPartials(i, m, j, n, count int) {
+	if n == g.LDC { // the rows lie one after the other, and so do their random bits
+		c := g.C[i*n:][:m*n]
+		Round(c, c, g.Partials.Rounding, (count*g.M+i)*n)
+		return
+	}
+	for r := i; r < i+m; r++ {
+		c := g.C[r*g.LDC+j:][:n]
+		Round(c, c, g.Partials.Rounding, (count*g.M+r)*g.N+j)
 	}
 }

@@ -94,6 +94,8 @@ func TestGemm(t *testing.T) {
 			for trans := range 4 {
 				g := newGemm(shape[0], shape[1], shape[2], trans&1 != 0, trans&2 != 0, trans)
 				g.Accumulate = (at+trans)%2 == 0
+				g.Inputs = numerics.Format((at + trans) % 4)
+				g.RoundA, g.RoundB = g.Inputs, g.Inputs
 				t.Run(fmt.Sprintf("%dx%dx%d/transA=%v/transB=%v/add=%v", g.M, g.N, g.K, g.TransA, g.TransB, g.Accumulate), func(t *testing.T) { checkGemm(t, g) })
 			}
 		}
@@ -108,6 +110,9 @@ func TestGemmRandomShapes(t *testing.T) {
 			g.Accumulate = rapid.Bool().Draw(t, "accumulate")
 			g.RoundA = numerics.Format(rapid.IntRange(0, 3).Draw(t, "roundA"))
 			g.RoundB = numerics.Format(rapid.IntRange(0, 3).Draw(t, "roundB"))
+			if g.RoundA == g.RoundB {
+				g.Inputs = g.RoundA
+			}
 			checkGemm(t, g)
 		})
 	})
@@ -124,6 +129,10 @@ func TestGemmDoesNotDependOnWorkers(t *testing.T) {
 					runtime.GOMAXPROCS(min(procs, 3))
 					g := newGemm(shape[0], shape[1], shape[2], trans&1 != 0, trans&2 != 0, trans&1)
 					g.RoundB = numerics.BF16
+					if trans > 0 {
+						g.Inputs = numerics.Format(trans)
+						g.RoundA, g.RoundB = g.Inputs, g.Inputs
+					}
 					if trans == 2 {
 						g.Partials = Partials{Chunk: 64, Rounding: numerics.Rounding{Format: numerics.FP16, Stochastic: true, Stream: testStream}}
 					}
@@ -195,6 +204,7 @@ func TestGemmPartials(t *testing.T) {
 					for i := range g.A {
 						g.A[i] = float32(math.Trunc(float64(20 * g.A[i])))
 					}
+					g.Inputs = numerics.FP16
 					for i := range g.B {
 						g.B[i] = float32(math.Trunc(float64(20 * g.B[i])))
 					}

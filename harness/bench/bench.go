@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"harness.invalid/core/kernels"
+	"harness.invalid/core/numerics"
 )
 
 // Benchmark is one thing to measure.
@@ -140,16 +141,16 @@ func (s *samples) figure() Figure {
 	return Figure{Threads: runtime.GOMAXPROCS(0), CPULevel: kernels.Level(), Count: len(s.work), Time: spread(milliseconds(s.work))}
 }
 
-// peak keeps all threads busy with multiply-adds for about a third of a millisecond, and returns the number of floating point operations.
-func peak() float64 {
+// peak keeps all threads busy with multiply-adds of a format for a third of a millisecond or more, and returns the number of floating point operations.
+func peak(inputs numerics.Format) float64 {
 	const rounds = 60_000
 	procs := runtime.GOMAXPROCS(0)
 	kernels.Parallel(procs, func(i0, i1 int) {
 		for range i1 - i0 {
-			kernels.Peak(rounds)
+			kernels.Peak(inputs, rounds)
 		}
 	})
-	return float64(procs * rounds * kernels.Peak(1))
+	return float64(procs * rounds * kernels.Peak(inputs, 1))
 }
 
 // stream scales an array in place that is far larger than any cache, on all threads, and returns the bytes that it moved: the limit of everything

@@ -18,6 +18,7 @@ type gemm struct {
 	transA, transB bool
 	serial         bool // one head's, on one thread
 	ld             int  // between rows as stored; 0: none is left out
+	inputs         numerics.Format
 	partials       kernels.Partials
 }
 
@@ -39,6 +40,14 @@ func gemms() []gemm {
 		{"tiny-head", 640, 30522, 128}, {"base-head", 160, 30522, 768},
 	} {
 		all = append(all, layer(l.name, l.m, l.n, l.k)...)
+	}
+	// Narrow inputs, for which a processor may have a matrix unit.
+	for _, f := range []numerics.Format{numerics.BF16, numerics.FP16} {
+		all = append(all, gemm{name: fmt.Sprintf("cube-%v/NN", f), m: 1024, n: 1024, k: 1024, inputs: f})
+		for _, s := range layer(fmt.Sprintf("mini-up-%v", f), 4096, 1024, 256) {
+			s.inputs = f
+			all = append(all, s)
+		}
 	}
 	// What it costs to store partial sums in FP16.
 	for _, chunk := range []int{16, 64, 256} {
@@ -141,15 +150,17 @@ func (s *gemm) measure(b *testing.B) Figure {
 	rb, ldb := rows(s.k, s.n, s.transB)
 	rc, ldc := rows(s.m, s.n, false)
 	g := kernels.Gemm{TransA: s.transA, TransB: s.transB, M: s.m, N: s.n, K: s.k,
-		A: values(ra * lda), LDA: lda, B: values(rb * ldb), LDB: ldb, C: values(rc * ldc), LDC: ldc, Partials: s.partials}
+		A: values(ra * lda), LDA: lda, B: values(rb * ldb), LDB: ldb, C: values(rc * ldc), LDC: ldc, Inputs: s.inputs, Partials: s.partials}
+	kernels.Round(g.A, g.A, numerics.Rounding{Format: s.inputs}, 0)
+	kernels.Round(g.B, g.B, numerics.Rounding{Format: s.inputs}, 0)
 	f := g.Run
 	if s.serial {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 		f = g.RunSerial
 	}
-	limit := peak() // floating point operations of a call
+	limit := peak(s.inputs) // floating point operations of a call
 	var pairs samples
-	pairs.pair(b, f, func() { peak() })
+	pairs.pair(b, f, func() { peak(s.inputs) })
 	out := pairs.figure()
 	out.GFLOPS, out.PeakGFLOPS, out.Share = pairs.rate(2*float64(s.m)*float64(s.n)*float64(s.k), limit)
 	return out

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
+	"harness.invalid/core/numerics"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/plugin"
 	"harness.invalid/harness/train"
@@ -92,12 +94,13 @@ func step(ctx context.Context, b *testing.B, p train.Plugins, o StepOptions) (f 
 		}
 	}
 	t.parts = map[string][]float64{}
-	flop := peak()
+	inputs := inputs(o.Precision)
+	flop := peak(inputs)
 	var s samples
 	b.ResetTimer()
 	for b.Loop() {
 		t0 := time.Now()
-		peak()
+		peak(inputs)
 		t1 := time.Now()
 		if err := t.step(ctx); err != nil {
 			return Figure{}, err
@@ -115,6 +118,17 @@ func step(ctx context.Context, b *testing.B, p train.Plugins, o StepOptions) (f 
 		f.Parts[part] = median(ms)
 	}
 	return f, nil
+}
+
+// inputs is the format of the factors of products, as far as the name of a precision tells.
+func inputs(precision string) numerics.Format {
+	name, _, _ := strings.Cut(precision, "-") // fp16-o2
+	name, _, _ = strings.Cut(name, ".")       // fp16.16
+	f, err := numerics.ParseFormat(name)
+	if err != nil {
+		return numerics.FP32
+	}
+	return f
 }
 
 // trainer does steps as harness/train does, without data, evaluation and record.

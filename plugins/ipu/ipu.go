@@ -209,7 +209,8 @@ func newPolicy(precision string, v *option.Values) emulator.Policy {
 	}
 	row := emulator.Row{Out: half, Grad: half, Weight: half}
 	p := emulator.Policy{
-		Embed: row, Linear: row, Pointwise: row, Residual: row, Norm: row, Statistics: half,
+		Inputs: numerics.FP16, // as everything is stored
+		Embed:  row, Linear: row, Pointwise: row, Residual: row, Norm: row, Statistics: half,
 		Scores: row, Masked: half, Exponential: half, Reciprocal: half, Probabilities: row,
 		LossGrad: half, Accumulate: half, RunningMean: running, Reduce: half, Parameters: weights, Overflow: overflow,
 		Serialize: serialize,

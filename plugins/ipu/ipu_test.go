@@ -9,8 +9,12 @@ import (
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
+	"harness.invalid/core/kernels"
 	"harness.invalid/core/numerics"
 )
+
+// Every product's inputs are in the format that it names.
+func init() { kernels.CheckInputs = true }
 
 var model = bert.Config{
 	VocabSize: 40, HiddenSize: 16, NumHiddenLayers: 1, NumAttentionHeads: 2, IntermediateSize: 320, HiddenAct: bert.GELUNew,

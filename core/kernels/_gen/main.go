@@ -6,6 +6,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
@@ -20,6 +21,7 @@ var files = []struct {
 }{
 	{"gemm_avx512", gemmAVX512},
 	{"gemm_avx2", gemmAVX2},
+	{"tiles_amx", tilesAMX},
 	{"elementwise_avx512", elementwise(true)},
 	{"elementwise_avx2", elementwise(false)},
 	{"rows_avx512", rows(true)},
@@ -72,5 +74,5 @@ func function(c *build.Context, name, signature string, doc ...string) {
 	c.Attributes(attr.NOSPLIT)
 	c.Pragma("noescape")
 	c.SignatureExpr(signature)
-	c.Doc(doc...)
+	c.Doc(strings.Split(strings.Join(doc, "\n"), "\n")...)
 }

@@ -1,0 +1,181 @@
+package kernels
+
+import (
+	"harness.invalid/core/numerics"
+)
+
+// tileLevel is a matrix unit that multiplies tiles of BF16 pairs and adds up in float32: A and B are packed into tiles of 16 x 16 lanes, a lane the upper
+// halves of two float32. A factor of at most 8 significant bits, as those of BF16, is one such half; one of at most 16, as those of FP16 and TF32,
+// is the sum of two, the parts, and a product is the sum of the four products of parts, which are all exact.
+//
+// The sum of a run of 32 products goes over the first 16 and over the last 16, then both are added, and then they are added to C. With two parts that is done four
+// times, for the products of the first parts, of the first of A and the second of B, of the second ones, and of the second of A and the first of B. Numbers
+// below 2^-126 count as zero, and an infinite factor of two parts may give NaN.
+type tileLevel struct {
+	// pair packs, see pairTiles1AVX512; by parts less 1, as multiply.
+	pair [2]func(dst, src *float32, ld, apart, tiles, next, step int)
+	// transpose makes rows of a tile its columns. dst and src must not overlap.
+	transpose func(dst, src *float32)
+	// multiply computes blocks of 32 x 32, see multiplyTiles1AMX.
+	multiply [2]func(rows, cols, depth int, a, b, c *float32, ldc int, add bool)
+
+	peak func(rounds int) (flop int)
+}
+
+const (
+	tileGroup = 16                    // rows of A, or columns of B, of a tile
+	tileDepth = 32                    // products of a tile
+	tileSize  = tileGroup * tileGroup // lanes, which are pairs
+	tileBlock = 2 * tileGroup         // rows and columns of C that are computed at once
+)
+
+// Blocking. A packed block of B fits the second level cache with tileRows rows of A; a block of tileBlock columns of it, and of rows of A, the first.
+const (
+	tileRun  = 512  // products, of one part
+	tileCols = 1024 // columns of B
+	tileRows = 64
+)
+
+// parts is how many BF16 parts a factor of the format has, 0 if there is no such number.
+func parts(f numerics.Format) int {
+	switch f {
+	case numerics.BF16:
+		return 1
+	case numerics.FP16, numerics.TF32:
+		return 2
+	}
+	return 0
+}
+
+// onTiles reports whether a product is computed on tiles, which depends on nothing that may differ between two computations of one result.
+func (g *Gemm) onTiles() bool {
+	return active.gemm.tiles != nil && parts(g.Inputs) > 0 && g.K > 0 && g.Partials.Chunk%tileDepth == 0
+}
+
+// tileTask computes C[i0:i1, j0:j1] on tiles.
+func (g *Gemm) tileTask(i0, i1, j0, j1 int) {
+	if i0 == i1 || j0 == j1 {
+		return
+	}
+	t, n := active.gemm.tiles, parts(g.Inputs)
+	buf := gemmPool.Get().(*gemmBuffers)
+	defer gemmPool.Put(buf)
+	run := tileRun / n
+	if g.Partials.Chunk > 0 {
+		run = g.Partials.Chunk
+	}
+	run = min(run, up(g.K, tileDepth))
+	cols := min(tileCols, j1-j0)
+	buf.a, buf.b = grow(buf.a, tileRows*run*n/2), grow(buf.b, up(cols, tileBlock)*run*n/2)
+	for j := j0; j < j1; j += cols {
+		cols := min(cols, j1-j)
+		for k := 0; k < g.K; k += run {
+			depth := min(run, g.K-k)
+			t.pack(buf.b, g.B, g.LDB, j, cols, k, depth, !g.TransB, true, n, g.RoundB, buf)
+			for i := i0; i < i1; i += tileRows {
+				rows := min(tileRows, i1-i)
+				t.pack(buf.a, g.A, g.LDA, i, rows, k, depth, g.TransA, false, n, g.RoundA, buf)
+				t.block(buf, n, rows, cols, (depth+tileDepth-1)/tileDepth, g.C[i*g.LDC+j:], g.LDC, g.Accumulate || k > 0)
+				if g.Partials.Chunk > 0 {
+					g.roundPartials(i, rows, j, cols, k/g.Partials.Chunk)
+				}
+				if k+depth == g.K {
+					g.finish(i, rows, j, cols)
+				}
+			}
+		}
+	}
+}
+
+// up is the next multiple of unit.
+func up(n, unit int) int { return (n + unit - 1) / unit * unit }
+
+// block multiplies what is packed. Blocks that C has only a part of are computed in a buffer.
+func (t *tileLevel) block(buf *gemmBuffers, parts, rows, cols, depth int, c []float32, ldc int, add bool) {
+	multiply := t.multiply[parts-1]
+	whole, across := rows/tileBlock, cols/tileBlock
+	if whole > 0 && across > 0 {
+		multiply(whole, across, depth, &buf.a[0], &buf.b[0], &c[0], ldc, add)
+	}
+	size := 2 * depth * parts * tileSize // packed numbers of a block of rows or columns
+	for r := 0; r < rows; r += tileBlock {
+		from := across * tileBlock
+		if r+tileBlock > rows {
+			from = 0
+		}
+		for s := from; s < cols; s += tileBlock {
+			h, w := min(tileBlock, rows-r), min(tileBlock, cols-s)
+			tile := buf.tile[:]
+			for y := 0; y < h && add; y++ {
+				copy(tile[y*tileBlock:][:w], c[(r+y)*ldc+s:])
+			}
+			multiply(1, 1, depth, &buf.a[r/tileBlock*size], &buf.b[s/tileBlock*size], &tile[0], tileBlock, add)
+			for y := range h {
+				copy(c[(r+y)*ldc+s:][:w], tile[y*tileBlock:])
+			}
+		}
+	}
+}
+
+// pack packs count vectors of op(A) or op(B), rows of A or columns of B from number i on, products k..k+depth of each: x[i·ld + k], or x[k·ld + i] where
+// they lie across the rows of x. Tile s of group g, of part p, is dst[((g·steps + s)·parts + p)·tileSize:]; an even number of groups is written, with
+// zeros beyond what there is. Lane (r, l) of a tile of A is the pair of products l and l + 16 of vector r, and of a tile of B
+// (columns is true) the pair of products r and r + 16 of vector l.
+func (t *tileLevel) pack(dst, x []float32, ld, i, count, k, depth int, across, columns bool, parts int, round numerics.Format, buf *gemmBuffers) {
+	steps, groups := (depth+tileDepth-1)/tileDepth, up(count, tileBlock)/tileGroup
+	size := parts * tileSize
+	transpose := across != columns
+	if across {
+		for s := range steps {
+			kk := min(tileDepth, depth-s*tileDepth)
+			src, lds := x[(k+s*tileDepth)*ld+i:], ld
+			if round != numerics.FP32 || kk < tileDepth || count%tileBlock > 0 {
+				src, lds = buf.staged(src, ld, kk, tileDepth, count, groups*tileGroup, round)
+			}
+			t.tiles(dst[s*size:], src, lds, tileGroup*lds, groups, tileGroup, steps*size, parts, transpose, buf)
+		}
+		return
+	}
+	for g := range groups {
+		rows := min(tileGroup, count-g*tileGroup)
+		if rows <= 0 {
+			clear(dst[g*steps*size:][:steps*size])
+			continue
+		}
+		src, lds := x[(i+g*tileGroup)*ld+k:], ld
+		if round != numerics.FP32 || rows < tileGroup || depth%tileDepth > 0 {
+			src, lds = buf.staged(src, ld, rows, tileGroup, depth, steps*tileDepth, round)
+		}
+		t.tiles(dst[g*steps*size:], src, lds, tileGroup, steps, tileDepth, size, parts, transpose, buf)
+	}
+}
+
+// tiles packs a row of tiles, see pair, through a buffer where they are to be transposed.
+func (t *tileLevel) tiles(dst, src []float32, ld, apart, tiles, next, step, parts int, transpose bool, buf *gemmBuffers) {
+	pair := t.pair[parts-1]
+	if !transpose {
+		pair(&dst[0], &src[0], ld, apart, tiles, next, step)
+		return
+	}
+	for i := range tiles {
+		pair(&buf.pairs[0], &src[i*next], ld, apart, 1, 0, 0)
+		for p := range parts {
+			t.transpose(&dst[i*step+p*tileSize], &buf.pairs[p*tileSize])
+		}
+	}
+}
+
+// staged copies rows x cols of x, rounded, into a buffer of a larger shape with zeros around, and returns it with the distance of its rows.
+func (b *gemmBuffers) staged(x []float32, ld, rows, ofRows, cols, ofCols int, round numerics.Format) ([]float32, int) {
+	b.stage = grow(b.stage, ofRows*ofCols)
+	for r := range ofRows {
+		row := b.stage[r*ofCols : (r+1)*ofCols]
+		if r >= rows {
+			clear(row)
+			continue
+		}
+		Round(row[:cols], x[r*ld:][:cols], numerics.Rounding{Format: round}, 0)
+		clear(row[cols:])
+	}
+	return b.stage, ofCols
+}
