@@ -29,7 +29,7 @@ const (
 	tileBlock = 2 * tileGroup         // rows and columns of C that are computed at once
 )
 
-// Blocking. A packed block of B fits the second level cache with tileRows rows of A; a block of tileBlock columns of it, and of rows of A, the first.
+// Blocking. A packed block of B fits the second level cache; tileBlock columns of it and tileRows rows of A, which pass them, nearly fit the first.
 const (
 	tileRun  = 512  // products, of one part
 	tileCols = 1024 // columns of B

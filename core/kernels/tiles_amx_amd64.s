@@ -136,18 +136,18 @@ TEXT ·multiplyTiles1AMX(SB), NOSPLIT, $0-65
 	BYTE   $0x78
 	BYTE   $0x49
 	BYTE   $0x00
-	MOVQ   rows+8(FP), R9
+	MOVQ   cols+16(FP), R10
 	MOVQ   depth+24(FP), R11
-	MOVQ   a+32(FP), R13
+	MOVQ   b+40(FP), R14
 	MOVQ   c+48(FP), R15
 	MOVQ   ldc+56(FP), DI
 	SHLQ   $0x02, DI
 	MOVQ   $0x00000040, BX
 	IMUL3Q $+1024, R11, R8
 
-row:
-	MOVQ b+40(FP), R14
-	MOVQ cols+16(FP), R10
+strip:
+	MOVQ a+32(FP), R13
+	MOVQ rows+8(FP), R9
 	MOVQ R15, DX
 
 block:
@@ -374,16 +374,16 @@ step:
 	BYTE $0x00
 	BYTE $0x00
 	BYTE $0x00
-	ADDQ $+128, DX
-	LEAQ (R14)(R8*2), R14
-	DECQ R10
-	JNZ  block
-	LEAQ (R13)(R8*2), R13
 	MOVQ DI, SI
 	SHLQ $0x05, SI
-	ADDQ SI, R15
+	ADDQ SI, DX
+	LEAQ (R13)(R8*2), R13
 	DECQ R9
-	JNZ  row
+	JNZ  block
+	LEAQ (R14)(R8*2), R14
+	ADDQ $+128, R15
+	DECQ R10
+	JNZ  strip
 
 	// TILERELEASE
 	BYTE $0xc4
@@ -639,18 +639,18 @@ TEXT ·multiplyTiles2AMX(SB), NOSPLIT, $0-65
 	BYTE   $0x78
 	BYTE   $0x49
 	BYTE   $0x00
-	MOVQ   rows+8(FP), R9
+	MOVQ   cols+16(FP), R10
 	MOVQ   depth+24(FP), R11
-	MOVQ   a+32(FP), R13
+	MOVQ   b+40(FP), R14
 	MOVQ   c+48(FP), R15
 	MOVQ   ldc+56(FP), DI
 	SHLQ   $0x02, DI
 	MOVQ   $0x00000040, BX
 	IMUL3Q $+2048, R11, R8
 
-row:
-	MOVQ b+40(FP), R14
-	MOVQ cols+16(FP), R10
+strip:
+	MOVQ a+32(FP), R13
+	MOVQ rows+8(FP), R9
 	MOVQ R15, DX
 
 block:
@@ -1036,16 +1036,16 @@ step:
 	BYTE $0x00
 	BYTE $0x00
 	BYTE $0x00
-	ADDQ $+128, DX
-	LEAQ (R14)(R8*2), R14
-	DECQ R10
-	JNZ  block
-	LEAQ (R13)(R8*2), R13
 	MOVQ DI, SI
 	SHLQ $0x05, SI
-	ADDQ SI, R15
+	ADDQ SI, DX
+	LEAQ (R13)(R8*2), R13
 	DECQ R9
-	JNZ  row
+	JNZ  block
+	LEAQ (R14)(R8*2), R14
+	ADDQ $+128, R15
+	DECQ R10
+	JNZ  strip
 
 	// TILERELEASE
 	BYTE $0xc4
