@@ -43,8 +43,9 @@ func gemms() []gemm {
 	}
 	// Narrow inputs, for which a processor may have a matrix unit.
 	for _, f := range []numerics.Format{numerics.BF16, numerics.FP16} {
-		all = append(all, gemm{name: fmt.Sprintf("cube-%v/NN", f), m: 1024, n: 1024, k: 1024, inputs: f})
-		for _, s := range layer(fmt.Sprintf("mini-up-%v", f), 4096, 1024, 256) {
+		name := fmt.Sprintf("narrow-%v", f)
+		all = append(all, gemm{name: name + "/NN", m: 1024, n: 1024, k: 1024, inputs: f})
+		for _, s := range layer(name, 4096, 1024, 256) {
 			s.inputs = f
 			all = append(all, s)
 		}
