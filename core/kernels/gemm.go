@@ -137,16 +137,16 @@ func (g *Gemm) check() {
 	}
 }
 
-// microKernel computes c[i·ldc + j] (+)= Σ_k a(i, k)·strip[k·nr + j] for i < m, j < cols, k < kc; kc > 0.
-type microKernel func(m, kc int, a []float32, stride, step int, strip, c []float32, ldc, cols int, add bool)
+// microKernel computes c[i·ldc + j] (+)= Σ_k a(i, k)·strip[k·nr + j] for i < m, j < cols, k < kc; kc > 0. Meanwhile it may prefetch.
+type microKernel func(m, kc int, a []float32, stride int, strip, c []float32, ldc, cols int, add bool, ahead lines)
 
 // gemmLevel is one implementation of the inner loops. B is packed into strips of nr columns: strip[k·nr + j], with zeros beyond the
-// last column. A is read in place, or packed: into rows of
-// one run each, or into panels of mr rows, panel[k·mr + i].
+// last column. A is read in place, or packed: into rows of one run each, or into panels of width rows, panel[k·width + i]. A micro-kernel holds mr rows
+// of C at a time; width is a multiple of it that fills cache lines.
 type gemmLevel struct {
-	mr, nr int
+	mr, nr, width int
 
-	// rows and panels multiply with one strip. rows has a(i, k) = a[i·stride + k]; panels has a(i, k) = a[i/mr·step + i%mr + k·stride].
+	// rows and panels multiply with one strip. rows has a(i, k) = a[i·stride + k]; panels has a(i, k) = a[i + k·stride].
 	rows, panels microKernel
 
 	// copyPanels and transposePanel pack. copyPanels writes panels of a width side by side, dst[p·width·kc + k·width + j] = src[k·ld + p·width + j],
@@ -164,12 +164,13 @@ const (
 	runLength    = 256
 	packedB      = 256 << 10
 	blockRows    = 240
+	longRows     = 528 // of a transposed A that is packed: it is read along its rows, and memory is faster the longer they are
 	panelsAtOnce = 2
 )
 
 // columnsInPlace is the longest row of a transposed A that is read in place: its columns are then apart by less than the distance that prefetchers
-// follow. Measured: 128 x 64 x 128 gains a third, rows of 512 and more lose a fifth.
-const columnsInPlace = 384
+// follow. Measured: 128 x 64 x 128 gains a third, 128 x 128 x 4096 3%; rows of 256 are packed as fast, those of 512 and more lose a fifth.
+const columnsInPlace = 192
 
 // gemmPlan says how one product is cut.
 type gemmPlan struct {
@@ -260,36 +261,52 @@ func (p *gemmPlan) task(g *Gemm, i0, i1, j0, j1 int) {
 	}
 	buf := gemmPool.Get().(*gemmBuffers)
 	defer gemmPool.Put(buf)
-	nr, mr := p.level.nr, p.level.mr
-	// Columns at a time: few when A is read in place and C comes back for another run along K, many when A must be packed again for each, or when
-	// C is finished at once: an epilogue is cheaper on long segments.
-	cols := 2 * segment
-	if p.pack || g.K <= p.kc {
-		cols = 6 * segment
-	}
-	cols = min(cols, (j1-j0+segment-1)/segment*segment)
-	depth := max(1, packedB/(cols*p.kc)) * p.kc // products along K for which B is packed at once
+	nr, width := p.level.nr, p.level.width
+	w := p.area(g, i0, i1, j0, j1)
+	buf.b = grow(buf.b, min(w.depth, (g.K+p.kc-1)/p.kc*p.kc)*((w.cols+nr-1)/nr*nr))
 	if p.pack {
-		depth = p.kc
+		buf.a = grow(buf.a, (min(w.rows, i1-i0)+width-1)/width*width*p.kc)
 	}
-	rows := blockRows / mr * mr
-	buf.b = grow(buf.b, min(depth, (g.K+p.kc-1)/p.kc*p.kc)*((cols+nr-1)/nr*nr))
-	if p.pack {
-		buf.a = grow(buf.a, (min(rows, i1-i0)+mr-1)/mr*mr*p.kc)
-	}
-	for j := j0; j < j1; j += cols {
-		n := min(cols, j1-j)
-		for k0 := 0; k0 < g.K; k0 += depth {
-			k1 := min(g.K, k0+depth)
+	for j := j0; j < j1; j += w.cols {
+		n := min(w.cols, j1-j)
+		for k0 := 0; k0 < g.K; k0 += w.depth {
+			k1 := min(g.K, k0+w.depth)
 			p.packB(g, buf.b, k0, k1, j, n)
-			for i := i0; i < i1; i += rows {
-				m := min(rows, i1-i)
+			for i := i0; i < i1; i += w.rows {
+				m := min(w.rows, i1-i)
 				for k := k0; k < k1; k += p.kc {
-					p.block(g, buf, i, m, j, n, k, min(p.kc, k1-k), buf.b[(k-k0)*((n+nr-1)/nr*nr):])
+					next := w.after(g, i, j, k)
+					p.block(g, buf, i, m, j, n, k, min(p.kc, k1-k), buf.b[(k-k0)*((n+nr-1)/nr*nr):], &next)
 				}
 			}
 		}
 	}
+}
+
+// area is a task, C[i0:i1, j0:j1], and the blocks in which it is computed: of so many rows of A, columns of B and, for B, products along K, whose
+// runs have length kc.
+type area struct {
+	i0, i1, j0, j1        int
+	rows, cols, depth, kc int
+}
+
+func (p *gemmPlan) area(g *Gemm, i0, i1, j0, j1 int) area {
+	w := area{i0: i0, i1: i1, j0: j0, j1: j1, rows: blockRows / p.level.width * p.level.width, kc: p.kc}
+	// Columns at a time: few when A is read in place and C comes back for another run along K, many when A must be packed again for each, or when
+	// C is finished at once: an epilogue is cheaper on long segments. Weight gradients take many, since memory is fastest read along whole rows.
+	w.cols = 2 * segment
+	if p.pack || g.TransA || g.K <= p.kc {
+		w.cols = 6 * segment
+	}
+	w.cols = min(w.cols, (j1-j0+segment-1)/segment*segment)
+	w.depth = max(1, packedB/(w.cols*p.kc)) * p.kc
+	if p.pack || g.TransA {
+		w.depth = p.kc
+	}
+	if p.pack && g.TransA {
+		w.rows = longRows / p.level.width * p.level.width
+	}
+	return w
 }
 
 // finish calls the epilogue for C[i:i+m, j:j+n].
@@ -336,49 +353,53 @@ func (p *gemmPlan) packB(g *Gemm, dst []float32, k0, k1, j, n int) {
 	}
 }
 
-// operandA is a block of op(A) as a micro-kernel reads it: the distance from panel to panel is step, along K it is along.
+// operandA is a block of op(A) as a micro-kernel reads it: element (r, k) is a[r/width·next + r%width·row + k·along].
 type operandA struct {
-	a                   []float32
-	stride, step, along int
-	kernel              microKernel
+	a                       []float32
+	width, next, row, along int
+	kernel                  microKernel
+	stride                  int // of the kernel
 }
 
+func (a *operandA) from(r, k int) []float32 { return a.a[r/a.width*a.next+r%a.width*a.row+k*a.along:] }
+
 // block adds the products k..k+kc to C[i:i+m, j:j+n], and finishes it after the last; strips is packed op(B)[k:k+kc, j:j+n].
-func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, strips []float32) {
-	mr, nr := p.level.mr, p.level.nr
+func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, strips []float32, next *ahead) {
+	mr, nr, width := p.level.mr, p.level.nr, p.level.width
 	var a operandA
 	switch {
 	case g.TransA && p.pack:
-		a = operandA{buf.a[:(m+mr-1)/mr*mr*kc], mr, mr * kc, mr, p.level.panels}
-		p.level.copyPanels(a.a, mr, g.A[k*g.LDA+i:], g.LDA, kc, m)
+		a = operandA{buf.a[:(m+width-1)/width*width*kc], width, width * kc, 1, width, p.level.panels, width}
+		p.level.copyPanels(a.a, width, g.A[k*g.LDA+i:], g.LDA, kc, m)
 		if g.RoundA != numerics.FP32 {
 			Round(a.a, a.a, numerics.Rounding{Format: g.RoundA}, 0)
 		}
 	case g.TransA:
-		a = operandA{g.A[k*g.LDA+i:], g.LDA, mr, g.LDA, p.level.panels}
+		a = operandA{g.A[k*g.LDA+i:], m, 0, 1, g.LDA, p.level.panels, g.LDA}
 	case p.pack:
-		a = operandA{buf.a, kc, mr * kc, 1, p.level.rows}
+		a = operandA{buf.a, m, 0, kc, 1, p.level.rows, kc}
 		for r := range m {
 			Round(buf.a[r*kc:(r+1)*kc], g.A[(i+r)*g.LDA+k:][:kc], numerics.Rounding{Format: g.RoundA}, 0)
 		}
 	default:
-		a = operandA{g.A[i*g.LDA+k:], g.LDA, mr * g.LDA, 1, p.level.rows}
+		a = operandA{g.A[i*g.LDA+k:], m, 0, g.LDA, 1, p.level.rows, g.LDA}
 	}
 	add := g.Accumulate || k > 0
 	if g.Partials.Chunk > 0 {
-		p.chunks(g, a, i, m, j, n, k, kc, strips)
+		p.chunks(g, a, i, m, j, n, k, kc, strips, next)
 		return
 	}
 	// Rows of A in place stay in the first level cache while all strips pass, and C is written along its rows. (Measured against all rows for each
-	// strip: 4096 x 1024 x 256 79 -> 88% of peak, 1024 x 768 x 3072 65 -> 86%. Packed columns gain nothing.)
-	group := m
+	// strip: 4096 x 1024 x 256 79 -> 88% of peak, 1024 x 768 x 3072 65 -> 86%.) Packed columns
+	// come panel of width by panel of width.
+	group := a.width
 	if !g.TransA {
 		group = panelsAtOnce * mr
 	}
 	for r := 0; r < m; r += group {
 		rows := min(group, m-r)
 		for s := 0; s < n; s += nr {
-			a.kernel(rows, kc, a.a[r/mr*a.step:], a.stride, a.step, strips[s*kc:(s+nr)*kc], g.C[(i+r)*g.LDC+j+s:], g.LDC, min(nr, n-s), add)
+			a.kernel(rows, kc, a.from(r, 0), a.stride, strips[s*kc:(s+nr)*kc], g.C[(i+r)*g.LDC+j+s:], g.LDC, min(nr, n-s), add, next.take((rows+mr-1)/mr, kc))
 		}
 		if k+kc == g.K {
 			g.finish(i+r, rows, j, n)
@@ -387,16 +408,15 @@ func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, strip
 }
 
 // chunks is block with C rounded after every chunk, one panel of rows at a time.
-func (p *gemmPlan) chunks(g *Gemm, a operandA, i, m, j, n, k, kc int, strips []float32) {
+func (p *gemmPlan) chunks(g *Gemm, a operandA, i, m, j, n, k, kc int, strips []float32, next *ahead) {
 	mr, nr := p.level.mr, p.level.nr
 	for r := 0; r < m; r += mr {
 		rows := min(mr, m-r)
 		for q := 0; q < kc; q += g.Partials.Chunk {
 			qc := min(g.Partials.Chunk, kc-q)
-			from := a.a[r/mr*a.step+q*a.along:]
 			for s := 0; s < n; s += nr {
 				strip := strips[s*kc+q*nr:]
-				a.kernel(rows, qc, from, a.stride, a.step, strip[:qc*nr], g.C[(i+r)*g.LDC+j+s:], g.LDC, min(nr, n-s), g.Accumulate || k+q > 0)
+				a.kernel(rows, qc, a.from(r, q), a.stride, strip[:qc*nr], g.C[(i+r)*g.LDC+j+s:], g.LDC, min(nr, n-s), g.Accumulate || k+q > 0, next.take((rows+mr-1)/mr, qc))
 			}
 			g.roundPartials(i+r, rows, j, n, (k+q)/g.Partials.Chunk)
 		}

@@ -7,51 +7,51 @@ import "unsafe"
 // columnMask has a bit for each of the first n of 32 columns.
 func columnMask(n int) uint32 { return uint32(1<<n - 1) }
 
-func gemmRowsAVX512(m, kc int, a []float32, lda, _ int, strip, c []float32, ldc, cols int, add bool) {
+func gemmRowsAVX512(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool, ahead lines) {
 	i, mask := 0, columnMask(cols)
 	pa, pb, pc := unsafe.Pointer(unsafe.SliceData(a)), unsafe.SliceData(strip), unsafe.Pointer(unsafe.SliceData(c))
 	for i < m {
 		ai, ci := (*float32)(unsafe.Add(pa, i*lda*4)), (*float32)(unsafe.Add(pc, i*ldc*4))
 		switch left := m - i; {
 		case left >= 12:
-			gemmRows12AVX512(left/12, kc, ai, lda, pb, ci, ldc, mask, add)
+			gemmRows12AVX512(left/12, kc, ai, lda, pb, ci, ldc, ahead.at, ahead.apart, mask, add)
 			i += left / 12 * 12
 		case left >= 8:
-			gemmRows8AVX512(1, kc, ai, lda, pb, ci, ldc, mask, add)
+			gemmRows8AVX512(1, kc, ai, lda, pb, ci, ldc, ahead.at, ahead.apart, mask, add)
 			i += 8
 		case left >= 4:
-			gemmRows4AVX512(1, kc, ai, lda, pb, ci, ldc, mask, add)
+			gemmRows4AVX512(1, kc, ai, lda, pb, ci, ldc, ahead.at, ahead.apart, mask, add)
 			i += 4
 		case left >= 2:
-			gemmRows2AVX512(1, kc, ai, lda, pb, ci, ldc, mask, add)
+			gemmRows2AVX512(1, kc, ai, lda, pb, ci, ldc, ahead.at, ahead.apart, mask, add)
 			i += 2
 		default:
-			gemmRows1AVX512(1, kc, ai, lda, pb, ci, ldc, mask, add)
+			gemmRows1AVX512(1, kc, ai, lda, pb, ci, ldc, ahead.at, ahead.apart, mask, add)
 			i++
 		}
 	}
 }
 
-func gemmPanelsAVX512(m, kc int, a []float32, stride, step int, strip, c []float32, ldc, cols int, add bool) {
+func gemmPanelsAVX512(m, kc int, a []float32, stride int, strip, c []float32, ldc, cols int, add bool, ahead lines) {
 	i, mask := 0, columnMask(cols)
 	pa, pb, pc := unsafe.Pointer(unsafe.SliceData(a)), unsafe.SliceData(strip), unsafe.Pointer(unsafe.SliceData(c))
 	for i < m {
-		ai, ci := (*float32)(unsafe.Add(pa, (i/12*step+i%12)*4)), (*float32)(unsafe.Add(pc, i*ldc*4))
+		ai, ci := (*float32)(unsafe.Add(pa, i*4)), (*float32)(unsafe.Add(pc, i*ldc*4))
 		switch left := m - i; {
 		case left >= 12:
-			gemmPanel12AVX512(left/12, kc, ai, stride, step, pb, ci, ldc, mask, add)
+			gemmPanel12AVX512(left/12, kc, ai, stride, pb, ci, ldc, ahead.at, ahead.apart, mask, add)
 			i += left / 12 * 12
 		case left >= 8:
-			gemmPanel8AVX512(1, kc, ai, stride, step, pb, ci, ldc, mask, add)
+			gemmPanel8AVX512(1, kc, ai, stride, pb, ci, ldc, ahead.at, ahead.apart, mask, add)
 			i += 8
 		case left >= 4:
-			gemmPanel4AVX512(1, kc, ai, stride, step, pb, ci, ldc, mask, add)
+			gemmPanel4AVX512(1, kc, ai, stride, pb, ci, ldc, ahead.at, ahead.apart, mask, add)
 			i += 4
 		case left >= 2:
-			gemmPanel2AVX512(1, kc, ai, stride, step, pb, ci, ldc, mask, add)
+			gemmPanel2AVX512(1, kc, ai, stride, pb, ci, ldc, ahead.at, ahead.apart, mask, add)
 			i += 2
 		default:
-			gemmPanel1AVX512(1, kc, ai, stride, step, pb, ci, ldc, mask, add)
+			gemmPanel1AVX512(1, kc, ai, stride, pb, ci, ldc, ahead.at, ahead.apart, mask, add)
 			i++
 		}
 	}
@@ -59,15 +59,15 @@ func gemmPanelsAVX512(m, kc int, a []float32, stride, step int, strip, c []float
 
 func copyPanelsAVX512(dst []float32, width int, src []float32, ld, kc, cols int) {
 	whole, one := copyPanels32AVX512, copyPanel32AVX512
-	if width == 12 {
-		whole, one = copyPanels12AVX512, copyPanel12AVX512
+	if width == 48 {
+		whole, one = copyPanels48AVX512, copyPanel48AVX512
 	}
 	panels := cols / width
 	if panels > 0 {
 		whole(&dst[0], &src[0], ld, kc, panels)
 	}
 	if done := panels * width; done < cols {
-		one(&dst[done*kc], &src[done], ld, kc, columnMask(cols-done))
+		one(&dst[done*kc], &src[done], ld, kc, 1<<(cols-done)-1)
 	}
 }
 
@@ -86,9 +86,9 @@ func transposePanelAVX512(dst []float32, width int, src []float32, ld, kc, cols 
 		transposeRest(dst[j:], width, src[min(j*ld, len(src)):], ld, kc, cols-j, width-j)
 	}
 }
-func gemmRowsAVX2(m, kc int, a []float32, lda, _ int, strip, c []float32, ldc, cols int, add bool) {
+func gemmRowsAVX2(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool, ahead lines) {
 	if cols < 16 {
-		throughTile(gemmRowsAVX2, m, kc, a, lda, 6*lda, strip, c, ldc, cols, add)
+		throughTile(gemmRowsAVX2, m, kc, a, lda, lda, strip, c, ldc, cols, add, ahead)
 		return
 	}
 	pa, pb, pc := unsafe.Pointer(unsafe.SliceData(a)), unsafe.SliceData(strip), unsafe.Pointer(unsafe.SliceData(c))
@@ -96,52 +96,53 @@ func gemmRowsAVX2(m, kc int, a []float32, lda, _ int, strip, c []float32, ldc, c
 		ai, ci := (*float32)(unsafe.Add(pa, i*lda*4)), (*float32)(unsafe.Add(pc, i*ldc*4))
 		switch left := m - i; {
 		case left >= 6:
-			gemmRows6AVX2(left/6, kc, ai, lda, pb, ci, ldc, add)
+			gemmRows6AVX2(left/6, kc, ai, lda, pb, ci, ldc, ahead.at, ahead.apart, add)
 			i += left / 6 * 6
 		case left >= 4:
-			gemmRows4AVX2(1, kc, ai, lda, pb, ci, ldc, add)
+			gemmRows4AVX2(1, kc, ai, lda, pb, ci, ldc, ahead.at, ahead.apart, add)
 			i += 4
 		case left >= 2:
-			gemmRows2AVX2(1, kc, ai, lda, pb, ci, ldc, add)
+			gemmRows2AVX2(1, kc, ai, lda, pb, ci, ldc, ahead.at, ahead.apart, add)
 			i += 2
 		default:
-			gemmRows1AVX2(1, kc, ai, lda, pb, ci, ldc, add)
+			gemmRows1AVX2(1, kc, ai, lda, pb, ci, ldc, ahead.at, ahead.apart, add)
 			i++
 		}
 	}
 }
 
-func gemmPanelsAVX2(m, kc int, a []float32, stride, step int, strip, c []float32, ldc, cols int, add bool) {
+func gemmPanelsAVX2(m, kc int, a []float32, stride int, strip, c []float32, ldc, cols int, add bool, ahead lines) {
 	if cols < 16 {
-		throughTile(gemmPanelsAVX2, m, kc, a, stride, step, strip, c, ldc, cols, add)
+		throughTile(gemmPanelsAVX2, m, kc, a, stride, 1, strip, c, ldc, cols, add, ahead)
 		return
 	}
 	pa, pb, pc := unsafe.Pointer(unsafe.SliceData(a)), unsafe.SliceData(strip), unsafe.Pointer(unsafe.SliceData(c))
 	for i := 0; i < m; {
-		ai, ci := (*float32)(unsafe.Add(pa, (i/6*step+i%6)*4)), (*float32)(unsafe.Add(pc, i*ldc*4))
+		ai, ci := (*float32)(unsafe.Add(pa, i*4)), (*float32)(unsafe.Add(pc, i*ldc*4))
 		switch left := m - i; {
 		case left >= 6:
-			gemmPanel6AVX2(left/6, kc, ai, stride, step, pb, ci, ldc, add)
+			gemmPanel6AVX2(left/6, kc, ai, stride, pb, ci, ldc, ahead.at, ahead.apart, add)
 			i += left / 6 * 6
 		case left >= 4:
-			gemmPanel4AVX2(1, kc, ai, stride, step, pb, ci, ldc, add)
+			gemmPanel4AVX2(1, kc, ai, stride, pb, ci, ldc, ahead.at, ahead.apart, add)
 			i += 4
 		case left >= 2:
-			gemmPanel2AVX2(1, kc, ai, stride, step, pb, ci, ldc, add)
+			gemmPanel2AVX2(1, kc, ai, stride, pb, ci, ldc, ahead.at, ahead.apart, add)
 			i += 2
 		default:
-			gemmPanel1AVX2(1, kc, ai, stride, step, pb, ci, ldc, add)
+			gemmPanel1AVX2(1, kc, ai, stride, pb, ci, ldc, ahead.at, ahead.apart, add)
 			i++
 		}
 	}
 }
 
-// throughTile computes a strip of fewer columns than the kernels write: panel by panel in a buffer, from which the columns that exist are taken.
-func throughTile(kernel microKernel, m, kc int, a []float32, stride, step int, strip, c []float32, ldc, cols int, add bool) {
+// throughTile computes a strip of fewer columns than the kernels write: panel by panel in a buffer, from which the columns that exist are taken. Rows of A
+// are apart floats from each other.
+func throughTile(kernel microKernel, m, kc int, a []float32, stride, apart int, strip, c []float32, ldc, cols int, add bool, ahead lines) {
 	var tile [6 * 16]float32
 	for i := 0; i < m; i += 6 {
 		rows := min(6, m-i)
-		kernel(rows, kc, a[i/6*step:], stride, step, strip, tile[:], 16, 16, false)
+		kernel(rows, kc, a[i*apart:], stride, strip, tile[:], 16, 16, false, ahead)
 		for r := range rows {
 			row := c[(i+r)*ldc:][:cols]
 			for j, v := range tile[r*16:][:cols] {

@@ -3,7 +3,7 @@ package kernels
 import "sync/atomic"
 
 // gemmRowsGeneric is the twin of the micro-kernels on rows of A in place: two rows by four columns at a time, the eight sums in registers.
-func gemmRowsGeneric(m, kc int, a []float32, lda, _ int, strip, c []float32, ldc, cols int, add bool) {
+func gemmRowsGeneric(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool, _ lines) {
 	for i := 0; i < m; i += 2 {
 		j := min(i+1, m-1) // an odd last row is computed twice
 		sum := tile(a[i*lda:], a[j*lda:], 1, strip)
@@ -15,10 +15,10 @@ func gemmRowsGeneric(m, kc int, a []float32, lda, _ int, strip, c []float32, ldc
 }
 
 // gemmPanelsGeneric is the twin of the micro-kernels on panels of columns of A, packed or in place.
-func gemmPanelsGeneric(m, kc int, a []float32, stride, step int, strip, c []float32, ldc, cols int, add bool) {
+func gemmPanelsGeneric(m, kc int, a []float32, stride int, strip, c []float32, ldc, cols int, add bool, _ lines) {
 	for i := 0; i < m; i += 2 {
 		j := min(1, m-1-i)
-		panel := a[i/2*step:]
+		panel := a[i:]
 		sum := tile(panel, panel[j:], stride, strip)
 		store(&sum[0], c[i*ldc:][:cols], add)
 		if i+1 < m {

@@ -68,7 +68,7 @@ type table struct {
 
 var generic = table{
 	name: "generic",
-	gemm: gemmLevel{mr: 2, nr: 4, rows: gemmRowsGeneric, panels: gemmPanelsGeneric, copyPanels: copyPanelsGeneric, transposePanel: transposePanelGeneric},
+	gemm: gemmLevel{mr: 2, nr: 4, width: 32, rows: gemmRowsGeneric, panels: gemmPanelsGeneric, copyPanels: copyPanelsGeneric, transposePanel: transposePanelGeneric},
 	peak: peakGeneric,
 
 	add: addGeneric, mul: mulGeneric, axpy: axpyGeneric, scale: scaleGeneric,

@@ -16,10 +16,10 @@ func gemmAVX512(c *build.Context) {
 			newVector(c, true).microKernel(rows, packed)
 		}
 	}
-	copyPanelAVX512(c, 32)
-	copyPanelAVX512(c, 12)
-	copyPanelsAVX512(c, 32)
-	copyPanelsAVX512(c, 12)
+	for _, width := range []int{32, 48} {
+		copyPanelAVX512(c, width)
+		copyPanelsAVX512(c, width)
+	}
 	transposeAVX512(c)
 	newVector(c, true).peak(24)
 }
@@ -40,34 +40,29 @@ func (c *vector) microKernel(rows int, packed bool) {
 	width := c.lanes()
 	name, element, stride, next := "Rows", "a[i·lda + k]", "lda", fmt.Sprintf("a[%d·lda]", rows)
 	if packed {
-		name, element, stride, next = "Panel", "a[k·stride + i]", "stride, step", "a[step]"
+		name, element, stride, next = "Panel", "a[k·stride + i]", "stride", fmt.Sprintf("a[%d]", rows)
 	}
 	name = fmt.Sprintf("gemm%s%d", name, rows)
-	signature, which := "func(panels, kc int, a *float32, "+stride+" int, strip, c *float32, ldc int, add bool)", "the columns of the strip"
+	signature, which := "func(panels, kc int, a *float32, "+stride+" int, strip, c *float32, ldc int, ahead uintptr, apart int, add bool)", "the columns of the strip"
 	if c.wide {
-		signature, which = "func(panels, kc int, a *float32, "+stride+" int, strip, c *float32, ldc int, mask uint32, add bool)", "the columns j whose bit is set in mask"
+		signature, which = "func(panels, kc int, a *float32, "+stride+" int, strip, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)", "the columns j whose bit is set in mask"
 	}
 	c.begin(name, signature,
 		fmt.Sprintf("computes c[i·ldc + j] (+)= Σ_k %s·strip[k·%d + j] for i < %d, k < kc and %s,\n", element, vectors*width, rows, which)+
-			fmt.Sprintf("for each of panels blocks of %d rows: the next one begins at %s and c[%d·ldc].", rows, next, rows))
+			fmt.Sprintf("for each of panels blocks of %d rows: the next one begins at %s and c[%d·ldc].\n", rows, next, rows)+
+			"Meanwhile two lines of 64 bytes at ahead + 4·apart·n are prefetched for the n-th eight products, by each block the 128 bytes that follow.")
 
-	panels := c.Load(c.Param("panels"), c.GP64()).(reg.GPVirtual)
-	kc := c.Load(c.Param("kc"), c.GP64()).(reg.GPVirtual)
+	// What is read once for a panel stays in memory: there are just enough registers for the pointers of the loop.
+	panels, kc, strip := c.address(c.Param("panels")), c.address(c.Param("kc")), c.address(c.Param("strip"))
+	ahead, add := c.address(c.Param("ahead")), c.address(c.Param("add"))
 	a := c.Load(c.Param("a"), c.GP64()).(reg.GPVirtual)
-	var lda, step reg.GPVirtual // the stride between rows of A, or packed between its columns; and from panel to panel
-	if packed {
-		lda, step = c.Load(c.Param("stride"), c.GP64()).(reg.GPVirtual), c.Load(c.Param("step"), c.GP64()).(reg.GPVirtual)
-		c.SHLQ(operand.U8(2), lda)
-		c.SHLQ(operand.U8(2), step)
-	} else {
-		lda, step = c.Load(c.Param("lda"), c.GP64()).(reg.GPVirtual), c.GP64()
-		c.SHLQ(operand.U8(2), lda)
-		c.IMUL3Q(operand.U8(rows), lda, step)
-	}
-	strip := c.Load(c.Param("strip"), c.GP64()).(reg.GPVirtual)
+	// The stride between rows of A, or packed between its columns.
+	lda := c.Load(c.Param(stride), c.GP64()).(reg.GPVirtual)
+	c.SHLQ(operand.U8(2), lda)
+	apart := c.Load(c.Param("apart"), c.GP64()).(reg.GPVirtual)
+	c.SHLQ(operand.U8(2), apart)
 	cc := c.Load(c.Param("c"), c.GP64()).(reg.GPVirtual)
 	ldc := c.Load(c.Param("ldc"), c.GP64()).(reg.GPVirtual)
-	add := c.Load(c.Param("add"), c.GP8()).(reg.GPVirtual)
 	masks := []reg.OpmaskVirtual{c.K(), c.K()}
 	if c.wide {
 		mask := c.Load(c.Param("mask"), c.GP32()).(reg.GPVirtual)
@@ -84,8 +79,10 @@ func (c *vector) microKernel(rows int, packed bool) {
 		}
 	}
 	c.Label("panel")
-	b, k, row := c.GP64(), c.GP64(), c.GP64()
+	b, k, row, line := c.GP64(), c.GP64(), c.GP64(), c.GP64()
 	c.MOVQ(strip, b)
+	c.MOVQ(ahead, line)
+	c.ADDQ(operand.U32(128), ahead)
 	c.MOVQ(cc, row)
 	for i := range rows {
 		for v := range vectors {
@@ -142,6 +139,13 @@ func (c *vector) microKernel(rows int, packed bool) {
 			b0, b1 := c.reg(), c.reg()
 			c.VMOVUPS(operand.Mem{Base: b, Disp: vectors * c.bytes() * k}, b0)
 			c.VMOVUPS(operand.Mem{Base: b, Disp: vectors*c.bytes()*k + c.bytes()}, b1)
+			switch k % 8 {
+			case 3:
+				c.PREFETCHT1(operand.Mem{Base: line})
+			case 7:
+				c.PREFETCHT1(operand.Mem{Base: line, Disp: 64})
+				c.ADDQ(apart, line)
+			}
 			for i := range rows {
 				x := c.reg()
 				c.VBROADCASTSS(element1(i, k), x)
@@ -200,14 +204,20 @@ func (c *vector) microKernel(rows int, packed bool) {
 			c.ADDQ(ldc, cc)
 		}
 	}
-	c.TESTB(add, add)
-	c.JZ(operand.LabelRef("replace"))
+	c.CMPB(add, operand.U8(0))
+	c.JEQ(operand.LabelRef("replace"))
 	store(true)
 	c.JMP(operand.LabelRef("next"))
 	c.Label("replace")
 	store(false)
 	c.Label("next")
-	c.ADDQ(step, a)
+	if packed {
+		c.ADDQ(operand.I32(4*rows), a)
+	} else {
+		step := c.GP64()
+		c.IMUL3Q(operand.I32(rows), lda, step)
+		c.ADDQ(step, a)
+	}
 	c.DECQ(panels)
 	c.JNZ(operand.LabelRef("panel"))
 	c.VZEROUPPER()
@@ -216,34 +226,26 @@ func (c *vector) microKernel(rows int, packed bool) {
 
 // copyPanelAVX512 packs rows of a matrix that are read along the strip.
 func copyPanelAVX512(c *build.Context, width int) {
-	function(c, fmt.Sprintf("copyPanel%dAVX512", width), "func(dst, src *float32, ld, kc int, mask uint32)",
+	function(c, fmt.Sprintf("copyPanel%dAVX512", width), "func(dst, src *float32, ld, kc int, mask uint64)",
 		fmt.Sprintf("copyPanel%dAVX512 copies dst[k·%d + j] = src[k·ld + j] where bit j of mask is set, and writes 0 elsewhere, for j < %d, k < kc, kc > 0.", width, width, width))
 	dst := c.Load(c.Param("dst"), c.GP64())
 	src := c.Load(c.Param("src"), c.GP64())
 	ld := c.Load(c.Param("ld"), c.GP64())
 	kc := c.Load(c.Param("kc"), c.GP64())
-	mask := c.Load(c.Param("mask"), c.GP32())
-	k0, k1, all := c.K(), c.K(), c.K()
-	c.KMOVW(mask.(reg.GPVirtual), k0)
-	if width > 16 {
-		c.SHRL(operand.U8(16), mask)
-		c.KMOVW(mask.(reg.GPVirtual), k1)
-	} else {
-		full := c.GP32()
-		c.MOVL(operand.U32(1<<width-1), full)
-		c.KMOVW(full, all)
+	mask := c.Load(c.Param("mask"), c.GP64()).(reg.GPVirtual)
+	var masks []reg.OpmaskVirtual
+	for range width / 16 {
+		k := c.K()
+		c.KMOVW(mask.As32(), k)
+		c.SHRQ(operand.U8(16), mask)
+		masks = append(masks, k)
 	}
 	c.SHLQ(operand.U8(2), ld)
 	c.Label("row")
-	x := c.ZMM()
-	c.VMOVUPS_Z(operand.Mem{Base: src}, k0, x)
-	if width > 16 {
-		y := c.ZMM()
-		c.VMOVUPS_Z(operand.Mem{Base: src, Disp: 64}, k1, y)
-		c.VMOVUPS(x, operand.Mem{Base: dst})
-		c.VMOVUPS(y, operand.Mem{Base: dst, Disp: 64})
-	} else {
-		c.VMOVUPS(x, all, operand.Mem{Base: dst})
+	for v, k := range masks {
+		x := c.ZMM()
+		c.VMOVUPS_Z(operand.Mem{Base: src, Disp: 64 * v}, k, x)
+		c.VMOVUPS(x, operand.Mem{Base: dst, Disp: 64 * v})
 	}
 	c.ADDQ(ld, src)
 	c.ADDQ(operand.I32(4*width), dst)
@@ -263,9 +265,7 @@ func copyPanelsAVX512(c *build.Context, width int) {
 	ld := c.Load(c.Param("ld"), c.GP64())
 	kc := c.Load(c.Param("kc"), c.GP64()).(reg.GPVirtual)
 	panels := c.Load(c.Param("panels"), c.GP64())
-	all, full, step := c.K(), c.GP32(), c.GP64()
-	c.MOVL(operand.U32((1<<min(width, 16))-1), full)
-	c.KMOVW(full, all)
+	step := c.GP64()
 	c.SHLQ(operand.U8(2), ld)
 	c.IMUL3Q(operand.I32(4*width), kc, step)
 	c.Label("row")
@@ -278,19 +278,12 @@ func copyPanelsAVX512(c *build.Context, width int) {
 		c.LEAQ(operand.Mem{Base: next, Index: ld, Scale: 8}, next)
 	}
 	c.Label("panel")
-	x := c.ZMM()
-	if width > 16 {
-		y := c.ZMM()
-		c.VMOVUPS(operand.Mem{Base: from}, x)
-		c.VMOVUPS(operand.Mem{Base: from, Disp: 64}, y)
-		c.PREFETCHT0(operand.Mem{Base: next, Disp: 64})
-		c.VMOVUPS(x, operand.Mem{Base: to})
-		c.VMOVUPS(y, operand.Mem{Base: to, Disp: 64})
-	} else {
-		c.VMOVUPS_Z(operand.Mem{Base: from}, all, x)
-		c.VMOVUPS(x, all, operand.Mem{Base: to})
+	for at := 0; at < 4*width; at += 64 {
+		x := c.ZMM()
+		c.VMOVUPS(operand.Mem{Base: from, Disp: at}, x)
+		c.PREFETCHT0(operand.Mem{Base: next, Disp: at})
+		c.VMOVUPS(x, operand.Mem{Base: to, Disp: at})
 	}
-	c.PREFETCHT0(operand.Mem{Base: next})
 	for _, p := range []reg.Register{from, next} {
 		c.ADDQ(operand.I32(4*width), p)
 	}
