@@ -1,8 +1,6 @@
 package kernels
 
-import (
-	"harness.invalid/core/numerics"
-)
+import "harness.invalid/core/numerics"
 
 // tileLevel is a matrix unit that multiplies tiles of BF16 pairs and adds up in float32: A and B are packed into tiles of 16 x 16 lanes, a lane the upper
 // halves of two float32. A factor of at most 8 significant bits, as those of BF16, is one such half; one of at most 16, as those of FP16 and TF32,
@@ -52,11 +50,8 @@ func (g *Gemm) onTiles() bool {
 	return active.gemm.tiles != nil && parts(g.Inputs) > 0 && g.K > 0 && g.Partials.Chunk%tileDepth == 0
 }
 
-// tileTask computes C[i0:i1, j0:j1] on tiles.
+// tileTask computes C[i0:i1, j0:j1] on tiles; neither is empty.
 func (g *Gemm) tileTask(i0, i1, j0, j1 int) {
-	if i0 == i1 || j0 == j1 {
-		return
-	}
 	t, n := active.gemm.tiles, parts(g.Inputs)
 	buf := gemmPool.Get().(*gemmBuffers)
 	defer gemmPool.Put(buf)
@@ -67,15 +62,17 @@ func (g *Gemm) tileTask(i0, i1, j0, j1 int) {
 	run = min(run, up(g.K, tileDepth))
 	cols := min(tileCols, j1-j0)
 	buf.a, buf.b = grow(buf.a, tileRows*run*n/2), grow(buf.b, up(cols, tileBlock)*run*n/2)
+	a := factor{g.A, g.LDA, g.TransA, false, g.RoundA}
+	b := factor{g.B, g.LDB, !g.TransB, true, g.RoundB}
 	for j := j0; j < j1; j += cols {
 		cols := min(cols, j1-j)
 		for k := 0; k < g.K; k += run {
 			depth := min(run, g.K-k)
-			t.pack(buf.b, g.B, g.LDB, j, cols, k, depth, !g.TransB, true, n, g.RoundB, buf)
+			t.pack(buf, buf.b, &b, n, j, cols, k, depth)
 			for i := i0; i < i1; i += tileRows {
 				rows := min(tileRows, i1-i)
-				t.pack(buf.a, g.A, g.LDA, i, rows, k, depth, g.TransA, false, n, g.RoundA, buf)
-				t.block(buf, n, rows, cols, (depth+tileDepth-1)/tileDepth, g.C[i*g.LDC+j:], g.LDC, g.Accumulate || k > 0)
+				t.pack(buf, buf.a, &a, n, i, rows, k, depth)
+				t.block(buf, n, rows, cols, up(depth, tileDepth)/tileDepth, g.C[i*g.LDC+j:], g.LDC, g.Accumulate || k > 0)
 				if g.Partials.Chunk > 0 {
 					g.roundPartials(i, rows, j, cols, k/g.Partials.Chunk)
 				}
@@ -117,41 +114,48 @@ func (t *tileLevel) block(buf *gemmBuffers, parts, rows, cols, depth int, c []fl
 	}
 }
 
-// pack packs count vectors of op(A) or op(B), rows of A or columns of B from number i on, products k..k+depth of each: x[i·ld + k], or x[k·ld + i] where
-// they lie across the rows of x. Tile s of group g, of part p, is dst[((g·steps + s)·parts + p)·tileSize:]; an even number of groups is written, with
-// zeros beyond what there is. Lane (r, l) of a tile of A is the pair of products l and l + 16 of vector r, and of a tile of B
-// (columns is true) the pair of products r and r + 16 of vector l.
-func (t *tileLevel) pack(dst, x []float32, ld, i, count, k, depth int, across, columns bool, parts int, round numerics.Format, buf *gemmBuffers) {
-	steps, groups := (depth+tileDepth-1)/tileDepth, up(count, tileBlock)/tileGroup
+// A factor is op(A) or op(B) as it is stored, as vectors along K: rows of op(A), columns of op(B).
+type factor struct {
+	x       []float32
+	ld      int
+	across  bool // product k of vector i is x[k·ld + i], else x[i·ld + k]
+	columns bool // op(B)
+	round   numerics.Format
+}
+
+// pack packs vectors i..i+count of a factor, products k..k+depth of each. Tile s of group g of vectors, part p, is dst[((g·steps + s)·parts + p)·tileSize:];
+// an even number of groups is written, with zeros beyond what there is. Lane (r, l) of a tile of op(A) is the pair of products l and l + 16 of vector r, and
+// of a tile of op(B) the pair of products r and r + 16 of vector l.
+func (t *tileLevel) pack(buf *gemmBuffers, dst []float32, f *factor, parts, i, count, k, depth int) {
+	steps, groups := up(depth, tileDepth)/tileDepth, up(count, tileBlock)/tileGroup
 	size := parts * tileSize
-	transpose := across != columns
-	if across {
+	if f.across { // a step of all vectors
 		for s := range steps {
-			kk := min(tileDepth, depth-s*tileDepth)
-			src, lds := x[(k+s*tileDepth)*ld+i:], ld
-			if round != numerics.FP32 || kk < tileDepth || count%tileBlock > 0 {
-				src, lds = buf.staged(src, ld, kk, tileDepth, count, groups*tileGroup, round)
+			products := min(tileDepth, depth-s*tileDepth)
+			src, ld := f.x[(k+s*tileDepth)*f.ld+i:], f.ld
+			if f.round != numerics.FP32 || products < tileDepth || count%tileBlock > 0 {
+				src, ld = buf.staged(src, ld, products, tileDepth, count, groups*tileGroup, f.round)
 			}
-			t.tiles(dst[s*size:], src, lds, tileGroup*lds, groups, tileGroup, steps*size, parts, transpose, buf)
+			t.tiles(buf, dst[s*size:], src, ld, tileGroup*ld, groups, tileGroup, steps*size, parts, !f.columns)
 		}
 		return
 	}
-	for g := range groups {
-		rows := min(tileGroup, count-g*tileGroup)
-		if rows <= 0 {
+	for g := range groups { // all steps of a group
+		vectors := min(tileGroup, count-g*tileGroup)
+		if vectors <= 0 {
 			clear(dst[g*steps*size:][:steps*size])
 			continue
 		}
-		src, lds := x[(i+g*tileGroup)*ld+k:], ld
-		if round != numerics.FP32 || rows < tileGroup || depth%tileDepth > 0 {
-			src, lds = buf.staged(src, ld, rows, tileGroup, depth, steps*tileDepth, round)
+		src, ld := f.x[(i+g*tileGroup)*f.ld+k:], f.ld
+		if f.round != numerics.FP32 || vectors < tileGroup || depth%tileDepth > 0 {
+			src, ld = buf.staged(src, ld, vectors, tileGroup, depth, steps*tileDepth, f.round)
 		}
-		t.tiles(dst[g*steps*size:], src, lds, tileGroup, steps, tileDepth, size, parts, transpose, buf)
+		t.tiles(buf, dst[g*steps*size:], src, ld, tileGroup, steps, tileDepth, size, parts, f.columns)
 	}
 }
 
 // tiles packs a row of tiles, see pair, through a buffer where they are to be transposed.
-func (t *tileLevel) tiles(dst, src []float32, ld, apart, tiles, next, step, parts int, transpose bool, buf *gemmBuffers) {
+func (t *tileLevel) tiles(buf *gemmBuffers, dst, src []float32, ld, apart, tiles, next, step, parts int, transpose bool) {
 	pair := t.pair[parts-1]
 	if !transpose {
 		pair(&dst[0], &src[0], ld, apart, tiles, next, step)
