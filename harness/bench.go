@@ -30,7 +30,7 @@ func newBench() *cobra.Command {
 		Long: `Bench measures the parts of a run. Every figure is taken in turn with the chip's own limit for that kind of work (multiply-adds on registers, or a pass
 over memory), and %peak is the median share of it. All figures are measured, none is modelled.
 
-GOMAXPROCS sets the number of threads, and HARNESS_CPU=generic|avx2|avx512|amx lowers the level of the kernels. --format go prints what benchstat reads.`,
+GOMAXPROCS sets the number of threads, and HARNESS_CPU=generic|avx2|avx512|avx512bf16|amx sets the level of the kernels. --format go prints what benchstat reads.`,
 		Example: `  harness bench step --model mini --backend gpu-ref --seq 128 --batch 32 --steps 10
   harness bench step --model tiny --backend ipu --format json
   harness bench kernels --filter base-

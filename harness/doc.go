@@ -63,7 +63,7 @@
 //	HARNESS_DATA         folder for data sets that are downloaded
 //	HARNESS_DATA_MIRROR  address to download them from in place of their makers'
 //	HARNESS_STORE        index of runs: a SQLite file, or postgres://USER@HOST/DATABASE
-//	HARNESS_CPU          generic, avx2, avx512 or amx: the highest level of instructions to use
+//	HARNESS_CPU          generic, avx2, avx512, avx512bf16 or amx: the highest level of instructions to use
 //
 // Recipes, plugins and the design of the program are described in docs.
 package main

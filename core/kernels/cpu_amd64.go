@@ -4,6 +4,8 @@ package kernels
 
 import (
 	"encoding/binary"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/cpu"
 )
@@ -16,6 +18,14 @@ func levels() []*table {
 	}
 	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL {
 		list = append(list, &avx512)
+		if cpu.X86.HasAVX512BF16 {
+			// Of Intel's processors those without AMX do as many multiply-adds of FP32, and those with it twice as many.
+			if vendorName() == "AuthenticAMD" {
+				list = append(list, &avx512bf16)
+			} else {
+				list = slices.Insert(list, len(list)-1, &avx512bf16)
+			}
+		}
 		if cpu.X86.HasAMXTile && cpu.X86.HasAMXBF16 && tilesPermitted() {
 			list = append(list, &amx)
 		}
@@ -25,9 +35,13 @@ func levels() []*table {
 
 // vendor names the maker where the level depends on it: AVX-512's approximate reciprocal, the start of every division, is each maker's own.
 func vendor(level string) string {
-	if level != avx512.name && level != amx.name {
+	if !strings.HasPrefix(level, avx512.name) && level != amx.name {
 		return ""
 	}
+	return vendorName()
+}
+
+func vendorName() string {
 	b, d, c := vendorID()
 	name := binary.LittleEndian.AppendUint32(nil, b)
 	name = binary.LittleEndian.AppendUint32(name, d)

@@ -6,19 +6,24 @@ import "harness.invalid/core/numerics"
 // halves of two float32. A factor of at most 8 significant bits, as those of BF16, is one such half; one of at most 16, as those of FP16 and TF32,
 // is the sum of two, the parts, and a product is the sum of the four products of parts, which are all exact.
 //
-// The sum of a run of 32 products goes over the first 16 and over the last 16, then both are added, and then they are added to C. With two parts that is done four
-// times, for the products of the first parts, of the first of A and the second of B, of the second ones, and of the second of A and the first of B. Numbers
-// below 2^-126 count as zero, and an infinite factor of two parts may give NaN.
+// On AMX the sum of a run of 32 products goes over the first 16 and over the last 16, then both are added, and then they are added to C. With two parts that is
+// done four times, for the products of the first parts, of the first of A and the second of B, of the second ones, and of the second of A and the first of B.
+// On vectors of pairs each product is added to C. Numbers below 2^-126 count as zero, and an infinite factor of two parts may give NaN.
 type tileLevel struct {
 	// pair packs, see pairTiles1AVX512; by parts less 1, as multiply.
-	pair [2]func(dst, src *float32, ld, apart, tiles, next, step int)
+	pair [2]pairTiles
 	// transpose makes rows of a tile its columns. dst and src must not overlap.
 	transpose func(dst, src *float32)
-	// multiply computes blocks of 32 x 32, see multiplyTiles1AMX.
-	multiply [2]func(rows, cols, depth int, a, b, c *float32, ldc int, add bool)
+	// multiply computes blocks of 32 x 32, see multiplyTiles1AMX; nil where so many parts are no faster than FP32.
+	multiply [2]multiplyTiles
 
 	peak func(rounds int) (flop int)
 }
+
+type (
+	pairTiles     func(dst, src *float32, ld, apart, tiles, next, step int)
+	multiplyTiles func(rows, cols, depth int, a, b, c *float32, ldc int, add bool)
+)
 
 const (
 	tileGroup = 16                    // rows of A, or columns of B, of a tile
@@ -45,9 +50,14 @@ func parts(f numerics.Format) int {
 	return 0
 }
 
+// takes reports whether products of a format are computed on tiles.
+func (t *tileLevel) takes(f numerics.Format) bool {
+	return t != nil && parts(f) > 0 && t.multiply[parts(f)-1] != nil
+}
+
 // onTiles reports whether a product is computed on tiles, which depends on nothing that may differ between two computations of one result.
 func (g *Gemm) onTiles() bool {
-	return active.gemm.tiles != nil && parts(g.Inputs) > 0 && g.K > 0 && g.Partials.Chunk%tileDepth == 0
+	return active.gemm.tiles.takes(g.Inputs) && g.K > 0 && g.Partials.Chunk%tileDepth == 0
 }
 
 // tileTask computes C[i0:i1, j0:j1] on tiles; neither is empty.

@@ -8,14 +8,18 @@ import (
 	"harness.invalid/core/numerics"
 )
 
-// onTileLevel skips where there is no matrix unit.
-func onTileLevel(t *testing.T) *tileLevel {
-	all := levels()
-	if last := all[len(all)-1]; last.gemm.tiles != nil {
-		return last.gemm.tiles
+// onTileLevels runs a test on every level that has tiles.
+func onTileLevels(t *testing.T, test func(t *testing.T, level *tileLevel)) {
+	none := true
+	onEachLevel(t, func(t *testing.T) {
+		if active.gemm.tiles != nil {
+			none = false
+			test(t, active.gemm.tiles)
+		}
+	})
+	if none {
+		t.Skip("this build or processor does not multiply pairs")
 	}
-	t.Skip("this build or processor has no matrix unit")
-	return nil
 }
 
 func upper(x float32) float32 { return math.Float32frombits(word(x) &^ 0xFFFF) }
@@ -40,8 +44,9 @@ func pairTwin(dst, src []float32, ld, apart, tiles, next, step, parts int) {
 	}
 }
 
-func TestPairTiles(t *testing.T) {
-	level := onTileLevel(t)
+func TestPairTiles(t *testing.T) { onTileLevels(t, testPairTiles) }
+
+func testPairTiles(t *testing.T, level *tileLevel) {
 	for parts := 1; parts <= 2; parts++ {
 		for _, s := range []struct{ ld, apart, tiles, next int }{{32, 16, 1, 32}, {100, 16, 3, 32}, {50, 16 * 50, 3, 16}} {
 			src := normals(s.ld*32+s.tiles*s.next+16, 1)
@@ -60,7 +65,8 @@ func TestPairTiles(t *testing.T) {
 	}
 }
 
-// multiplyTwin is multiply on slices. Source of the order and the rounding: Intel, Architecture Instruction Set Extensions Programming Reference, TDPBF16PS.
+// multiplyTwin is multiply on slices. Source of the order and the rounding: Intel, Architecture Instruction Set Extensions Programming Reference,
+// TDPBF16PS and VDPBF16PS.
 func multiplyTwin(parts, rows, cols, depth int, a, b, c []float32, ldc int, add bool) {
 	flush := func(x float32) float32 {
 		if math.Abs(float64(x)) < 0x1p-126 {
@@ -90,6 +96,14 @@ func multiplyTwin(parts, rows, cols, depth int, a, b, c []float32, ldc int, add 
 						continue
 					}
 					ta, tb := tile(a, i, p[0])[i%tileGroup*tileGroup:], tile(b, j, p[1])[j%tileGroup:]
+					if Level() == "avx512bf16" {
+						for k := range tileGroup {
+							ax, ay := unpair(ta[k])
+							bx, by := unpair(tb[k*tileGroup])
+							*at = fma(ax, bx, fma(ay, by, *at))
+						}
+						continue
+					}
 					var first, last float32
 					for k := range tileGroup {
 						ax, ay := unpair(ta[k])
@@ -103,10 +117,11 @@ func multiplyTwin(parts, rows, cols, depth int, a, b, c []float32, ldc int, add 
 	}
 }
 
-func TestMultiplyTiles(t *testing.T) {
-	level := onTileLevel(t)
+func TestMultiplyTiles(t *testing.T) { onTileLevels(t, testMultiplyTiles) }
+
+func testMultiplyTiles(t *testing.T, level *tileLevel) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for parts := 1; parts <= 2; parts++ {
+	for parts := 1; parts <= 2 && level.multiply[parts-1] != nil; parts++ {
 		for _, s := range []struct{ rows, cols, depth int }{{1, 1, 1}, {2, 1, 3}, {1, 3, 2}} {
 			for _, scale := range []float64{1, 0x1p-60} { // of the latter products are below what counts as zero, or near it
 				lanes := func(groups int) []float32 {

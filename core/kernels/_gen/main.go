@@ -21,7 +21,7 @@ var files = []struct {
 }{
 	{"gemm_avx512", gemmAVX512},
 	{"gemm_avx2", gemmAVX2},
-	{"tiles_amx", tilesAMX},
+	{"tiles", tiles},
 	{"elementwise_avx512", elementwise(true)},
 	{"elementwise_avx2", elementwise(false)},
 	{"rows_avx512", rows(true)},

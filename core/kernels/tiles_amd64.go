@@ -34,3 +34,14 @@ func multiplyTiles2AMX(config *[64]byte, rows int, cols int, depth int, a *float
 //
 //go:noescape
 func peakTilesAMX(config *[64]byte, rounds int)
+
+// multiplyPairsBF16 is multiplyTiles1AMX with the dot product of AVX-512, which adds the product of the second half of a pair to C,
+// and then that of the first.
+//
+//go:noescape
+func multiplyPairsBF16(rows int, cols int, depth int, a *float32, b *float32, c *float32, ldc int, add bool)
+
+// peakPairsBF16 does rounds·16 dot products of 16 pairs, none waiting for another.
+//
+//go:noescape
+func peakPairsBF16(rounds int)
