@@ -26,7 +26,7 @@ func newBaselineSave() *cobra.Command {
 		Use:   "save RUN...",
 		Short: "Write a baseline from runs",
 		Long: `Save sums complete runs of one recipe up in a small JSON file, to be reviewed and committed: for each seed digests of batches and of the bits of
-all losses, means of losses on the way, metrics, steps to the target, and the time of a step. Tolerances of metrics are the recipe's margins. What
+all losses, means of losses on the way, metrics, steps to the target, and the time of the fastest step. Tolerances of metrics are the recipe's margins. What
 people wrote into the file before, tolerances and waivers, stays.
 
 A RUN is a folder, one that holds several, or the beginning of an id. Save several seeds: sampled facts, such as accuracy on another CPU, can't

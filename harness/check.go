@@ -36,7 +36,10 @@ func newCheck() *cobra.Command {
 Exact facts must be equal: the data, the batches and their order, figures of a machine model, and on the same kernel path the bits of all losses
 under a seed. On another path the losses must agree within a tolerance. Sampled facts (accuracy, steps to the target, the time of a step on the same
 machine) hold when they are no worse than the tolerance at the baseline's α, have regressed when they are worse by more than it and by more than
-chance, and are undecided otherwise; the table states change, tolerance, noise and power.
+chance, and are undecided otherwise, with the number of further seeds that would decide; the table states change, tolerance, noise and power.
+
+The time of a step is that of a run's fastest one, which other work on the machine disturbs least. It takes 3 runs on each side to be compared by ranks,
+and some 10 on a machine that others use as well; train both programs in turns, since a machine that has become slower looks like a slower program.
 
 The exit code is 0 when all facts hold or are waived, 1 when one has regressed, and 2 when one could not be decided, or for an error.`,
 		Example: `  harness check
@@ -172,24 +175,7 @@ func tellCheck(cmd *cobra.Command, c *results.Check, f report.Format, all bool) 
 		if !all && !fact.Moved() {
 			continue
 		}
-		number := func(v *results.Number, sign bool) string {
-			switch {
-			case v == nil:
-				return ""
-			case fact.Relative && sign:
-				return fmt.Sprintf("%+.2g%%", 100*float64(*v))
-			case fact.Relative:
-				return fmt.Sprintf("%.2g%%", 100*float64(*v))
-			case sign:
-				return fmt.Sprintf("%+.3g", float64(*v))
-			}
-			return fmt.Sprintf("%.3g", float64(*v))
-		}
-		power := ""
-		if fact.Power != nil {
-			power = fmt.Sprintf("%.2f", float64(*fact.Power))
-		}
-		row := report.Texts(fact.Name, shortDigest(fact, fact.Baseline), shortDigest(fact, fact.Now), number(fact.Change, true), number(fact.Tolerance, false), number(fact.Noise, false), power, string(fact.Standing), fact.Reason)
+		row := report.Texts(fact.Name, shortDigest(fact, fact.Baseline), shortDigest(fact, fact.Now), inUnits(fact, fact.Change, true), inUnits(fact, fact.Tolerance, false), inUnits(fact, fact.Noise, false), powerText(fact), string(fact.Standing), fact.Reason)
 		row[7].Mark = map[results.Standing]report.Mark{results.Holds: report.Good, results.Regressed: report.Bad, results.Undecided: report.Doubt, results.Waived: report.Doubt}[fact.Standing]
 		s.Rows = append(s.Rows, row)
 	}
@@ -201,6 +187,41 @@ func tellCheck(cmd *cobra.Command, c *results.Check, f report.Format, all bool) 
 		}
 	}
 	return printSheet(cmd, s, f)
+}
+
+// inUnits is a number of a fact as tables have it, with a sign or without; "" for none.
+func inUnits(f results.Fact, v *results.Number, sign bool) string {
+	switch {
+	case v == nil:
+		return ""
+	case f.Relative && sign:
+		return fmt.Sprintf("%+.2g%%", 100*float64(*v))
+	case f.Relative:
+		return fmt.Sprintf("%.2g%%", 100*float64(*v))
+	case sign:
+		return fmt.Sprintf("%+.3g", float64(*v))
+	}
+	return fmt.Sprintf("%.3g", float64(*v))
+}
+
+func powerText(f results.Fact) string {
+	if f.Power == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.2f", float64(*f.Power))
+}
+
+// explained is why a fact stands as it does, with its numbers, such as "the data are other ones (was 1, is 2)".
+func explained(f results.Fact) string {
+	words := []string{"was " + orDash(f.Baseline), "is " + orDash(f.Now)}
+	for _, x := range []struct{ name, text string }{
+		{"change", inUnits(f, f.Change, true)}, {"tolerance", inUnits(f, f.Tolerance, false)}, {"noise", inUnits(f, f.Noise, false)}, {"power", powerText(f)},
+	} {
+		if x.text != "" {
+			words = append(words, x.name+" "+x.text)
+		}
+	}
+	return fmt.Sprintf("%s (%s)", f.Reason, strings.Join(words, ", "))
 }
 
 // shortDigest cuts digests to what people compare.
@@ -239,7 +260,7 @@ func writeJUnit(w io.Writer, c *results.Check) error {
 	s := junitSuite{Name: "harness check " + c.Baseline, Tests: len(c.Facts)}
 	for _, f := range c.Facts {
 		k := junitCase{Class: c.Recipe, Name: f.Name}
-		reason := &junitReason{fmt.Sprintf("%s (was %s, is %s)", f.Reason, orDash(f.Baseline), orDash(f.Now))}
+		reason := &junitReason{explained(f)}
 		switch f.Standing {
 		case results.Regressed:
 			k.Failure = reason
@@ -275,7 +296,7 @@ func tellGitHub(w io.Writer, c *results.Check) error {
 		if level == "" {
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "::%s title=%s::%s\n", level, inTitle.Replace(f.Name), escape.Replace(fmt.Sprintf("%s: %s (was %s, is %s)", f.Standing, f.Reason, orDash(f.Baseline), orDash(f.Now)))); err != nil {
+		if _, err := fmt.Fprintf(w, "::%s title=%s::%s\n", level, inTitle.Replace(f.Name), escape.Replace(fmt.Sprintf("%s: %s", f.Standing, explained(f)))); err != nil {
 			return err
 		}
 	}

@@ -94,8 +94,10 @@ type BaselinePhase struct {
 	Losses    []Number `json:"losses"`
 	// StepsToTarget is interpolated between evaluations; nil where the phase has no target, Infinity where it was not reached.
 	StepsToTarget *Number `json:"steps_to_target,omitempty"`
-	// StepSeconds is the median of the measured steps without the first ones; nil: times were left out.
-	StepSeconds *Number `json:"measured_step_seconds,omitempty"`
+	// FastestStepSeconds is the measured time of the fastest step (Curves); nil: times were left out.
+	FastestStepSeconds *Number `json:"measured_fastest_step_seconds,omitempty"`
+	// MedianStepSeconds is what earlier versions kept in its place; it is read and not written.
+	MedianStepSeconds *Number `json:"measured_step_seconds,omitempty"`
 }
 
 // lossParts is how many means of losses a phase is summed up by.
@@ -204,8 +206,8 @@ func baselineRun(r *Run, times bool) (*BaselineRun, error) {
 				p.StepsToTarget = &at.Step
 			}
 		}
-		if n := len(c.StepSeconds); times && n > 0 {
-			p.StepSeconds = new(Number(median(c.StepSeconds[warmUp(n):])))
+		if times && c.FastestStepSeconds > 0 {
+			p.FastestStepSeconds = new(Number(c.FastestStepSeconds))
 		}
 		s.Phases = append(s.Phases, p)
 	}

@@ -7,11 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
-
-	"harness.invalid/core/recipe"
 )
 
 // Standing is how a fact stands against its baseline.
@@ -37,13 +32,19 @@ type Fact struct {
 	Now      string `json:"now"`
 	// Change, Tolerance and Noise have the units of the fact, or are relative (Relative). Change is that of the value, now less
 	// the baseline. Noise is how far apart runs of the same program may come out with probability 1-2α: half of the interval of Change. Power is the probability
-	// that a change for the worse of twice the tolerance would be called one. nil: not known, or not of this fact.
+	// that a change for the worse of twice the tolerance would be called one; it is at least that with a confidence of 0.8, since the noise it depends on is
+	// an estimate. nil: not known, or not of this fact.
 	Change    *Number `json:"change,omitempty"`
 	Tolerance *Number `json:"tolerance,omitempty"`
 	Noise     *Number `json:"noise,omitempty"`
 	Power     *Number `json:"power,omitempty"`
 	Relative  bool    `json:"relative,omitempty"`
-	Reason    string  `json:"reason"`
+	// Test is what decided: paired t, t, or rank sum (Mann-Whitney); "" for exact facts.
+	Test string `json:"test,omitempty"`
+	// FurtherSeeds is how many seeds more on each side would decide an UNDECIDED with probability 0.9, if change and noise are what they look like so far;
+	// 0: not known.
+	FurtherSeeds int    `json:"further_seeds,omitempty"`
+	Reason       string `json:"reason"`
 }
 
 // Moved reports whether there is something to see: it does not hold, or a value is another one.
@@ -269,230 +270,11 @@ func relative(a, b float64) float64 {
 	return math.Abs(b-a) / math.Abs(a)
 }
 
-// sampled adds the facts that are tested over seeds.
-func (b *Baseline) sampled(c *Check, a BaselineArm, now []*BaselineRun, machine Machine, same bool) {
-	for i, p := range a.Runs[0].Phases {
-		of := func(value func(BaselinePhase) (float64, bool)) (was, is map[uint64]float64) {
-			was, is = map[uint64]float64{}, map[uint64]float64{}
-			for _, r := range a.Runs {
-				if i < len(r.Phases) {
-					if v, ok := value(r.Phases[i]); ok {
-						was[r.Seed] = v
-					}
-				}
-			}
-			for _, r := range now {
-				if i < len(r.Phases) {
-					if v, ok := value(r.Phases[i]); ok {
-						is[r.Seed] = v
-					}
-				}
-			}
-			return was, is
-		}
-		for _, name := range slices.Sorted(maps.Keys(p.Metrics)) {
-			full := p.Name + "." + name
-			tolerance, ok := b.Tolerances.Metrics[full]
-			if !ok {
-				continue
-			}
-			m, _ := recipe.MetricNamed(name)
-			was, is := of(func(p BaselinePhase) (float64, bool) { v, ok := p.Metrics[name]; return v, ok })
-			c.Facts = append(c.Facts, test(a.String()+" "+full, was, is, question{tolerance: tolerance, higher: m.Higher, alpha: b.Alpha, same: same}))
-		}
-		number := func(get func(BaselinePhase) *Number) func(BaselinePhase) (float64, bool) {
-			return func(p BaselinePhase) (float64, bool) {
-				v := get(p)
-				if v == nil {
-					return 0, false
-				}
-				return float64(*v), true
-			}
-		}
-		if p.StepsToTarget != nil {
-			was, is := of(number(func(p BaselinePhase) *Number { return p.StepsToTarget }))
-			c.Facts = append(c.Facts, test(a.String()+" "+p.Name+".steps_to_target", was, is, question{tolerance: b.Tolerances.StepsToTarget, relative: true, alpha: b.Alpha, same: same}))
-		}
-		times := Fact{Name: a.String() + " " + p.Name + ".step_seconds", Standing: NotCompared}
-		was, is := of(number(func(p BaselinePhase) *Number { return p.StepSeconds }))
-		switch {
-		case len(was) == 0:
-			times.Reason = "the baseline holds no times"
-		case machine != b.Machine:
-			times.Reason = fmt.Sprintf("times were measured on %s with %d threads, and this is %s with %d", b.Machine.CPU, b.Machine.Threads, machine.CPU, machine.Threads)
-		case now[0].Kernels != a.Runs[0].Kernels:
-			times.Reason = fmt.Sprintf("times were measured on kernels %s, and these are %s", a.Runs[0].Kernels, now[0].Kernels)
-		default:
-			times = test(times.Name, was, is, question{tolerance: b.Tolerances.StepSeconds, relative: true, alpha: b.Alpha, unpaired: true})
-		}
-		c.Facts = append(c.Facts, times)
+// note adds a note, if it is not there yet.
+func (c *Check) note(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(c.Notes, text) {
+		c.Notes = append(c.Notes, text)
 	}
-}
-
-// question is how a sampled fact is tested.
-type question struct {
-	tolerance float64
-	relative  bool // tolerance and change are relative, values are compared on a log scale
-	higher    bool // higher is better
-	alpha     float64
-	same      bool // the runs have the bits of the baseline's: nothing is left to chance
-	unpaired  bool // a seed says nothing about the value
-}
-
-// test asks whether values by seed have become worse by more than the tolerance. With w the mean change for the worse and s its standard error, over
-// pairs of the same seed where there are two or more, or else between two groups of equal variance,
-//
-//	holds:      w + t_{1-α}·s ≤ tolerance      (no worse than that, at α)
-//	regressed:  w > tolerance and w - t_{1-α}·s > 0
-//	undecided:  neither
-//
-// so that a fact never holds because there were too few runs to see anything.
-func test(name string, was, is map[uint64]float64, q question) Fact {
-	f := Fact{Name: name, Tolerance: new(Number(q.tolerance)), Relative: q.relative}
-	x, y, pairs := valuesOf(was), valuesOf(is), []float64{}
-	f.Baseline, f.Now = summary(x), summary(y)
-	worse := func(a, b float64) float64 {
-		switch {
-		case q.relative:
-			return math.Log(b / a)
-		case q.higher:
-			return a - b
-		}
-		return b - a
-	}
-	if q.same {
-		f.Standing, f.Reason, f.Baseline = Holds, "the runs have the same bits as the baseline's", f.Now
-		return f
-	}
-	if len(x) == 0 || len(y) == 0 {
-		f.Standing, f.Reason = NotCompared, "only one side has it"
-		return f
-	}
-	lost := func(v []float64) int {
-		return count(v, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
-	}
-	if a, b := lost(x), lost(y); a > 0 || b > 0 {
-		f.Standing, f.Reason = Undecided, fmt.Sprintf("not reached, or not finite, in %d of %d runs of the baseline and %d of %d now", a, len(x), b, len(y))
-		if a == 0 && b == len(y) {
-			f.Standing = Regressed
-		} else if a == len(x) {
-			f.Standing, f.Reason = NotCompared, f.Reason+": there is nothing to lose"
-		}
-		return f
-	}
-	for _, seed := range slices.Sorted(maps.Keys(is)) {
-		if v, ok := was[seed]; ok {
-			pairs = append(pairs, worse(v, is[seed]))
-		}
-	}
-	var w, se, df float64
-	if !q.unpaired && len(pairs) >= 2 && len(pairs) == len(y) {
-		mean, sd := stat.MeanStdDev(pairs, nil)
-		w, se, df = mean, sd/math.Sqrt(float64(len(pairs))), float64(len(pairs)-1)
-	} else {
-		if q.relative {
-			x, y = logs(x), logs(y)
-		}
-		w = worseOf(stat.Mean(x, nil), stat.Mean(y, nil), q)
-		df = float64(len(x) + len(y) - 2)
-		if df > 0 {
-			squares := spread(x) + spread(y)
-			se = math.Sqrt(squares / df * (1/float64(len(x)) + 1/float64(len(y))))
-		}
-	}
-	shown := func(v float64) *Number { return new(Number(v)) }
-	if q.relative {
-		shown = func(v float64) *Number { return new(Number(math.Expm1(v))) }
-	}
-	f.Change = shown(w)
-	if q.higher && w != 0 {
-		f.Change = new(Number(-w))
-	}
-	limit := q.tolerance
-	if q.relative {
-		limit = math.Log1p(q.tolerance)
-	}
-	if df <= 0 {
-		f.Standing, f.Reason = Undecided, "one run on each side has no variance: more seeds are needed"
-		return f
-	}
-	t := distuv.StudentsT{Sigma: 1, Nu: df}.Quantile(1 - q.alpha)
-	f.Noise = shown(t * se)
-	if se > 0 {
-		f.Power = new(Number(1 - normal((max(limit, t*se)-2*limit)/se)))
-	} else {
-		f.Power = new(Number(1))
-	}
-	switch {
-	case w+t*se <= limit:
-		f.Standing, f.Reason = Holds, "no worse than the tolerance"
-	case w > limit && w-t*se > 0:
-		f.Standing, f.Reason = Regressed, "worse by more than the tolerance, and by more than chance does"
-	default:
-		f.Standing = Undecided
-		f.Reason = "the noise reaches beyond the tolerance: more seeds are needed"
-	}
-	return f
-}
-
-// worseOf is the change of means for the worse; relative ones are logs already.
-func worseOf(a, b float64, q question) float64 {
-	if q.higher && !q.relative {
-		return a - b
-	}
-	return b - a
-}
-
-func valuesOf(m map[uint64]float64) []float64 {
-	var v []float64
-	for _, seed := range slices.Sorted(maps.Keys(m)) {
-		v = append(v, m[seed])
-	}
-	return v
-}
-
-func logs(v []float64) []float64 {
-	out := make([]float64, len(v))
-	for i := range v {
-		out[i] = math.Log(v[i])
-	}
-	return out
-}
-
-// spread is the sum of squared distances from the mean.
-func spread(v []float64) float64 {
-	mean, sum := stat.Mean(v, nil), 0.0
-	for _, x := range v {
-		sum += (x - mean) * (x - mean)
-	}
-	return sum
-}
-
-func count(v []float64, is func(float64) bool) int {
-	n := 0
-	for _, x := range v {
-		if is(x) {
-			n++
-		}
-	}
-	return n
-}
-
-// summary is mean ± standard deviation (number of runs).
-func summary(v []float64) string {
-	if len(v) == 0 {
-		return ""
-	}
-	reached := slices.DeleteFunc(slices.Clone(v), func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
-	if len(reached) < len(v) {
-		return fmt.Sprintf("reached in %d of %d", len(reached), len(v))
-	}
-	mean, sd := stat.MeanStdDev(v, nil)
-	text := fmt.Sprintf("%.4g", mean)
-	if len(v) > 1 {
-		text += fmt.Sprintf(" ± %.2g", sd)
-	}
-	return text + fmt.Sprintf(" (%d)", len(v))
 }
 
 // Count tells how many facts stand in each way, in words.

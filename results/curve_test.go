@@ -114,7 +114,10 @@ func TestFollow(t *testing.T) {
 			if n <= 2 {
 				took = 9 // warming up
 			}
-			s := Step{Phase: "squad", Step: n, TotalStep: n, Finite: true, Metrics: Metrics{"loss": 4 - 0.05*float64(n) - 0.5*arm}, MeasuredSeconds: map[string]float64{TotalSeconds: took}}
+			if n == 7 {
+				took = 0.01 // skipped, with nothing to update
+			}
+			s := Step{Phase: "squad", Step: n, TotalStep: n, Finite: n != 7, Metrics: Metrics{"loss": 4 - 0.05*float64(n) - 0.5*arm}, MeasuredSeconds: map[string]float64{TotalSeconds: took}}
 			if err := w.Step(s); err != nil {
 				t.Fatal(err)
 			}
@@ -138,6 +141,9 @@ func TestFollow(t *testing.T) {
 			t.Fatal(err)
 		}
 		runs = append(runs, run)
+	}
+	if curves, err := runs[0].Curves(); err != nil || curves[2].FastestStepSeconds != 0.2 || curves[0].FastestStepSeconds != 0 {
+		t.Errorf("the fastest steps are %v and %v s, %v, want 0.2 and none", curves[2].FastestStepSeconds, curves[0].FastestStepSeconds, err)
 	}
 	c, err := Compare(runs)
 	if err != nil {
