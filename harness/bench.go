@@ -149,7 +149,7 @@ func newBenchOptimizer() *cobra.Command {
 		Use:   "optimizer",
 		Short: "Measure updates of a model's parameters by optimizer plugins",
 		Long: `Optimizer measures updates of the parameters of a model of a published size, in memory shared with the plugin, as a share of the memory's bandwidth.
-The bytes counted are those that one pass over each array moves, the gradient norm's pass included.`,
+The bytes counted are those that one pass over each array moves, those for the gradient norm and for the check that all is finite included.`,
 		Example: `  harness bench optimizer
   harness bench optimizer --optimizer adamw --model large --count 5`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {

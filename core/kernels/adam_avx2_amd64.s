@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func adamWAVX2(p []float32, m []float32, v []float32, g []float32, c *float32)
-// Requires: AVX, FMA3, SSE
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·adamWAVX2(SB), NOSPLIT, $16-104
 	MOVQ    c+96(FP), AX
 	MOVQ    p_len+8(FP), CX
@@ -22,15 +22,18 @@ TEXT ·adamWAVX2(SB), NOSPLIT, $16-104
 	JLT     rest2
 
 loop1:
+	PREFETCHT0   4096(DI)
 	VMOVUPS      (DI), Y0
 	VBROADCASTSS 4(AX), Y1
 	VMULPS       Y1, Y0, Y0
+	PREFETCHT0   4096(BX)
 	VMOVUPS      (BX), Y1
 	VBROADCASTSS 8(AX), Y2
 	VMULPS       Y2, Y1, Y1
 	VBROADCASTSS 16(AX), Y2
 	VFMADD231PS  Y2, Y0, Y1
 	VMOVUPS      Y1, (BX)
+	PREFETCHT0   4096(SI)
 	VMOVUPS      (SI), Y2
 	VBROADCASTSS 12(AX), Y3
 	VMULPS       Y3, Y2, Y2
@@ -48,6 +51,7 @@ loop1:
 	VBROADCASTSS c3f800000<>+0(SB), Y2
 	VDIVPS       Y0, Y2, Y2
 	VMULPS       Y2, Y1, Y0
+	PREFETCHT0   4096(DX)
 	VMOVUPS      (DX), Y1
 	VBROADCASTSS 36(AX), Y2
 	VFMADD231PS  Y2, Y1, Y0
@@ -136,7 +140,7 @@ DATA tail<>+60(SB)/4, $0x00000000
 GLOBL tail<>(SB), RODATA|NOPTR, $64
 
 // func lambAVX2(u []float32, p []float32, m []float32, v []float32, g []float32, c *float32)
-// Requires: AVX, FMA3, SSE
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·lambAVX2(SB), NOSPLIT, $16-128
 	MOVQ    c+120(FP), AX
 	MOVQ    p_len+32(FP), CX
@@ -154,15 +158,18 @@ TEXT ·lambAVX2(SB), NOSPLIT, $16-128
 	JLT     rest2
 
 loop1:
+	PREFETCHT0   4096(DI)
 	VMOVUPS      (DI), Y0
 	VBROADCASTSS 4(AX), Y1
 	VMULPS       Y1, Y0, Y0
+	PREFETCHT0   4096(BX)
 	VMOVUPS      (BX), Y1
 	VBROADCASTSS 8(AX), Y2
 	VMULPS       Y2, Y1, Y1
 	VBROADCASTSS 16(AX), Y2
 	VFMADD231PS  Y2, Y0, Y1
 	VMOVUPS      Y1, (BX)
+	PREFETCHT0   4096(SI)
 	VMOVUPS      (SI), Y2
 	VBROADCASTSS 12(AX), Y3
 	VMULPS       Y3, Y2, Y2
@@ -180,6 +187,7 @@ loop1:
 	VBROADCASTSS c3f800000<>+0(SB), Y2
 	VDIVPS       Y0, Y2, Y2
 	VMULPS       Y2, Y1, Y0
+	PREFETCHT0   4096(DX)
 	VMOVUPS      (DX), Y1
 	VBROADCASTSS 36(AX), Y2
 	VFMADD231PS  Y2, Y1, Y0

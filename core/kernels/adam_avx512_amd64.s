@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func adamWAVX512(p []float32, m []float32, v []float32, g []float32, c *float32)
-// Requires: AVX, AVX512F, BMI2, SSE
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·adamWAVX512(SB), NOSPLIT, $16-104
 	MOVQ    c+96(FP), AX
 	MOVQ    p_len+8(FP), CX
@@ -22,12 +22,15 @@ TEXT ·adamWAVX512(SB), NOSPLIT, $16-104
 	JLT     rest2
 
 loop1:
+	PREFETCHT0        4096(DI)
 	VMOVUPS           (DI), Z0
 	VMULPS.BCST       4(AX), Z0, Z0
+	PREFETCHT0        4096(BX)
 	VMOVUPS           (BX), Z1
 	VMULPS.BCST       8(AX), Z1, Z1
 	VFMADD231PS.BCST  16(AX), Z0, Z1
 	VMOVUPS           Z1, (BX)
+	PREFETCHT0        4096(SI)
 	VMOVUPS           (SI), Z2
 	VMULPS.BCST       12(AX), Z2, Z2
 	VMULPS.BCST       20(AX), Z0, Z3
@@ -42,6 +45,7 @@ loop1:
 	VFNMADD213PS.BCST c3f800000<>+0(SB), Z0, Z3
 	VFMADD213PS       Z2, Z2, Z3
 	VMULPS            Z3, Z1, Z0
+	PREFETCHT0        4096(DX)
 	VMOVUPS           (DX), Z1
 	VFMADD231PS.BCST  36(AX), Z1, Z0
 	VFNMADD231PS.BCST (AX), Z0, Z1
@@ -101,7 +105,7 @@ DATA c3f800000<>+28(SB)/4, $0x3f800000
 GLOBL c3f800000<>(SB), RODATA|NOPTR, $32
 
 // func lambAVX512(u []float32, p []float32, m []float32, v []float32, g []float32, c *float32) (pp float64, uu float64)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2, SSE
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+, SSE
 TEXT ·lambAVX512(SB), NOSPLIT, $16-144
 	MOVQ    c+120(FP), AX
 	MOVQ    p_len+32(FP), CX
@@ -123,12 +127,15 @@ TEXT ·lambAVX512(SB), NOSPLIT, $16-144
 	JLT     rest2
 
 loop1:
+	PREFETCHT0        4096(DI)
 	VMOVUPS           (DI), Z4
 	VMULPS.BCST       4(AX), Z4, Z4
+	PREFETCHT0        4096(BX)
 	VMOVUPS           (BX), Z5
 	VMULPS.BCST       8(AX), Z5, Z5
 	VFMADD231PS.BCST  16(AX), Z4, Z5
 	VMOVUPS           Z5, (BX)
+	PREFETCHT0        4096(SI)
 	VMOVUPS           (SI), Z6
 	VMULPS.BCST       12(AX), Z6, Z6
 	VMULPS.BCST       20(AX), Z4, Z7
@@ -143,6 +150,7 @@ loop1:
 	VFNMADD213PS.BCST c3f800000<>+0(SB), Z4, Z7
 	VFMADD213PS       Z6, Z6, Z7
 	VMULPS            Z7, Z5, Z4
+	PREFETCHT0        4096(DX)
 	VMOVUPS           (DX), Z5
 	VFMADD231PS.BCST  36(AX), Z5, Z4
 	VMOVUPS           Z4, (R8)

@@ -125,7 +125,7 @@ DATA tail<>+60(SB)/4, $0x00000000
 GLOBL tail<>(SB), RODATA|NOPTR, $64
 
 // func allFiniteAVX2(x []float32) bool
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·allFiniteAVX2(SB), NOSPLIT, $0-25
 	MOVQ   x_len+8(FP), AX
 	MOVQ   x_base+0(FP), CX
@@ -134,12 +134,16 @@ TEXT ·allFiniteAVX2(SB), NOSPLIT, $0-25
 	JLT    rest2
 
 loop1:
+	PREFETCHT0  4096(CX)
 	VMOVUPS     (CX), Y1
 	VFMADD231PS c00000000<>+0(SB), Y1, Y0
+	PREFETCHT0  4128(CX)
 	VMOVUPS     32(CX), Y1
 	VFMADD231PS c00000000<>+0(SB), Y1, Y0
+	PREFETCHT0  4160(CX)
 	VMOVUPS     64(CX), Y1
 	VFMADD231PS c00000000<>+0(SB), Y1, Y0
+	PREFETCHT0  4192(CX)
 	VMOVUPS     96(CX), Y1
 	VFMADD231PS c00000000<>+0(SB), Y1, Y0
 	ADDQ        $+128, CX
@@ -152,6 +156,7 @@ rest2:
 	JLT  rest4
 
 loop3:
+	PREFETCHT0  4096(CX)
 	VMOVUPS     (CX), Y1
 	VFMADD231PS c00000000<>+0(SB), Y1, Y0
 	ADDQ        $+32, CX

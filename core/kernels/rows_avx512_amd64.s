@@ -62,7 +62,7 @@ done3:
 	RET
 
 // func sumSquaresAVX512(x []float32) float64
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·sumSquaresAVX512(SB), NOSPLIT, $0-32
 	MOVQ   x_len+8(FP), AX
 	MOVQ   x_base+0(FP), CX
@@ -72,6 +72,7 @@ TEXT ·sumSquaresAVX512(SB), NOSPLIT, $0-32
 	JLT    rest2
 
 loop1:
+	PREFETCHT0    4096(CX)
 	VMOVUPS       (CX), Z2
 	VCVTPS2PD     Y2, Z3
 	VFMADD231PD   Z3, Z3, Z0
@@ -214,7 +215,7 @@ DATA cff800000<>+28(SB)/4, $0xff800000
 GLOBL cff800000<>(SB), RODATA|NOPTR, $32
 
 // func allFiniteAVX512(x []float32) bool
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·allFiniteAVX512(SB), NOSPLIT, $0-25
 	MOVQ   x_len+8(FP), AX
 	MOVQ   x_base+0(FP), CX
@@ -223,12 +224,16 @@ TEXT ·allFiniteAVX512(SB), NOSPLIT, $0-25
 	JLT    rest2
 
 loop1:
+	PREFETCHT0       4096(CX)
 	VMOVUPS          (CX), Z1
 	VFMADD231PS.BCST c00000000<>+0(SB), Z1, Z0
+	PREFETCHT0       4160(CX)
 	VMOVUPS          64(CX), Z1
 	VFMADD231PS.BCST c00000000<>+0(SB), Z1, Z0
+	PREFETCHT0       4224(CX)
 	VMOVUPS          128(CX), Z1
 	VFMADD231PS.BCST c00000000<>+0(SB), Z1, Z0
+	PREFETCHT0       4288(CX)
 	VMOVUPS          192(CX), Z1
 	VFMADD231PS.BCST c00000000<>+0(SB), Z1, Z0
 	ADDQ             $+256, CX
@@ -241,6 +246,7 @@ rest2:
 	JLT  rest4
 
 loop3:
+	PREFETCHT0       4096(CX)
 	VMOVUPS          (CX), Z1
 	VFMADD231PS.BCST c00000000<>+0(SB), Z1, Z0
 	ADDQ             $+64, CX

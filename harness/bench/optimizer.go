@@ -10,8 +10,9 @@ import (
 )
 
 // traffic is how many bytes an update moves for each parameter when every array passes once through the processor: reads of p, g and the slots, writes of
-// p and the slots; LAMB also writes the update over g and reads p and it again in a second pass. The gradient norm is another read of g.
-var traffic = map[string]float64{"adamw": 28 + 4, "lamb": 40 + 4, "sgd": 12 + 4}
+// p and the slots; LAMB also writes the update over g and reads p and it again in a second pass. The gradient norm is another read of g, and the host
+// reads p to see that all of it is finite.
+var traffic = map[string]float64{"adamw": 28 + 8, "lamb": 40 + 8, "sgd": 12 + 8}
 
 // Optimizer is an update of a model's parameters by an optimizer plugin, in the memory that it shares with the host, as a share of the memory's bandwidth.
 func Optimizer(ctx context.Context, p train.Plugins, name, size string) Benchmark {

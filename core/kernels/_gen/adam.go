@@ -77,16 +77,16 @@ func (e *vector) coefficient(at reg.GPVirtual, field int) arg {
 
 // update advances the moments at offset j and returns the parameters and their update.
 func (e *vector) update(at, p, m, v, g reg.GPVirtual, j int, last bool) (x, u vec) {
-	grad := e.mul(e.load(g, j, last), e.coefficient(at, adamGradScale))
-	m1 := e.mul(e.load(m, j, last), e.coefficient(at, adamBeta1))
+	grad := e.mul(e.fetch(g, j, last), e.coefficient(at, adamGradScale))
+	m1 := e.mul(e.fetch(m, j, last), e.coefficient(at, adamBeta1))
 	e.addMul(m1, grad, e.coefficient(at, adamBeta3))
 	e.store(m1, m, j, last)
-	v1 := e.mul(e.load(v, j, last), e.coefficient(at, adamBeta2))
+	v1 := e.mul(e.fetch(v, j, last), e.coefficient(at, adamBeta2))
 	e.addMul(v1, e.mul(grad, e.coefficient(at, adamBeta4)), grad)
 	e.store(v1, v, j, last)
 	root := e.add(e.sqrt(e.mul(v1, e.coefficient(at, adamCorrection2))), e.coefficient(at, adamEps))
 	u = e.mul(e.mul(m1, e.coefficient(at, adamCorrection1)), e.inverse(root))
-	x = e.load(p, j, last)
+	x = e.fetch(p, j, last)
 	return x, e.addMul(u, x, e.coefficient(at, adamWeightDecay))
 }
 

@@ -87,7 +87,7 @@ func (e *vector) sumSquares() {
 	e.begin("sumSquares", "func(x []float32) float64", "is the vector version of sumSquaresGeneric, with the same bits.")
 	n, p := e.length("x"), []reg.GPVirtual{e.pointer("x")}
 	s := e.newSum64()
-	e.each(n, p, 1, func(j int, last bool) { e.addSquare64(s, e.load(p[0], j, last)) })
+	e.each(n, p, 1, func(j int, last bool) { e.addSquare64(s, e.fetch(p[0], j, last)) })
 	e.result64(s, 0)
 	e.end()
 }
@@ -163,7 +163,7 @@ func (e *vector) allFinite() {
 	n, p := e.length("x"), []reg.GPVirtual{e.pointer("x")}
 	any := e.zero()
 	// x·0 is NaN for NaN and infinities, and 0 otherwise, and so is the sum.
-	e.each(n, p, 4, func(j int, last bool) { e.addMul(any, e.load(p[0], j, last), e.k(0)) })
+	e.each(n, p, 4, func(j int, last bool) { e.addMul(any, e.fetch(p[0], j, last), e.k(0)) })
 	all, flag := e.fold(any, e.VADDPS), e.GP8()
 	e.VUCOMISS(all.AsX(), all.AsX())
 	e.SETPC(flag)

@@ -293,6 +293,14 @@ func (e *vector) load(p reg.GPVirtual, j int, last bool) vec {
 	return d
 }
 
+// fetch is load for passes over memory: it also prefetches what lies a page ahead, since hardware prefetchers stop at the end of each.
+func (e *vector) fetch(p reg.GPVirtual, j int, last bool) vec {
+	if !last {
+		e.PREFETCHT0(operand.Mem{Base: p, Disp: j*e.bytes() + 4096})
+	}
+	return e.load(p, j, last)
+}
+
 func (e *vector) store(x vec, p reg.GPVirtual, j int, last bool) {
 	m := operand.Mem{Base: p, Disp: j * e.bytes()}
 	switch {
