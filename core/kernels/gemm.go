@@ -397,9 +397,9 @@ func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, strip
 		group = panelsAtOnce * mr
 	}
 	for r := 0; r < m; r += group {
-		rows := min(group, m-r)
+		rows, from := min(group, m-r), a.from(r, 0)
 		for s := 0; s < n; s += nr {
-			a.kernel(rows, kc, a.from(r, 0), a.stride, strips[s*kc:(s+nr)*kc], g.C[(i+r)*g.LDC+j+s:], g.LDC, min(nr, n-s), add, next.take((rows+mr-1)/mr, kc))
+			a.kernel(rows, kc, from, a.stride, strips[s*kc:(s+nr)*kc], g.C[(i+r)*g.LDC+j+s:], g.LDC, min(nr, n-s), add, next.take((rows+mr-1)/mr, kc))
 		}
 		if k+kc == g.K {
 			g.finish(i+r, rows, j, n)
@@ -413,10 +413,10 @@ func (p *gemmPlan) chunks(g *Gemm, a operandA, i, m, j, n, k, kc int, strips []f
 	for r := 0; r < m; r += mr {
 		rows := min(mr, m-r)
 		for q := 0; q < kc; q += g.Partials.Chunk {
-			qc := min(g.Partials.Chunk, kc-q)
+			qc, from := min(g.Partials.Chunk, kc-q), a.from(r, q)
 			for s := 0; s < n; s += nr {
 				strip := strips[s*kc+q*nr:]
-				a.kernel(rows, qc, a.from(r, q), a.stride, strip[:qc*nr], g.C[(i+r)*g.LDC+j+s:], g.LDC, min(nr, n-s), g.Accumulate || k+q > 0, next.take((rows+mr-1)/mr, qc))
+				a.kernel(rows, qc, from, a.stride, strip[:qc*nr], g.C[(i+r)*g.LDC+j+s:], g.LDC, min(nr, n-s), g.Accumulate || k+q > 0, next.take((rows+mr-1)/mr, qc))
 			}
 			g.roundPartials(i+r, rows, j, n, (k+q)/g.Partials.Chunk)
 		}
