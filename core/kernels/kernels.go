@@ -15,7 +15,7 @@
 //
 // `go generate ./core/kernels` writes the assembly anew and leaves no diff; nobody edits it by hand.
 //
-// HARNESS_CPU=generic|avx2|avx512|avx512bf16|amx in the environment lowers the level that is used, to test or to reproduce another machine's bits.
+// HARNESS_CPU=generic|avx2|avx512|avx512bf16|amx in the environment sets the level that is used, to test or to reproduce another machine's bits.
 package kernels
 
 import (
