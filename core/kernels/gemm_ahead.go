@@ -20,7 +20,7 @@ type region struct {
 	row, line   int // the next
 }
 
-// newRegion is x[first + r·ld + c] for r < rows, c < cols.
+// newRegion is x[first + r·ld + c] for r < rows, c < cols. Where ld is not a multiple of 16 the last line of a row may be left out.
 func newRegion(x []float32, first, ld, rows, cols int) region {
 	from := uintptr(unsafe.Pointer(&x[first]))
 	skip := int(from % 64)
