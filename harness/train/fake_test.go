@@ -7,6 +7,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +25,13 @@ import (
 	"harness.invalid/plugins/optimizers/adamw"
 	"harness.invalid/results"
 )
+
+// TestMain has one thread: steps of small models are no work for two, and other packages are tested at the same time. That threads change no bit is
+// held by TestBits in harness.
+func TestMain(m *testing.M) {
+	runtime.GOMAXPROCS(1)
+	os.Exit(m.Run())
+}
 
 // plugins are plugins in the process of the test: the wire has tests of its own.
 type plugins struct {
