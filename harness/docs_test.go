@@ -171,7 +171,7 @@ func runLine(t *testing.T, shell, dir, line, runs string) {
 	}
 	cmd := exec.CommandContext(t.Context(), shell, "-c", line)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME=", "GOMODCACHE="+goEnv("GOMODCACHE"), "GOCACHE="+goEnv("GOCACHE"), "GOFLAGS=", "GOPROXY=off", "GOWORK=off", "GOMAXPROCS=1")
+	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME=", "GOMODCACHE="+goEnv("GOMODCACHE"), "GOCACHE="+goEnv("GOCACHE"), "GOFLAGS="+quickLink, "GOPROXY=off", "GOWORK=off", "GOMAXPROCS=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%s: %v\n%s", line, err, out)
 	}
@@ -231,7 +231,7 @@ func buildExamples(t *testing.T, folder string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "go", append(append([]string{"build", "-o", filepath.Join(folder, name)}, args...), ".")...)
 		cmd.Dir = filepath.Join("..", filepath.FromSlash(source))
-		cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+		cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS="+quickLink)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("build %s: %v\n%s", name, err, out)
 		}
