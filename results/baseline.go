@@ -45,8 +45,8 @@ type Machine struct {
 type Tolerances struct {
 	// Metrics by PHASE.NAME, in the metric's units; from the recipe's margins.
 	Metrics map[string]float64 `json:"metrics"`
-	// FirstLoss and Losses are relative, between kernel paths that round otherwise: of the first loss of a phase, before any of its updates, and
-	// of mean losses on the way, where roundings have grown.
+	// FirstLoss and Losses are relative, between kernel paths that round otherwise: of the first loss of a run, before any update, and
+	// of mean losses on the way through its first phase, where roundings have grown.
 	FirstLoss float64 `json:"first_loss"`
 	Losses    float64 `json:"losses"`
 	// StepsToTarget and StepSeconds are relative.

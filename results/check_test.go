@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -261,5 +262,23 @@ func TestCheckErrorRates(t *testing.T) {
 		if got := 1 - rates[Undecided]; math.Abs(got-want) > slack(want) {
 			t.Errorf("%+v: decided at a rate of %.3f, want %.3f", c, got, want)
 		}
+	}
+}
+
+// TestLaterPhases: on another kernel path only the first phase has losses, and no time to a target, to hold run by run.
+func TestLaterPhases(t *testing.T) {
+	run := func(kernels string, late Number) BaselineRun {
+		return BaselineRun{Kernels: kernels, Modelled: map[string]string{"squad.seconds": "1", "squad.target.modelled_seconds": fmt.Sprint(late)}, Phases: []BaselinePhase{
+			{Name: "phase1", FirstLoss: 8, Losses: []Number{7, 6}}, {Name: "squad", FirstLoss: 4, Losses: []Number{2, late}}}}
+	}
+	want := map[Standing][]string{Holds: {"batches", "squad.seconds", "phase1.first_loss", "phase1.losses"}, NotCompared: {"squad.losses"}}
+	var c Check
+	c.run("seed 1", run("amd64/avx512", 0.1), run("amd64/avx2", 0.3), defaultTolerances)
+	got := map[Standing][]string{}
+	for _, f := range c.Facts {
+		got[f.Standing] = append(got[f.Standing], strings.TrimPrefix(f.Name, "seed 1 "))
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("facts stand %v, want %v", got, want)
 	}
 }
