@@ -19,6 +19,7 @@ import (
 	"harness.invalid/core/spelling"
 	"harness.invalid/core/tensor"
 	"harness.invalid/core/wordpiece"
+	"harness.invalid/harness/train"
 )
 
 func newConvert() *cobra.Command {
@@ -115,6 +116,9 @@ func (o *conversion) run(cmd *cobra.Command, from, to string) (err error) {
 	}
 	for _, note := range rep.Notes {
 		show.say("%s", note)
+	}
+	if _, err := os.Stat(filepath.Join(to, "vocab.txt")); !file && errors.Is(err, fs.ErrNotExist) {
+		show.say("no vocabulary was found, so %s has no tokenizer: name one with --vocab", to)
 	}
 	show.say("%s: %s from %s", to, target.Format, model.Format())
 	return nil
@@ -262,7 +266,10 @@ func openRun(run, at string, say func(format string, args ...any)) (*huggingface
 	if err != nil {
 		return nil, nil, err
 	}
-	config, err := runConfig(r, at)
+	if c.PhaseIndex < 0 || c.PhaseIndex >= len(r.Phases) {
+		return nil, nil, fmt.Errorf("checkpoint %s is of phase %d, and the recipe of the run has %d", c.Path, c.PhaseIndex+1, len(r.Phases))
+	}
+	config, err := runConfig(r, &r.Phases[c.PhaseIndex], at)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -270,16 +277,39 @@ func openRun(run, at string, say func(format string, args ...any)) (*huggingface
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, path := range []string{r.Data.Files.Vocab, filepath.Join(run, "..", "data", "vocab.txt")} {
-		if v, err := wordpiece.Load(path); path != "" && err == nil {
-			return f, &huggingface.Tokenizer{Vocab: v, Options: wordpiece.HuggingFace(r.Vocab.Lowercase)}, nil
-		}
+	t, err := runTokenizer(r, run)
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
 	}
-	return f, nil, nil
+	return f, t, nil
+}
+
+// runTokenizer is what a run was trained with, from where the run had it; nil when that is no longer there.
+func runTokenizer(r *recipe.Recipe, run string) (t *huggingface.Tokenizer, err error) {
+	files := r.Data.Files
+	vocab := filepath.Join(run, "..", "data", "vocab.txt") // learned from the text
+	switch {
+	case files.Vocab != "":
+		vocab = files.Vocab
+	case len(files.Prepared) > 0:
+		vocab = filepath.Join(files.Prepared[0], "vocab.txt")
+	case files.Model != "":
+		vocab = ""
+	}
+	t = &huggingface.Tokenizer{Options: wordpiece.HuggingFace(r.Vocab.Lowercase)}
+	if vocab == "" {
+		*t, err = huggingface.ReadTokenizer(files.Model)
+	} else {
+		t.Vocab, err = wordpiece.Load(vocab)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return t, err
 }
 
 // runConfig is the configuration of a run's model. Its vocabulary is as long as the checkpoint has it.
-func runConfig(r *recipe.Recipe, at string) (huggingface.Config, error) {
+func runConfig(r *recipe.Recipe, p *recipe.Phase, at string) (huggingface.Config, error) {
 	const words = "bert.embeddings.word_embeddings.weight"
 	f, err := huggingface.OpenTensors(at)
 	if err != nil {
@@ -293,5 +323,8 @@ func runConfig(r *recipe.Recipe, at string) (huggingface.Config, error) {
 		return huggingface.Config{}, fmt.Errorf("checkpoint %s holds no %s", at, words)
 	}
 	model, err := r.ModelConfig(t.Shape[0])
-	return huggingface.Config{Model: model}, err
+	if err != nil {
+		return huggingface.Config{}, err
+	}
+	return train.FolderConfig(p, p.PhaseModel(model))
 }

@@ -105,19 +105,30 @@ func (d *Data) loadModel(l *tensor.Layout, params []float32) (missing []string, 
 
 // saveModel writes the model as it is in Hugging Face's format, with its tokenizer and the recipe, by which harness predict knows how it was trained.
 func (p *phase) saveModel(dir string) error {
-	c := huggingface.Config{Model: p.program.Model}
-	if t := p.recipe.FineTuning(); t != nil {
-		if err := describeLabels(&c, t); err != nil {
-			return err
-		}
+	c, err := FolderConfig(p.recipe, p.program.Model)
+	if err != nil {
+		return err
 	}
 	if err := huggingface.Save(dir, c, p.program.Head, p.memory.Layout, p.memory.Params, tensor.F32); err != nil {
 		return err
 	}
-	if err := p.Data.folderTokenizer.Save(dir); err != nil {
+	tokenizer := p.Data.folderTokenizer
+	tokenizer.MaxLength = c.Model.MaxPositionEmbeddings
+	if err := tokenizer.Save(dir); err != nil {
 		return err
 	}
 	return durable.WriteFile(filepath.Join(dir, ModelRecipe), p.Recipe.Write)
+}
+
+// FolderConfig is the configuration of a model that a phase trained, for its folder: with the class that transformers has for it, and the names of the
+// task's labels.
+func FolderConfig(p *recipe.Phase, model bert.Config) (huggingface.Config, error) {
+	c := huggingface.NewConfig(model, p.Head())
+	t := p.FineTuning()
+	if t == nil {
+		return c, nil
+	}
+	return c, describeLabels(&c, t)
 }
 
 // ModelRecipe is the name of the recipe in a model folder.
@@ -128,8 +139,6 @@ func describeLabels(c *huggingface.Config, t *tasks.Task) error {
 	if t.Kind != bert.Classification {
 		return nil
 	}
-	c.Labels = t.NumLabels()
-	c.Other = map[string]json.RawMessage{}
 	fields := map[string]any{"problem_type": "regression"}
 	if !t.Regression() {
 		names, ids := map[string]string{}, map[string]int{}

@@ -163,6 +163,23 @@ var architectures = map[bert.Task]string{
 	bert.MultipleChoice:    "BertForMultipleChoice",
 }
 
+// NewConfig is the configuration of a model with a head. Where two classes of transformers have the same parameters, it says which of them the model is.
+func NewConfig(model bert.Config, h bert.Head) Config {
+	architecture, err := json.Marshal([]string{architectures[h.Task]})
+	if err != nil {
+		panic("huggingface: a name can't be written as JSON") // no string can't
+	}
+	return Config{Model: model, Labels: labels(h), Other: map[string]json.RawMessage{"architectures": architecture}}
+}
+
+// labels is what transformers calls num_labels, 0 where it has no meaning: a model for multiple choice scores any number of choices.
+func labels(h bert.Head) int {
+	if h.Task == bert.Classification {
+		return h.Labels
+	}
+	return 0
+}
+
 // marshal writes a config.json as transformers does: sorted keys, two spaces. labels are those of a classifier, else 0.
 func (c Config) marshal(architecture string, labels int, dtype string) ([]byte, error) {
 	fields := maps.Clone(c.Other)

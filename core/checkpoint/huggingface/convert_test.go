@@ -463,6 +463,81 @@ func TestArchitectures(t *testing.T) {
 	}
 }
 
+// TestClasses: a folder holds what its class of transformers stores, no tensor more and none fewer, so that loading it tells of none that is new or
+// unused. The names are those of modeling_bert.py; what is tied (_tied_weights_keys) is stored once.
+func TestClasses(t *testing.T) {
+	linear := func(names ...string) (all []string) {
+		for _, name := range names {
+			all = append(all, name+".weight", name+".bias")
+		}
+		return all
+	}
+	encoder := append(linear("bert.embeddings.LayerNorm"), "bert.embeddings.word_embeddings.weight", "bert.embeddings.position_embeddings.weight", "bert.embeddings.token_type_embeddings.weight")
+	for _, layer := range []string{"bert.encoder.layer.0.", "bert.encoder.layer.1."} {
+		for _, part := range []string{"attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense", "attention.output.LayerNorm",
+			"intermediate.dense", "output.dense", "output.LayerNorm"} {
+			encoder = append(encoder, linear(layer+part)...)
+		}
+	}
+	pooler, classifier, next := linear("bert.pooler.dense"), linear("classifier"), linear("cls.seq_relationship")
+	words := append(linear("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm"), "cls.predictions.bias")
+	for class, test := range map[string]struct {
+		head bert.Head // whose folder the tensors are taken from
+		want []string
+	}{
+		"BertForPreTraining":            {bert.Head{Task: bert.Pretraining}, slices.Concat(encoder, pooler, words, next)},
+		"BertForMaskedLM":               {bert.Head{Task: bert.Pretraining}, slices.Concat(encoder, words)},
+		"BertForNextSentencePrediction": {bert.Head{Task: bert.Pretraining}, slices.Concat(encoder, pooler, next)},
+		"BertForQuestionAnswering":      {bert.Head{Task: bert.QuestionAnswering}, slices.Concat(encoder, linear("qa_outputs"))},
+		"BertForSequenceClassification": {bert.Head{Task: bert.Classification, Labels: 3}, slices.Concat(encoder, pooler, classifier)},
+		"BertForMultipleChoice":         {bert.Head{Task: bert.MultipleChoice, Labels: 4}, slices.Concat(encoder, pooler, classifier)},
+		"BertForTokenClassification":    {bert.Head{Task: bert.Classification, Labels: 3}, slices.Concat(encoder, classifier)},
+		"BertModel":                     {bert.Head{Task: bert.Pretraining}, slices.Concat(encoder, pooler)},
+	} {
+		from := saved(t, test.head, tensor.F32)
+		rewrite(t, from, func(name string) []string {
+			if slices.Contains(test.want, name) {
+				return []string{name}
+			}
+			return nil
+		})
+		if class == "BertForTokenClassification" { // which no head of harness is
+			text := strings.Replace(tree(t, from)[configFile], "BertForSequenceClassification", class, 1)
+			if err := os.WriteFile(filepath.Join(from, configFile), []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		dir, rep := convert(t, from, Target{Format: Safetensors})
+		if diff := cmp.Diff(Report{}, rep); diff != "" {
+			t.Errorf("%s: %s", class, diff)
+		}
+		f, err := safetensors.Open(filepath.Join(dir, modelFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		want := slices.Sorted(slices.Values(test.want))
+		if class == "BertModel" {
+			for i := range want {
+				want[i] = strings.TrimPrefix(want[i], "bert.")
+			}
+		}
+		if diff := cmp.Diff(want, slices.Sorted(slices.Values(f.Names()))); diff != "" {
+			t.Errorf("%s: %s", class, diff)
+		}
+		var c struct {
+			Architectures []string          `json:"architectures"`
+			Labels        map[string]string `json:"id2label"`
+		}
+		if err := json.Unmarshal([]byte(tree(t, dir)[configFile]), &c); err != nil || !slices.Equal(c.Architectures, []string{class}) {
+			t.Errorf("%s: %v, %v", class, c.Architectures, err)
+		}
+		if labels := slices.Contains([]string{"BertForSequenceClassification", "BertForTokenClassification"}, class); labels != (len(c.Labels) == 3) || !labels && c.Labels != nil {
+			t.Errorf("%s: labels are %v", class, c.Labels)
+		}
+	}
+}
+
 // TestPackedAttention: query, key and value in one matrix.
 func TestPackedAttention(t *testing.T) {
 	dir := saved(t, bert.Head{Task: bert.Pretraining}, tensor.F32)

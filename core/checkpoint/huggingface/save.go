@@ -37,7 +37,7 @@ func Save(dir string, c Config, h bert.Head, l *tensor.Layout, params []float32,
 	if !l.Equal(want) {
 		return fail(errors.New("the layout is not that of the configuration and the head"))
 	}
-	config, err := c.marshal(architectures[h.Task], h.Labels, dtypes[dtype])
+	config, err := c.marshal(architectures[h.Task], labels(h), dtypes[dtype])
 	if err != nil {
 		return fail(err)
 	}
