@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,7 +38,7 @@ Without --task and --recipe those are taken with which harness finetune made the
 				return err
 			}
 			if out != "" {
-				if err := answers.Save(func(name string) string { return filepath.Join(out, name) }); err != nil {
+				if err := saveAnswers(answers, out); err != nil {
 					return err
 				}
 			}

@@ -32,7 +32,13 @@ Without --task and --recipe those are taken with which harness finetune made the
 			if err != nil {
 				return err
 			}
-			return saveAnswers(cmd, answers, out)
+			if err := saveAnswers(answers, out); err != nil {
+				return err
+			}
+			for _, name := range exam.Files(answers.Task) {
+				fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(out, name))
+			}
+			return nil
 		},
 	}
 	f.flags(cmd, &e)
@@ -42,16 +48,10 @@ Without --task and --recipe those are taken with which harness finetune made the
 	return cmd
 }
 
-// saveAnswers writes answers into a folder and tells the names of the files.
-func saveAnswers(cmd *cobra.Command, answers *exam.Answers, dir string) error {
+// saveAnswers writes answers into a folder, which is made if it is not there.
+func saveAnswers(answers *exam.Answers, dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	if err := answers.Save(func(name string) string { return filepath.Join(dir, name) }); err != nil {
-		return err
-	}
-	for _, name := range exam.Files(answers.Task) {
-		fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(dir, name))
-	}
-	return nil
+	return answers.Save(func(name string) string { return filepath.Join(dir, name) })
 }
