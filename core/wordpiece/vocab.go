@@ -66,11 +66,17 @@ func (v *Vocab) check(token string) error {
 	if strings.Contains(token, "\n") {
 		return fmt.Errorf("token %q has a line break", token)
 	}
+	if strings.Trim(token, blanks) != token {
+		return fmt.Errorf("token %q begins or ends with a space, which no line of a vocabulary can hold", token)
+	}
 	if first, ok := v.ids[token]; ok {
 		return fmt.Errorf("token %q is on line %d already", token, first+1)
 	}
 	return nil
 }
+
+// blanks around a token in a file do not count.
+const blanks = " \t\r"
 
 // Load reads a vocab.txt: a token on each line, the first line's id is 0. Spaces, tabs and carriage returns around a token do not count.
 func Load(path string) (*Vocab, error) {
@@ -89,7 +95,7 @@ func Read(r io.Reader, name string) (*Vocab, error) {
 	for lines.Scan() {
 		// Google's loader strips all of Unicode's white space and Hugging Face's only the line break. The difference matters: U+2028
 		// is a token of bert-base-chinese.
-		tokens = append(tokens, strings.Trim(lines.Text(), " \t\r"))
+		tokens = append(tokens, strings.Trim(lines.Text(), blanks))
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("vocabulary %s:%d: %w", name, len(tokens)+1, err)

@@ -248,6 +248,10 @@ func (t Tokenizer) marshal(ids map[string]int32) ([]byte, error) {
 	if t.Options.StripAccents != t.Options.Lower {
 		accents = t.Options.StripAccents
 	}
+	longest := t.Options.MaxCharsPerWord
+	if !t.Options.DropUnassigned { // Google's tokenizer becomes transformers', and so does its limit
+		longest = wordpiece.HuggingFace(t.Options.Lower).MaxCharsPerWord
+	}
 	var vocab bytes.Buffer
 	vocab.WriteByte('{')
 	for id := range t.Vocab.Len() {
@@ -301,7 +305,7 @@ func (t Tokenizer) marshal(ids map[string]int32) ([]byte, error) {
 			Prefix  string          `json:"continuing_subword_prefix"`
 			Max     int             `json:"max_input_chars_per_word"`
 			Vocab   json.RawMessage `json:"vocab"`
-		}{"WordPiece", wordpiece.Unk, wordpiece.Continuing, 100, vocab.Bytes()},
+		}{"WordPiece", wordpiece.Unk, wordpiece.Continuing, longest, vocab.Bytes()},
 	})
 }
 

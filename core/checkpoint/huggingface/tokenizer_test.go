@@ -133,6 +133,7 @@ func TestReadTokenizer(t *testing.T) {
 	for want, dir := range map[string]string{
 		"there is no vocab.txt and no tokenizer.json": put(),
 		"want each of 0 to 1 once":                    put(tokenizerFile, `{"model": {"vocab": {"a": 0, "b": 2}}}`),
+		`"a " begins or ends with a space`:            put(tokenizerFile, `{"model": {"vocab": {"[UNK]": 0, "a ": 1}}}`),
 		"want WordPiece":                              put(tokenizerFile, `{"model": {"type": "BPE", "vocab": {"a": 0}}}`),
 		"unexpected end of JSON":                      put(vocabFile, lower, tokenizerConfigFile, `{`),
 	} {
@@ -143,6 +144,40 @@ func TestReadTokenizer(t *testing.T) {
 	if err := (Tokenizer{Vocab: mustVocab(t, "a", "b")}).Save(t.TempDir()); err == nil || !strings.Contains(err.Error(), "[CLS]") {
 		t.Errorf("error is %v, want that [CLS] is missing", err)
 	}
+}
+
+// FuzzTokenizer: no files make the reader panic, and what it made of them is saved so that it reads the same.
+func FuzzTokenizer(f *testing.F) {
+	const words = `{"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "a": 5}`
+	f.Add("", `{"model": {"type": "WordPiece", "max_input_chars_per_word": 7, "vocab": `+words+`}}`, `{"model_max_length": 512, "do_lower_case": false}`)
+	f.Add("", `{"model": {"vocab": {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "a ": 5}}}`, `{}`)
+	f.Add("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nA\n", `{"normalizer": {"lowercase": true, "strip_accents": false}}`, `{"model_max_length": 1e30}`)
+	f.Add("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\r\n\u2028\n", "null", `{"tokenize_chinese_chars": false, "strip_accents": true}`)
+	f.Fuzz(func(t *testing.T, vocab, full, config string) {
+		dir := t.TempDir()
+		for name, text := range map[string]string{vocabFile: vocab, tokenizerFile: full, tokenizerConfigFile: config} {
+			if text == "" {
+				continue
+			}
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		read, err := ReadTokenizer(dir)
+		if err != nil || read.Save(dir) != nil { // which wants the special tokens
+			return
+		}
+		again, err := ReadTokenizer(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if read.Options == wordpiece.Google(read.Options.Lower) { // of a vocab.txt alone; what is written is transformers'
+			read.Options = wordpiece.HuggingFace(read.Options.Lower)
+		}
+		if diff := cmp.Diff(read.Options, again.Options); diff != "" || read.MaxLength != again.MaxLength || !slices.Equal(tokens(read.Vocab), tokens(again.Vocab)) {
+			t.Errorf("%s %d, %d, %q, %q", diff, read.MaxLength, again.MaxLength, tokens(read.Vocab), tokens(again.Vocab))
+		}
+	})
 }
 
 func mustVocab(t *testing.T, tokens ...string) *wordpiece.Vocab {
