@@ -185,11 +185,7 @@ func (f *Fetcher) address(of string) (string, error) {
 	return strings.TrimSuffix(f.Mirror, "/") + "/" + u.Host + u.EscapedPath(), nil
 }
 
-func (f *Fetcher) get(ctx context.Context, of string, header http.Header) (*http.Response, error) {
-	at, err := f.address(of)
-	if err != nil {
-		return nil, err
-	}
+func (f *Fetcher) get(ctx context.Context, at string, header http.Header) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
 		return nil, err
@@ -208,6 +204,10 @@ func (f *Fetcher) get(ctx context.Context, of string, header http.Header) (*http
 
 // download completes a part of a file. It goes on behind what is there when the server still has the same file.
 func (f *Fetcher) download(ctx context.Context, file File, part string) (err error) {
+	from, err := f.address(file.URL)
+	if err != nil {
+		return err
+	}
 	out, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return err
@@ -230,10 +230,10 @@ func (f *Fetcher) download(ctx context.Context, file File, part string) (err err
 	defer stalled.Stop()
 	defer func() {
 		if err != nil && context.Cause(ctx) == errStalled {
-			err = &temporary{fmt.Errorf("%s: %w for %v", file.URL, errStalled, patience)}
+			err = &temporary{fmt.Errorf("%s: %w for %v", from, errStalled, patience)}
 		}
 	}()
-	r, err := f.get(ctx, file.URL, header)
+	r, err := f.get(ctx, from, header)
 	if err != nil {
 		return err
 	}
@@ -242,9 +242,9 @@ func (f *Fetcher) download(ctx context.Context, file File, part string) (err err
 	case r.StatusCode == http.StatusRequestedRangeNotSatisfiable && r.Header.Get("Content-Range") == fmt.Sprintf("bytes */%d", have):
 		return nil // all of it was there, of an attempt that ended before its sum was known
 	case r.StatusCode == http.StatusPartialContent:
-		var from int64
-		if _, err := fmt.Sscanf(r.Header.Get("Content-Range"), "bytes %d-", &from); err != nil || from != have {
-			return errors.Join(fmt.Errorf("%s answers with the part %q, asked for what follows %d", file.URL, r.Header.Get("Content-Range"), have), discard(part))
+		var first int64
+		if _, err := fmt.Sscanf(r.Header.Get("Content-Range"), "bytes %d-", &first); err != nil || first != have {
+			return errors.Join(fmt.Errorf("%s answers with the part %q, asked for what follows %d", from, r.Header.Get("Content-Range"), have), discard(part))
 		}
 		f.say("%s: going on after %d bytes", file.Name, have)
 	case r.StatusCode == http.StatusOK:
@@ -256,11 +256,11 @@ func (f *Fetcher) download(ctx context.Context, file File, part string) (err err
 			return err
 		}
 	case r.StatusCode == http.StatusRequestedRangeNotSatisfiable:
-		return &temporary{errors.Join(fmt.Errorf("%s answers %s", file.URL, r.Status), out.Truncate(0), ignoreMissing(os.Remove(part+".etag")))}
+		return &temporary{errors.Join(fmt.Errorf("%s answers %s", from, r.Status), out.Truncate(0), ignoreMissing(os.Remove(part+".etag")))}
 	case r.StatusCode >= 500 || r.StatusCode == http.StatusTooManyRequests:
-		return &temporary{fmt.Errorf("%s answers %s", file.URL, r.Status)}
+		return &temporary{fmt.Errorf("%s answers %s", from, r.Status)}
 	default:
-		return fmt.Errorf("%s answers %s", file.URL, r.Status)
+		return fmt.Errorf("%s answers %s", from, r.Status)
 	}
 	// A weak tag does not promise equal bytes.
 	if tag := r.Header.Get("ETag"); tag != "" && !strings.HasPrefix(tag, "W/") {
@@ -284,7 +284,7 @@ func (f *Fetcher) download(ctx context.Context, file File, part string) (err err
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return &temporary{fmt.Errorf("%s broke off after %d bytes: %w", file.URL, w.done, err)}
+		return &temporary{fmt.Errorf("%s broke off after %d bytes: %w", from, w.done, err)}
 	}
 	w.tell(w.done)
 	return out.Sync()
@@ -312,13 +312,17 @@ func (t *teller) Write(p []byte) (int, error) {
 func (f *Fetcher) published(ctx context.Context, file File, at string) error {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(f.Patience, time.Minute)) // a list is short
 	defer cancel()
-	r, err := f.get(ctx, file.Sums, http.Header{"User-Agent": {"harness"}})
+	from, err := f.address(file.Sums)
+	if err != nil {
+		return err
+	}
+	r, err := f.get(ctx, from, http.Header{"User-Agent": {"harness"}})
 	if err != nil {
 		return err
 	}
 	defer r.Body.Close()
 	if r.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", file.Sums, r.Status)
+		return fmt.Errorf("%s answers %s", from, r.Status)
 	}
 	first, last, _ := strings.Cut(path.Base(file.Name), "-latest-")
 	lines := bufio.NewScanner(io.LimitReader(r.Body, 16<<20))
@@ -330,21 +334,21 @@ func (f *Fetcher) published(ctx context.Context, file File, at string) error {
 		}
 		h := map[int]func() hash.Hash{2 * md5.Size: md5.New, 2 * sha1.Size: sha1.New, 2 * sha256.Size: sha256.New}[len(fields[0])]
 		if h == nil {
-			return fmt.Errorf("%s has the sum %q of no known kind", file.Sums, fields[0])
+			return fmt.Errorf("%s has the sum %q of no known kind", from, fields[0])
 		}
 		sum, err := sumOf(at, h())
 		if err != nil {
 			return err
 		}
 		if sum != strings.ToLower(fields[0]) {
-			return errors.Join(fmt.Errorf("the sum is %s, %s says %s: %w", sum, file.Sums, fields[0], ErrSum), discard(at))
+			return errors.Join(fmt.Errorf("the sum is %s, %s says %s: %w", sum, from, fields[0], ErrSum), discard(at))
 		}
 		return nil
 	}
 	if err := lines.Err(); err != nil {
 		return err
 	}
-	return fmt.Errorf("%s has no sum of it", file.Sums)
+	return fmt.Errorf("%s has no sum of it", from)
 }
 
 // discard removes a part, so that the next attempt begins anew.

@@ -299,7 +299,7 @@ func TestLocked(t *testing.T) {
 func TestErrors(t *testing.T) {
 	s := &server{t: t, files: map[string][]byte{"example.org/f": text}}
 	f := s.start()
-	if _, err := f.Fetch(t.Context(), one(fetch.File{URL: "https://example.org/g", Name: "g"}), t.TempDir()); err == nil || !strings.Contains(err.Error(), "404") || len(s.requests) != 1 {
+	if _, err := f.Fetch(t.Context(), one(fetch.File{URL: "https://example.org/g", Name: "g"}), t.TempDir()); err == nil || !strings.Contains(err.Error(), f.Mirror+"/example.org/g answers 404") || len(s.requests) != 1 {
 		t.Errorf("a file that is not there: %v after %d requests, want one", err, len(s.requests))
 	}
 	s.fails = 100
