@@ -95,45 +95,40 @@ func (c *vector) microKernel(rows int, packed bool) {
 			c.ADDQ(ldc, row)
 		}
 	}
-	lda3 := c.GP64() // packed columns are reached from one pointer for four
-	if packed {
-		c.LEAQ(operand.Mem{Base: lda, Index: lda, Scale: 2}, lda3)
+	// A packed column is reached from one pointer, rows in place from one for two rows (AVX2: three), plus once and twice lda.
+	together := 3
+	switch {
+	case packed:
+		together = rows
+	case c.wide:
+		together = 2
 	}
-	// Rows in place are reached from one pointer for three rows, plus once and twice lda.
 	var base []reg.GPVirtual
-	if packed {
+	for i := 0; i < rows; i += together {
 		p := c.GP64()
-		c.MOVQ(a, p)
-		base = append(base, p)
-	} else {
-		for i := 0; i < rows; i += 3 {
-			p := c.GP64()
-			if i == 0 {
-				c.MOVQ(a, p)
-			} else {
-				c.LEAQ(operand.Mem{Base: base[len(base)-1], Index: lda, Scale: 2}, p)
+		if i == 0 {
+			c.MOVQ(a, p)
+		} else {
+			c.LEAQ(operand.Mem{Base: base[len(base)-1], Index: lda, Scale: 2}, p)
+			if together == 3 {
 				c.ADDQ(lda, p)
 			}
-			base = append(base, p)
 		}
+		base = append(base, p)
 	}
 	element1 := func(i, k int) operand.Mem {
 		if packed {
-			m := operand.Mem{Base: base[0], Disp: 4 * i}
-			switch k % 4 {
-			case 1, 2:
-				m.Index, m.Scale = lda, uint8(k%4)
-			case 3:
-				m.Index, m.Scale = lda3, 1
-			}
-			return m
+			return operand.Mem{Base: base[0], Disp: 4 * i}
 		}
-		m := operand.Mem{Base: base[i/3], Disp: 4 * k}
-		if i%3 > 0 {
-			m.Index, m.Scale = lda, uint8(i%3)
+		m := operand.Mem{Base: base[i/together], Disp: 4 * k}
+		if i%together > 0 {
+			m.Index, m.Scale = lda, uint8(i%together)
 		}
 		return m
 	}
+	// AVX-512's multiply-adds broadcast an operand from memory, which leaves out an instruction for two more loads. Where the other thread of the core is
+	// busy, instructions are what is short; a third of all is the most that the load ports bear. With an index it would be two instructions again.
+	broadcasts := func(i int) bool { return c.wide && rows >= 8 && i%2 == 0 }
 	products := func(count int) {
 		for k := range count {
 			b0, b1 := c.reg(), c.reg()
@@ -147,17 +142,18 @@ func (c *vector) microKernel(rows int, packed bool) {
 				c.ADDQ(apart, line)
 			}
 			for i := range rows {
+				if broadcasts(i) {
+					c.VFMADD231PS_BCST(element1(i, k), b0, sums[i][0])
+					c.VFMADD231PS_BCST(element1(i, k), b1, sums[i][1])
+					continue
+				}
 				x := c.reg()
 				c.VBROADCASTSS(element1(i, k), x)
 				c.VFMADD231PS(b0, x, sums[i][0])
 				c.VFMADD231PS(b1, x, sums[i][1])
 			}
-			if packed && (k%4 == 3 || count == 1) {
-				scale := uint8(4)
-				if count == 1 {
-					scale = 1
-				}
-				c.LEAQ(operand.Mem{Base: base[0], Index: lda, Scale: scale}, base[0])
+			if packed {
+				c.ADDQ(lda, base[0])
 			}
 		}
 		for _, p := range base {
