@@ -127,8 +127,13 @@ func (c *vector) microKernel(rows int, packed bool) {
 		return m
 	}
 	// AVX-512's multiply-adds broadcast an operand from memory, which leaves out an instruction for two more loads. Where the other thread of the core is
-	// busy, instructions are what is short; a third of all is the most that the load ports bear. With an index it would be two instructions again.
-	broadcasts := func(i int) bool { return c.wide && rows >= 8 && i%2 == 0 }
+	// busy, instructions are what is short; two rows in three are the most that the load ports bear. With an index it would be two instructions again.
+	broadcasts := func(i int) bool {
+		if packed {
+			return c.wide && rows >= 8 && i%3 != 1
+		}
+		return c.wide && rows >= 8 && i%2 == 0
+	}
 	products := func(count int) {
 		for k := range count {
 			b0, b1 := c.reg(), c.reg()
