@@ -95,12 +95,20 @@ func (s *samples) pair(b *testing.B, f, limit func()) {
 	limit()
 	b.ResetTimer()
 	for b.Loop() {
+		s.limit = append(s.limit, warm(limit))
 		t0 := time.Now()
-		limit()
-		t1 := time.Now()
 		f()
-		s.limit, s.work = append(s.limit, t1.Sub(t0)), append(s.work, time.Since(t1))
+		s.work = append(s.work, time.Since(t0))
 	}
+}
+
+// warm returns how long limit takes just after it has run: a processor that comes from other work, or from waiting for another process, needs up to a
+// millisecond for its threads to wake and its clock to rise.
+func warm(limit func()) time.Duration {
+	limit()
+	t0 := time.Now()
+	limit()
+	return time.Since(t0)
 }
 
 func milliseconds(d []time.Duration) []float64 {
@@ -141,9 +149,9 @@ func (s *samples) figure() Figure {
 	return Figure{Threads: runtime.GOMAXPROCS(0), CPULevel: kernels.Level(), Count: len(s.work), Time: spread(milliseconds(s.work))}
 }
 
-// peak keeps all threads busy with multiply-adds of a format for a third of a millisecond or more, and returns the number of floating point operations.
+// peak keeps all threads busy with multiply-adds of a format for a millisecond or more, and returns the number of floating point operations.
 func peak(inputs numerics.Format) float64 {
-	const rounds = 60_000
+	const rounds = 200_000
 	procs := runtime.GOMAXPROCS(0)
 	kernels.Parallel(procs, func(i0, i1 int) {
 		for range i1 - i0 {
