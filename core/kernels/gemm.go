@@ -294,7 +294,7 @@ func (p *gemmPlan) area(g *Gemm, i0, i1, j0, j1 int) area {
 	w := area{i0: i0, i1: i1, j0: j0, j1: j1, rows: blockRows / p.level.width * p.level.width, kc: p.kc}
 	// Columns at a time: few when A is read in place and C comes back for another run along K, many when A must be packed again for each, or when
 	// C is finished at once: an epilogue is cheaper on long segments. Weight gradients take many, since memory is fastest read along whole rows.
-	w.cols = 2 * segment
+	w.cols = 4 * segment
 	if p.pack || g.TransA || g.K <= p.kc {
 		w.cols = 6 * segment
 	}
