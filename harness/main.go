@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"harness.invalid/core/spelling"
 )
@@ -127,5 +128,37 @@ same accuracy and how long they take.`,
 	root.AddCommand(newCheck(), newBaseline())
 	root.AddCommand(newEstimate(), newProfile())
 	root.AddCommand(newMLPerf(), newAlgoPerf(), newTune())
+	explainMistakes(root)
 	return root
+}
+
+// explainMistakes lets errors about the words of a command line say what was wanted: the nearest flag, and how the command is used.
+func explainMistakes(root *cobra.Command) {
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		var unknown *pflag.NotExistError
+		if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
+			return err
+		}
+		var known []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+		if near := spelling.Nearest(unknown.GetSpecifiedName(), known); near != "" {
+			return fmt.Errorf("%w, did you mean --%s?", err, near)
+		}
+		return withHint(err, "%s --help lists the flags", cmd.CommandPath())
+	})
+	var explain func(cmd *cobra.Command)
+	explain = func(cmd *cobra.Command) {
+		if check := cmd.Args; check != nil {
+			cmd.Args = func(cmd *cobra.Command, args []string) error {
+				if err := check(cmd, args); err != nil {
+					return withHint(err, "usage: %s", cmd.UseLine())
+				}
+				return nil
+			}
+		}
+		for _, c := range cmd.Commands() {
+			explain(c)
+		}
+	}
+	explain(root)
 }
