@@ -243,15 +243,18 @@ func checkpointOf(from string) (run, at string, ok bool) {
 	return "", "", false
 }
 
+// openCheckpoint opens the checkpoint at, or the newest one of a run.
+func openCheckpoint(run, at string) (*checkpoint.Checkpoint, error) {
+	if at != "" {
+		return checkpoint.Open(at)
+	}
+	c, _, err := checkpoint.Latest(filepath.Join(run, "checkpoints"))
+	return c, err
+}
+
 // openRun opens a checkpoint of a run as a model. The recipe says what its configuration is, and where the vocabulary lies.
 func openRun(run, at string, say func(format string, args ...any)) (*huggingface.Folder, *huggingface.Tokenizer, error) {
-	var c *checkpoint.Checkpoint
-	var err error
-	if at != "" {
-		c, err = checkpoint.Open(at)
-	} else {
-		c, _, err = checkpoint.Latest(filepath.Join(run, "checkpoints"))
-	}
+	c, err := openCheckpoint(run, at)
 	if err != nil {
 		return nil, nil, err
 	}

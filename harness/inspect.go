@@ -27,8 +27,9 @@ func newInspect() *cobra.Command {
 		Use:   "inspect FILE",
 		Short: "List the tensors of a file: names, types, shapes, statistics",
 		Long: `Inspect lists the tensors of a file of safetensors, of torch.save (pytorch_model.bin, either form), or of a TensorFlow checkpoint, or of a folder with
-one of them, under the names that they have there. The file is mapped, not loaded; values are read once, a piece at a time, for their statistics, and
-not at all with --statistics=false. Values that are not finite are counted and left out of the others.`,
+one of them, under the names that they have there; of a run it is the model in its newest checkpoint. The file is mapped, not loaded; values are read
+once, a piece at a time, for their statistics, and not at all with --statistics=false. Values that are not finite are counted and left out of the
+others.`,
 		Example: `  harness inspect bert-tiny/model.safetensors
   harness inspect uncased_L-2_H-128_A-2/bert_model.ckpt --statistics=false
   harness inspect pytorch_model.bin --format json`,
@@ -37,7 +38,18 @@ not at all with --statistics=false. Values that are not finite are counted and l
 			if format != "table" && format != "json" {
 				return fmt.Errorf("--format is %q, want table or json", format)
 			}
-			f, err := huggingface.OpenTensors(args[0])
+			path := args[0]
+			if run, at, ok := checkpointOf(path); ok {
+				c, err := openCheckpoint(run, at)
+				if err != nil {
+					return err
+				}
+				path = c.ModelFile()
+				if err := c.Close(); err != nil {
+					return err
+				}
+			}
+			f, err := huggingface.OpenTensors(path)
 			if err != nil {
 				return err
 			}
