@@ -9,7 +9,7 @@ import (
 )
 
 // gemmAVX512 writes the micro-kernels for strips of 32 columns: 12 rows by two vectors keep 24 of the 32 registers as sums, which hides the latency of
-// the multiply-add (4 cycles, 2 a cycle) and takes 14 loads for 24 of them. Fewer rows serve the last panel.
+// the multiply-add (4 cycles, 2 a cycle) and takes 20 or 22 loads for 24 of them. Fewer rows serve the last panel.
 func gemmAVX512(c *build.Context) {
 	for _, rows := range []int{12, 8, 4, 2, 1} {
 		for _, packed := range []bool{false, true} {
@@ -126,7 +126,7 @@ func (c *vector) microKernel(rows int, packed bool) {
 		}
 		return m
 	}
-	// AVX-512's multiply-adds broadcast an operand from memory, which leaves out an instruction for two more loads. Where the other thread of the core is
+	// AVX-512's multiply-adds broadcast an operand from memory, which leaves out an instruction for one more load. Where the other thread of the core is
 	// busy, instructions are what is short; two rows in three are the most that the load ports bear. With an index it would be two instructions again.
 	broadcasts := func(i int) bool {
 		if packed {
@@ -161,8 +161,8 @@ func (c *vector) microKernel(rows int, packed bool) {
 				c.ADDQ(lda, base[0])
 			}
 		}
-		for _, p := range base {
-			if !packed {
+		if !packed {
+			for _, p := range base {
 				c.ADDQ(operand.I32(4*count), p)
 			}
 		}

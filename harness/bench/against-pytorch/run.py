@@ -182,6 +182,8 @@ def where(options, rounds):
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=HERE, stdout=subprocess.PIPE, text=True).stdout.strip()
     # CPU models of virtual machines are vague; the instructions that matter are not.
     level = "AVX-512" if "avx512f" in info else "AVX2" if "avx2" in info else "neither AVX2 nor AVX-512"
+    if "amx_bf16" in info:
+        level += ", AMX"
     torch = next((f", PyTorch {v[0]['version']}" for r in rounds for k, v in r.items() if k.endswith("/pytorch")), "")
     return f"{model} ({level}), {options.threads} threads, {platform.system()} {platform.release()}, {time.strftime('%Y-%m-%d')}, commit {commit}{torch}; medians of {len(rounds)} rounds, least and greatest in brackets"
 
