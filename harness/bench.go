@@ -30,6 +30,9 @@ func newBench() *cobra.Command {
 		Long: `Bench measures the parts of a run. Every figure is taken in turn with the chip's own limit for that kind of work (multiply-adds on registers, or a pass
 over memory), and %peak is the median share of it. All figures are measured, none is modelled.
 
+The cores of a virtual machine may serve others at the same time. A probe of integer instructions before and after each sample tells: "alone" is the median
+share, and the number, of the samples in which it was as fast as in the best one.
+
 GOMAXPROCS sets the number of threads, and HARNESS_CPU=generic|avx2|avx512|avx512bf16|amx sets the level of the kernels. --format go prints what benchstat reads.`,
 		Example: `  harness bench step --model mini --backend gpu-ref --seq 128 --batch 32 --steps 10
   harness bench step --model tiny --backend ipu --format json
@@ -240,7 +243,8 @@ func (o *benchmarking) measure(cmd *cobra.Command, list []bench.Benchmark) error
 	default:
 		return fmt.Errorf("format is %q, want table, json or go%s", o.format, spelling.Hint(o.format, formats))
 	}
-	table := newTable(out, "benchmark", "count", "ms (min median max)", "rate", "limit", "%peak")
+	table := newTable(out, "benchmark", "count", "ms (min median max)", "rate", "limit", "%peak", "alone")
+	var figures []bench.Figure
 	for _, b := range list {
 		if err := cmd.Context().Err(); err != nil {
 			return err
@@ -255,17 +259,27 @@ func (o *benchmarking) measure(cmd *cobra.Command, list []bench.Benchmark) error
 		case "go":
 			_, err = fmt.Fprintln(out, f.Line())
 		default:
-			rate, limit, share := rates(&f)
-			err = table.Append(f.Name, fmt.Sprint(f.Count), fmt.Sprintf("%.4g %.4g %.4g", f.Time.Min, f.Time.Median, f.Time.Max), rate, limit, share)
+			figures = append(figures, f)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if o.format == "table" {
-		return table.Render()
+	if o.format != "table" {
+		return nil
 	}
-	return nil
+	alone := bench.Alone(figures)
+	for i, f := range figures {
+		rate, limit, share := rates(&f)
+		quiet := ""
+		if share != "" && len(alone[i]) > 0 {
+			quiet = fmt.Sprintf("%.1f (%d)", 100*bench.Median(alone[i]), len(alone[i]))
+		}
+		if err := table.Append(f.Name, fmt.Sprint(f.Count), fmt.Sprintf("%.4g %.4g %.4g", f.Time.Min, f.Time.Median, f.Time.Max), rate, limit, share, quiet); err != nil {
+			return err
+		}
+	}
+	return table.Render()
 }
 
 // rates are the cells of a figure beside its times.

@@ -9,6 +9,7 @@ package bench
 import (
 	"flag"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -81,11 +82,52 @@ type Figure struct {
 	StepMS             *Spread            `json:"step_ms,omitempty"`
 	GFLOP              float64            `json:"gflop_per_step,omitempty"` // of matrix products
 	Parts              map[string]float64 `json:"parts_ms,omitempty"`       // of a step, medians
+
+	Samples []Sample `json:"samples"` // one by one, in the order in which they were taken
 }
 
-// samples are the paired times of a benchmark and of what limits it.
+// Sample is one measurement.
+type Sample struct {
+	MS    float64 `json:"ms"`
+	Share float64 `json:"share,omitempty"` // of the peak, 0 to 1
+	// ProbeNS is the greater of the times, in nanoseconds, that a round of the probe took before and after the work. See probe.
+	ProbeNS float64 `json:"probe_ns"`
+}
+
+// Alone returns the shares of the peak of those samples, of each figure, during which the processor's cores did not serve others: as far as is known, which
+// is that the probe took at most a quarter longer, before and after, than in the best of all the samples. What takes longer than two seconds is left out, since
+// that is long enough for others to come and go unseen.
+func Alone(figures []Figure) [][]float64 {
+	least := math.Inf(1)
+	for _, f := range figures {
+		for _, s := range f.Samples {
+			least = min(least, s.ProbeNS)
+		}
+	}
+	shares := make([][]float64, len(figures))
+	for i, f := range figures {
+		for _, s := range f.Samples {
+			if s.ProbeNS <= 1.25*least && s.MS <= 2000 {
+				shares[i] = append(shares[i], s.Share)
+			}
+		}
+	}
+	return shares
+}
+
+// samples are the paired times of a benchmark and of what limits it, and the probes between which it ran.
 type samples struct {
 	work, limit []time.Duration
+	probes      []float64
+}
+
+// take measures f.
+func (s *samples) take(f func()) {
+	before := probe()
+	t0 := time.Now()
+	f()
+	s.work = append(s.work, time.Since(t0))
+	s.probes = append(s.probes, max(before, probe()))
 }
 
 // pair measures f in turn with limit, once for each iteration. The first call of f, which may allocate and fault pages in, is not counted.
@@ -96,9 +138,7 @@ func (s *samples) pair(b *testing.B, f, limit func()) {
 	b.ResetTimer()
 	for b.Loop() {
 		s.limit = append(s.limit, warm(limit))
-		t0 := time.Now()
-		f()
-		s.work = append(s.work, time.Since(t0))
+		s.take(f)
 	}
 }
 
@@ -109,6 +149,36 @@ func warm(limit func()) time.Duration {
 	t0 := time.Now()
 	limit()
 	return time.Since(t0)
+}
+
+// probe returns how many nanoseconds a round of a few integer instructions takes on the slowest of all threads.
+//
+// A core that has two hardware threads gives each half of its instructions while both are busy. A virtual machine is not told who has the other one, and
+// integer instructions, which wait for nothing, notice at once. Multiply-adds on registers do not: their two ports are the limit, and half of the
+// instructions is enough for them, but not for products, which must load as well.
+func probe() float64 {
+	const rounds = 50_000
+	took := make([]time.Duration, runtime.GOMAXPROCS(0))
+	kernels.Parallel(len(took), func(i0, i1 int) {
+		for i := i0; i < i1; i++ {
+			t0 := time.Now()
+			runtime.KeepAlive(integers(rounds))
+			took[i] = time.Since(t0)
+		}
+	})
+	return float64(slices.Max(took).Nanoseconds()) / rounds
+}
+
+// integers does additions and exclusive ors, none of which waits for more than one other.
+func integers(rounds uint64) uint64 {
+	var a, b, c, d uint64
+	for i := range rounds {
+		a += rounds
+		b ^= i
+		c += i
+		d ^= rounds
+	}
+	return a ^ b ^ c ^ d
 }
 
 func milliseconds(d []time.Duration) []float64 {
@@ -123,30 +193,37 @@ func spread(ms []float64) Spread {
 	if len(ms) == 0 {
 		return Spread{}
 	}
-	return Spread{Min: slices.Min(ms), Median: median(ms), Max: slices.Max(ms)}
+	return Spread{Min: slices.Min(ms), Median: Median(ms), Max: slices.Max(ms)}
 }
 
-// median is that of the values; of an even number of them the lower of the middle two.
-func median(values []float64) float64 {
+// Median is that of the values; of an even number of them the lower of the middle two.
+func Median(values []float64) float64 {
 	sorted := slices.Clone(values)
 	slices.Sort(sorted)
 	return sorted[(len(sorted)-1)/2]
 }
 
-// rate is done over each time, in units of 1e9 a second; share is its ratio to the rate of the limit in the same pair.
-func (s *samples) rate(done, limitDone float64) (rate, peak, share float64) {
+// against is done over each time, in units of 1e9 a second, and what of the limit is done over its times. It sets the shares, which are the ratios in each pair.
+func (f *Figure) against(s *samples, done, limitDone float64) (rate, peak float64) {
 	var rates, peaks, shares []float64
 	for i := range s.work {
 		rates = append(rates, done/1e9/s.work[i].Seconds())
 		peaks = append(peaks, limitDone/1e9/s.limit[i].Seconds())
 		shares = append(shares, rates[i]/peaks[i])
+		f.Samples[i].Share = shares[i]
 	}
-	return median(rates), median(peaks), median(shares)
+	f.Share = Median(shares)
+	return Median(rates), Median(peaks)
 }
 
 // figure has the times alone.
 func (s *samples) figure() Figure {
-	return Figure{Threads: runtime.GOMAXPROCS(0), CPULevel: kernels.Level(), Count: len(s.work), Time: spread(milliseconds(s.work))}
+	ms := milliseconds(s.work)
+	f := Figure{Threads: runtime.GOMAXPROCS(0), CPULevel: kernels.Level(), Count: len(s.work), Time: spread(ms)}
+	for i := range ms {
+		f.Samples = append(f.Samples, Sample{MS: ms[i], ProbeNS: s.probes[i]})
+	}
+	return f
 }
 
 // peak keeps all threads busy with multiply-adds of a format for a millisecond or more, and returns the number of floating point operations.

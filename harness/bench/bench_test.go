@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"math"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,6 +86,14 @@ func TestMeasureStep(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		for _, s := range f.Samples {
+			if !(s.MS > 0 && s.Share > 0 && s.ProbeNS > 0) {
+				t.Errorf("%v: sample %+v", task, s)
+			}
+		}
+		if len(f.Samples) != 3 {
+			t.Errorf("%v: %d samples, want 3", task, len(f.Samples))
+		}
 		if f.Count != 3 || f.Name != m.Name {
 			t.Errorf("%v: count %d, name %q, want 3 steps of %q", task, f.Count, f.Name, m.Name)
 		}
@@ -136,9 +145,21 @@ func TestMedian(t *testing.T) {
 		values []float64
 		want   float64
 	}{{[]float64{3, 1, 2}, 2}, {[]float64{4, 1, 3, 2}, 2}, {[]float64{7}, 7}} {
-		if got := median(c.values); got != c.want {
+		if got := Median(c.values); got != c.want {
 			t.Errorf("median of %v is %g, want %g", c.values, got, c.want)
 		}
+	}
+}
+
+func TestAlone(t *testing.T) {
+	figures := []Figure{
+		{Samples: []Sample{{MS: 5, Share: 0.9, ProbeNS: 0.5}, {MS: 7, Share: 0.6, ProbeNS: 0.8}, {MS: 5, Share: 0.8, ProbeNS: 0.62}}},
+		{Samples: []Sample{{MS: 4, Share: 0.7, ProbeNS: 0.63}}},
+		{Samples: []Sample{{MS: 2001, Share: 0.5, ProbeNS: 0.5}}},
+	}
+	want := [][]float64{{0.9, 0.8}, nil, nil}
+	if got := Alone(figures); !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("shares of samples alone: %v, want %v", got, want)
 	}
 }
 

@@ -89,7 +89,7 @@ func elementwise() []Benchmark {
 			s.pair(b, f, func() { kernels.Scale(y, 1, x) })
 			out := s.figure()
 			out.Threads = 1
-			out.GBs, out.PeakGBs, out.Share = s.rate(8*n, 8*n)
+			out.GBs, out.PeakGBs = out.against(&s, 8*n, 8*n)
 			return out, nil
 		}})
 	}
@@ -163,6 +163,6 @@ func (s *gemm) measure(b *testing.B) Figure {
 	var pairs samples
 	pairs.pair(b, f, func() { peak(s.inputs) })
 	out := pairs.figure()
-	out.GFLOPS, out.PeakGFLOPS, out.Share = pairs.rate(2*float64(s.m)*float64(s.n)*float64(s.k), limit)
+	out.GFLOPS, out.PeakGFLOPS = out.against(&pairs, 2*float64(s.m)*float64(s.n)*float64(s.k), limit)
 	return out
 }

@@ -20,7 +20,7 @@ func Memory() []Benchmark {
 				inStretches(n, func(i0, i1 int) { pass(x[i0:i1], y[i0:i1]) })
 			}, func() { stream(x) })
 			f := s.figure()
-			f.GBs, f.PeakGBs, f.Share = s.rate(bytes*n, 8*n)
+			f.GBs, f.PeakGBs = f.against(&s, bytes*n, 8*n)
 			return f, nil
 		}})
 	}

@@ -59,7 +59,7 @@ func Optimizer(ctx context.Context, p train.Plugins, name, size string) Benchmar
 		}, func() { stream(big) })
 		f = s.figure()
 		if bytes, ok := traffic[name]; ok {
-			f.GBs, f.PeakGBs, f.Share = s.rate(bytes*float64(l.Len()), 8*float64(len(big)))
+			f.GBs, f.PeakGBs = f.against(&s, bytes*float64(l.Len()), 8*float64(len(big)))
 		}
 		return f, err
 	}}

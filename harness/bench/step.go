@@ -100,21 +100,20 @@ func step(ctx context.Context, b *testing.B, p train.Plugins, o StepOptions) (f 
 	b.ResetTimer()
 	for b.Loop() {
 		s.limit = append(s.limit, warm(func() { peak(inputs) }))
-		t0 := time.Now()
-		if err := t.step(ctx); err != nil {
+		s.take(func() { err = t.step(ctx) })
+		if err != nil {
 			return Figure{}, err
 		}
-		s.work = append(s.work, time.Since(t0))
 	}
 	f = s.figure()
 	total := o.FLOP(c)
-	f.GFLOPS, f.PeakGFLOPS, f.Share = s.rate(total, flop)
+	f.GFLOPS, f.PeakGFLOPS = f.against(&s, total, flop)
 	f.GFLOP = total / 1e9
 	f.SequencesPerSecond = float64(o.Batch) / (f.Time.Median / 1e3)
 	f.StepMS = &f.Time
 	f.Parts = map[string]float64{}
 	for part, ms := range t.parts {
-		f.Parts[part] = median(ms)
+		f.Parts[part] = Median(ms)
 	}
 	return f, nil
 }
