@@ -134,11 +134,19 @@ func (c *vector) microKernel(rows int, packed bool) {
 		}
 		return c.wide && rows >= 8 && i%2 == 0
 	}
+	// The strip comes from the second level cache, or again from there where others use the first one too. Eight products ahead is early enough.
+	prefetches := c.wide && rows >= 8
+	const early = 8
 	products := func(count int) {
 		for k := range count {
 			b0, b1 := c.reg(), c.reg()
-			c.VMOVUPS(operand.Mem{Base: b, Disp: vectors * c.bytes() * k}, b0)
-			c.VMOVUPS(operand.Mem{Base: b, Disp: vectors*c.bytes()*k + c.bytes()}, b1)
+			for v, x := range []reg.VecVirtual{b0, b1} {
+				at := operand.Mem{Base: b, Disp: (vectors*k + v) * c.bytes()}
+				c.VMOVUPS(at, x)
+				if prefetches {
+					c.PREFETCHT0(at.Offset(early * vectors * c.bytes()))
+				}
+			}
 			switch k % 8 {
 			case 3:
 				c.PREFETCHT1(operand.Mem{Base: line})
