@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"harness.invalid/core/dataset/world"
-	"harness.invalid/core/plugin/python"
 	"harness.invalid/core/recipe"
 	"harness.invalid/harness/train"
 )
@@ -148,7 +147,7 @@ var trainCommand = regexp.MustCompile(`harness (run|compare)\b`)
 func runLine(t *testing.T, shell, dir, line, runs string) {
 	trains := strings.Contains(line, "harness compare ") || strings.Contains(line, "harness run ")
 	if strings.Contains(line, "python-rule") && !strings.Contains(line, "plugin new") {
-		if _, err := python.Interpreter(t.Context(), python.Modules); err != nil {
+		if _, err := anyPython(); err != nil {
 			t.Skip(err)
 		}
 	}
@@ -171,7 +170,8 @@ func runLine(t *testing.T, shell, dir, line, runs string) {
 	}
 	cmd := exec.CommandContext(t.Context(), shell, "-c", line)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME=", "GOMODCACHE="+goEnv("GOMODCACHE"), "GOCACHE="+goEnv("GOCACHE"), "GOFLAGS="+quickLink, "GOPROXY=off", "GOWORK=off", "GOMAXPROCS=1")
+	cmd.Env = append(append(os.Environ(), quickly()...),
+		"HOME="+dir, "XDG_CONFIG_HOME=", "GOMODCACHE="+goEnv("GOMODCACHE"), "GOCACHE="+goEnv("GOCACHE"), "GOFLAGS="+quickLink, "GOPROXY=off", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%s: %v\n%s", line, err, out)
 	}

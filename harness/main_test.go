@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -45,6 +46,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
+			env.Vars = append(env.Vars, quickly()...)
 			for name, value := range map[string]string{
 				"ROOT":              root,
 				"MINI":              filepath.Join(root, "harness", "testdata", "mini.yaml"),
@@ -57,8 +59,6 @@ func TestScripts(t *testing.T) {
 				"GOPROXY":    "off",
 				"GOWORK":     "off",
 				"GORACE":     os.Getenv("GORACE"),
-				// Many scripts run beside each other, and a small step is no work for two threads.
-				"GOMAXPROCS": "1",
 			} {
 				env.Setenv(name, value)
 			}
@@ -69,11 +69,10 @@ func TestScripts(t *testing.T) {
 			case "reference":
 				return referenceFolder(root) != "", nil
 			case "python":
-				_, err := python.Interpreter(t.Context(), python.Modules)
+				_, err := anyPython()
 				return err == nil, nil
 			case "torch":
-				_, err := catalog.Find(plugin.Backend, "torch")
-				return err == nil, nil
+				return torchPython() != "", nil
 			}
 			return false, nil
 		},
@@ -81,6 +80,28 @@ func TestScripts(t *testing.T) {
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 	})
 }
+
+// quickly is the environment of processes that live for a moment: many of them run beside each other, their steps are no work for two threads, and what they
+// leave in memory need not be collected. Where an interpreter has all modules it is named, for a search starts several; torch.txtar searches.
+func quickly() []string {
+	env := []string{"GOMAXPROCS=1", "GOGC=400"}
+	if interpreter := torchPython(); interpreter != "" {
+		env = append(env, python.InterpreterVariable+"="+interpreter)
+	}
+	return env
+}
+
+// torchPython is an interpreter that has PyTorch and all else that plugins in Python import, empty if there is none.
+var torchPython = sync.OnceValue(func() string {
+	e, err := catalog.Find(plugin.Backend, "torch")
+	if err != nil {
+		return ""
+	}
+	return e.Path
+})
+
+// anyPython is an interpreter that has what plugins in Python import.
+var anyPython = sync.OnceValues(func() (string, error) { return python.Interpreter(context.Background(), python.Modules) })
 
 // exits runs a program and holds its exit code: exits CODE PROGRAM ARGS...
 func exits(ts *testscript.TestScript, neg bool, args []string) {

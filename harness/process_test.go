@@ -37,7 +37,7 @@ func newHost(t *testing.T) *host {
 	return &host{t, t.TempDir(), temp, fmt.Sprintf("%s-%d", t.Name(), time.Now().UnixNano())}
 }
 
-// command is the program with the small recipe, and with one thread, as a small step is no work for two. Values of env go before these and the environment's.
+// command is the program with the small recipe. Values of env go before these and the environment's.
 func (h *host) command(env []string, args ...string) *exec.Cmd {
 	h.t.Helper()
 	self, err := os.Executable()
@@ -50,7 +50,7 @@ func (h *host) command(env []string, args ...string) *exec.Cmd {
 	}
 	cmd := exec.Command(self, append(args, "--recipe", mini)...)
 	cmd.Dir = h.dir
-	cmd.Env = append(append(os.Environ(), programVariable+"="+h.marker, "TMPDIR="+h.temp, "GOMAXPROCS=1"), env...)
+	cmd.Env = append(append(append(os.Environ(), quickly()...), programVariable+"="+h.marker, "TMPDIR="+h.temp), env...)
 	return cmd
 }
 
