@@ -150,6 +150,7 @@ func (e *experiment) again(cmd *cobra.Command, b *results.Baseline) ([]*results.
 	if got := e.recipe.Fingerprint(); got != b.Fingerprint {
 		return nil, fmt.Errorf("recipe %s has fingerprint %.12s, the baseline's has %.12s: save a new baseline if it was changed on purpose", e.recipe.Name, got, b.Fingerprint)
 	}
+	e.progress = newProgress(cmd.ErrOrStderr(), e.quiet)
 	for _, a := range b.Arms {
 		optimizer := a.Optimizer
 		if optimizer == e.optimizerName("") {
@@ -159,9 +160,8 @@ func (e *experiment) again(cmd *cobra.Command, b *results.Baseline) ([]*results.
 			return nil, err
 		}
 	}
-	p := newProgress(cmd.ErrOrStderr(), e.quiet)
-	defer p.close()
-	return e.train(cmd.Context(), p)
+	defer e.progress.close()
+	return e.train(cmd.Context())
 }
 
 // tellCheck prints what moved, and how many facts stand how.

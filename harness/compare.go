@@ -60,15 +60,15 @@ The exit code is 0 when all runs came to their end, whatever the verdict, 2 when
 			if err := e.load(); err != nil {
 				return err
 			}
+			e.progress = newProgress(cmd.ErrOrStderr(), e.quiet)
 			if err := e.arrange(cmd.Context(), backends, optimizers); err != nil {
 				return err
 			}
 			if follow.asked {
 				return e.lockstep(cmd, follow, f)
 			}
-			p := newProgress(cmd.ErrOrStderr(), e.quiet)
-			runs, err := e.train(cmd.Context(), p)
-			p.close()
+			runs, err := e.train(cmd.Context())
+			e.progress.close()
 			if err != nil {
 				return err
 			}

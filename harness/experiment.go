@@ -47,7 +47,8 @@ type experiment struct {
 	arms      []arm
 	progress  *progress
 	described map[string]backend.Info
-	plugins   []results.Plugin // that take part
+	asked     map[string]*processes // by backend: those that described themselves and wait for a run
+	plugins   []results.Plugin      // that take part
 }
 
 // arm is a backend in a precision with an optimizer.
@@ -164,8 +165,15 @@ func nameFiles(f *recipe.Files, name string, paths []string) error {
 }
 
 // arrange makes the arms of backends and optimizers and asks each plugin whether it can do its part, so that a wrong name ends the experiment
-// before it began.
-func (e *experiment) arrange(ctx context.Context, backends, optimizers []string) error {
+// before it began. The first run of a backend takes the process that was asked, and that of the first backend the optimizers, too: starting some plugins takes
+// seconds.
+func (e *experiment) arrange(ctx context.Context, backends, optimizers []string) (err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.dismiss())
+			e.progress.close()
+		}
+	}()
 	e.described = map[string]backend.Info{}
 	if len(optimizers) == 0 {
 		optimizers = []string{""}
@@ -196,7 +204,12 @@ func (e *experiment) arrange(ctx context.Context, backends, optimizers []string)
 		}
 	}
 	checked := map[string]bool{}
-	for _, o := range optimizers {
+	first, _, _ := strings.Cut(backends[0], ":")
+	for i, o := range optimizers {
+		of := e.asked[first]
+		if i > 0 {
+			of = nil // it waits for no run of the first optimizer
+		}
 		for i := range e.recipe.Phases {
 			u := e.recipe.Phases[i].OptimizerNamed(o)
 			key := fmt.Sprint(u)
@@ -204,7 +217,7 @@ func (e *experiment) arrange(ctx context.Context, backends, optimizers []string)
 				continue
 			}
 			checked[key] = true
-			if err := e.checkOptimizer(ctx, u); err != nil {
+			if err := e.checkOptimizer(ctx, of, u); err != nil {
 				return fmt.Errorf("phase %s: %w", e.recipe.Phases[i].Name, err)
 			}
 		}
@@ -294,8 +307,8 @@ func (e *experiment) begin(what string) (*train.Data, error) {
 }
 
 // train does all runs that are not done yet and returns them all.
-func (e *experiment) train(ctx context.Context, errOut *progress) ([]*results.Run, error) {
-	e.progress = errOut
+func (e *experiment) train(ctx context.Context) (_ []*results.Run, err error) {
+	defer func() { err = errors.Join(err, e.dismiss()) }()
 	data, err := e.begin(fmt.Sprintf("%d runs", len(e.cells())))
 	if err != nil {
 		return nil, err
@@ -338,12 +351,12 @@ func (e *experiment) model(ctx context.Context, data *train.Data) error {
 		if !slices.ContainsFunc(e.recipe.Phases, named) {
 			continue
 		}
-		plugins, err := startProcesses(ctx, a.backend, plugin.Stream, e.progress.say)
+		plugins, err := e.waiting(ctx, a.backend)
 		if err != nil {
 			return err
 		}
 		j := train.Job{Recipe: e.recipe, Data: data, Backend: a.backend, Precision: a.precision, Optimizer: a.optimizer, Plugins: plugins}
-		err = errors.Join(j.Model(ctx), plugins.Close())
+		err = j.Model(ctx)
 		var unfit train.Unfit
 		if errors.As(err, &unfit) {
 			return e.unfitHint(fmt.Errorf("%s: %w", a.spec, err), unfit, a)
@@ -416,7 +429,7 @@ func (e *experiment) one(ctx context.Context, c cell, data *train.Data) (*result
 			return before, nil
 		}
 	}
-	plugins, err := startProcesses(ctx, c.arm.backend, plugin.Transport(e.transport), e.progress.say)
+	plugins, err := e.take(ctx, c.arm.backend)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,6 @@ import (
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/dataset/tasks"
-	"harness.invalid/core/plugin"
 	"harness.invalid/core/recipe"
 	"harness.invalid/harness/exam"
 	"harness.invalid/harness/report"
@@ -66,12 +65,12 @@ Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 				return errors.New("want --train and --dev: what to train and to evaluate on")
 			}
 			e.saveModel = true
+			e.progress = newProgress(cmd.ErrOrStderr(), e.quiet)
 			if err := e.arrange(cmd.Context(), []string{f.backend}, []string{optimizer}); err != nil {
 				return err
 			}
-			p := newProgress(cmd.ErrOrStderr(), e.quiet)
-			runs, err := e.train(cmd.Context(), p)
-			p.close()
+			runs, err := e.train(cmd.Context())
+			e.progress.close()
 			if err != nil {
 				return err
 			}
@@ -83,7 +82,7 @@ Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 				return err
 			}
 			for _, r := range runs {
-				p.say("model: %s", filepath.Join(r.Dir, train.ModelDir))
+				e.progress.say("model: %s", filepath.Join(r.Dir, train.ModelDir))
 			}
 			return nil
 		},
@@ -183,7 +182,7 @@ func (e *experiment) useModel() error {
 }
 
 // ask is what predict and evaluate do: the model answers the files.
-func (f *fineTuning) ask(ctx context.Context, e *experiment, p *progress, files []string) (*exam.Data, *exam.Answers, error) {
+func (f *fineTuning) ask(ctx context.Context, e *experiment, p *progress, files []string) (_ *exam.Data, _ *exam.Answers, err error) {
 	if err := f.load(e, ""); err != nil {
 		return nil, nil, err
 	}
@@ -191,7 +190,8 @@ func (f *fineTuning) ask(ctx context.Context, e *experiment, p *progress, files 
 		return nil, nil, errors.New("want --data: what to answer")
 	}
 	name, precision, _ := strings.Cut(f.backend, ":")
-	e.described = map[string]backend.Info{}
+	e.progress, e.described = p, map[string]backend.Info{}
+	defer func() { err = errors.Join(err, e.dismiss()) }()
 	info, err := e.describe(ctx, name)
 	if err != nil {
 		return nil, nil, err
@@ -200,7 +200,7 @@ func (f *fineTuning) ask(ctx context.Context, e *experiment, p *progress, files 
 	if err := takes(info, e.recipe.ForBackend(name, precision, phase)); err != nil {
 		return nil, nil, err
 	}
-	plugins, err := startProcesses(ctx, name, plugin.Transport(e.transport), p.say)
+	plugins, err := e.take(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}

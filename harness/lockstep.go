@@ -11,7 +11,6 @@ import (
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/durable"
-	"harness.invalid/core/plugin"
 	"harness.invalid/harness/lockstep"
 	"harness.invalid/harness/report"
 	"harness.invalid/harness/train"
@@ -51,11 +50,11 @@ func (l *lockstepFlags) check(e *experiment, f *pflag.FlagSet) error {
 
 // lockstep trains two arms side by side and says where they part.
 func (e *experiment) lockstep(cmd *cobra.Command, l lockstepFlags, f report.Format) (err error) {
+	defer func() { err = errors.Join(err, e.dismiss()) }()
 	if len(e.arms) != 2 || e.arms[0].optimizer != e.arms[1].optimizer {
 		return withHint(fmt.Errorf("--lockstep follows two backends with one optimizer, and --backends and --optimizers make %d arms", len(e.arms)),
 			"harness compare --backends gpu-ref,ipu --lockstep %d", l.steps)
 	}
-	e.progress = newProgress(cmd.ErrOrStderr(), e.quiet)
 	r, err := e.follow(cmd.Context(), l)
 	e.progress.close()
 	if err != nil {
@@ -85,7 +84,7 @@ func (e *experiment) follow(ctx context.Context, l lockstepFlags) (_ *lockstep.R
 		}
 		r.Sides[i] = side(a, p)
 		var plugins *processes
-		if plugins, err = startProcesses(ctx, a.backend, plugin.Transport(e.transport), e.progress.say); err != nil {
+		if plugins, err = e.take(ctx, a.backend); err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, plugins.Close()) }()

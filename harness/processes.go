@@ -132,15 +132,23 @@ func (p *processes) start(ctx context.Context, k plugin.Kind, name string) (*plu
 func (p *processes) Backend() backend.Backend { return p.backend.Backend() }
 
 func (p *processes) Optimizer(ctx context.Context, name string) (optimizer.Optimizer, error) {
+	o, err := p.rule(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return o.Optimizer(), nil
+}
+
+func (p *processes) rule(ctx context.Context, name string) (*plugin.Process, error) {
 	if o, ok := p.rules[name]; ok {
-		return o.Optimizer(), nil
+		return o, nil
 	}
 	o, err := p.start(ctx, plugin.Optimizer, name)
 	if err != nil {
 		return nil, err
 	}
 	p.rules[name] = o
-	return o.Optimizer(), nil
+	return o, nil
 }
 
 func (p *processes) Allocate(l *tensor.Layout, slots int) (train.Memory, error) {
@@ -173,23 +181,48 @@ func (p *processes) Close() error {
 	return errors.Join(append(errs, p.arena.Close())...)
 }
 
-// probe starts a plugin for a moment, notes it for the record, and asks it something.
-func (e *experiment) probe(ctx context.Context, k plugin.Kind, name string, ask func(*plugin.Process) (version string, err error)) error {
-	entry, err := catalog.Find(k, name)
+// waiting is a backend that waits for a run. It is started when there is none.
+func (e *experiment) waiting(ctx context.Context, name string) (*processes, error) {
+	if p, ok := e.asked[name]; ok {
+		return p, nil
+	}
+	p, err := startProcesses(ctx, name, plugin.Transport(e.transport), e.progress.say)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p, err := start(ctx, entry, plugin.Stream, nil, nil)
-	if err != nil {
-		return err
+	if e.asked == nil {
+		e.asked = map[string]*processes{}
 	}
-	version, err := ask(p)
-	if err := errors.Join(err, p.Close()); err != nil {
-		return err
+	e.asked[name] = p
+	return p, nil
+}
+
+// take is a backend for one run: the process that was asked, or where another run took it a new one.
+func (e *experiment) take(ctx context.Context, name string) (*processes, error) {
+	p, err := e.waiting(ctx, name)
+	delete(e.asked, name)
+	return p, err
+}
+
+// dismiss ends the processes that no run took.
+func (e *experiment) dismiss() error {
+	var errs []error
+	for _, p := range e.asked {
+		errs = append(errs, p.Close())
 	}
+	clear(e.asked)
+	return errors.Join(errs...)
+}
+
+// note keeps a plugin that takes part for the record.
+func (e *experiment) note(k plugin.Kind, name, version string, p *plugin.Process) error {
 	// An optimizer is asked once for each phase's options.
 	if slices.ContainsFunc(e.plugins, func(o results.Plugin) bool { return o.Kind == string(k) && o.Name == name }) {
 		return nil
+	}
+	entry, err := catalog.Find(k, name)
+	if err != nil {
+		return err
 	}
 	took, err := record(entry, p)
 	took.Version = version
@@ -217,33 +250,51 @@ func record(from catalog.Entry, p *plugin.Process) (results.Plugin, error) {
 }
 
 // describe asks a backend what it is.
-func (e *experiment) describe(ctx context.Context, name string) (info backend.Info, err error) {
+func (e *experiment) describe(ctx context.Context, name string) (backend.Info, error) {
 	if info, ok := e.described[name]; ok {
 		return info, nil
 	}
-	err = e.probe(ctx, plugin.Backend, name, func(p *plugin.Process) (string, error) {
-		info, err = p.Backend().Describe(ctx)
-		return info.Version, err
-	})
+	p, err := e.waiting(ctx, name)
+	if err != nil {
+		return backend.Info{}, err
+	}
+	info, err := p.Backend().Describe(ctx)
+	if err != nil {
+		return info, err
+	}
 	e.described[name] = info
-	return info, err
+	return info, e.note(plugin.Backend, name, info.Version, p.backend)
 }
 
-// checkOptimizer asks an optimizer whether it takes the options of a recipe.
-func (e *experiment) checkOptimizer(ctx context.Context, u recipe.Optimizer) error {
-	return e.probe(ctx, plugin.Optimizer, u.Name, func(p *plugin.Process) (string, error) {
-		info, err := p.Optimizer().Describe(ctx)
+// checkOptimizer asks an optimizer whether it takes the options of a recipe. It is one of the processes of a run, or without them a process for this alone.
+func (e *experiment) checkOptimizer(ctx context.Context, of *processes, u recipe.Optimizer) error {
+	if of == nil {
+		p, err := launch(ctx, plugin.Optimizer, u.Name, plugin.Stream, nil)
 		if err != nil {
-			return "", err
+			return err
 		}
-		if _, err := p.Optimizer().Slots(ctx, u.Options); err != nil {
-			return "", fmt.Errorf("optimizer %s: %w", u.Name, err)
+		return errors.Join(e.agrees(ctx, p, u), p.Close())
+	}
+	p, err := of.rule(ctx, u.Name)
+	if err != nil {
+		return err
+	}
+	return e.agrees(ctx, p, u)
+}
+
+// agrees asks an optimizer that runs.
+func (e *experiment) agrees(ctx context.Context, p *plugin.Process, u recipe.Optimizer) error {
+	info, err := p.Optimizer().Describe(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := p.Optimizer().Slots(ctx, u.Options); err != nil {
+		return fmt.Errorf("optimizer %s: %w", u.Name, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.described)) {
+		if err := train.CanServe(name, e.described[name], u.Name, info); err != nil {
+			return err
 		}
-		for _, name := range slices.Sorted(maps.Keys(e.described)) {
-			if err := train.CanServe(name, e.described[name], u.Name, info); err != nil {
-				return "", err
-			}
-		}
-		return info.Version, nil
-	})
+	}
+	return e.note(plugin.Optimizer, u.Name, info.Version, p)
 }

@@ -216,7 +216,7 @@ prints each with its fingerprint, or what is wrong with it and where. It exits w
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: recipeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e := &experiment{described: map[string]backend.Info{}}
+			e := &experiment{progress: newProgress(cmd.ErrOrStderr(), true), described: map[string]backend.Info{}}
 			bad := false
 			for _, ref := range args {
 				r, err := recipe.Load(ref, sets...)
@@ -251,6 +251,7 @@ prints each with its fingerprint, or what is wrong with it and where. It exits w
 // ask holds a recipe against the plugins that it names. Those that are not installed are told as notes: another machine may have them.
 func (e *experiment) ask(cmd *cobra.Command, r *recipe.Recipe) (notes []string, err error) {
 	ctx := cmd.Context()
+	defer func() { err = errors.Join(err, e.dismiss()) }()
 	here := catalog.Names(plugin.Backend)
 	for _, spec := range slices.Sorted(maps.Keys(r.Backends)) {
 		name, precision, _ := strings.Cut(spec, ":")
@@ -280,7 +281,7 @@ func (e *experiment) ask(cmd *cobra.Command, r *recipe.Recipe) (notes []string, 
 			case !slices.Contains(here, name):
 				notes = append(notes, fmt.Sprintf("optimizer %s is not installed here, and was not asked", name))
 			default:
-				if err := e.checkOptimizer(ctx, u); err != nil {
+				if err := e.checkOptimizer(ctx, nil, u); err != nil {
 					return nil, fmt.Errorf("phase %s: %w", p.Name, err)
 				}
 			}

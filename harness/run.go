@@ -31,12 +31,12 @@ func newRun() *cobra.Command {
 				return err
 			}
 			e.seeds = 1
+			e.progress = newProgress(cmd.ErrOrStderr(), e.quiet)
 			if err := e.arrange(cmd.Context(), []string{backend}, []string{optimizer}); err != nil {
 				return err
 			}
-			p := newProgress(cmd.ErrOrStderr(), e.quiet)
-			runs, err := e.train(cmd.Context(), p)
-			p.close()
+			runs, err := e.train(cmd.Context())
+			e.progress.close()
 			if err != nil {
 				return err
 			}

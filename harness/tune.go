@@ -169,6 +169,7 @@ The points are Halton's sequence, scrambled by --search-seed, so that any number
 			metric := ""
 			for i, point := range points {
 				t := e // flags alone: nothing is loaded yet
+				t.progress = p
 				t.sets, t.out = append(slices.Clone(e.sets), point...), filepath.Join(e.out, fmt.Sprintf("trial-%03d", i+1))
 				if err := t.load(); err != nil {
 					return err
@@ -177,7 +178,7 @@ The points are Halton's sequence, scrambled by --search-seed, so that any number
 					return err
 				}
 				p.say("trial %d of %d: %v", i+1, count, point)
-				runs, err := t.train(cmd.Context(), p)
+				runs, err := t.train(cmd.Context())
 				if err != nil {
 					return fmt.Errorf("trial %d: %w", i+1, err)
 				}
