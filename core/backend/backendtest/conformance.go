@@ -24,8 +24,9 @@ func Conformance(ctx context.Context, b backend.Backend) []Result {
 		err = describes(ctx, b, info)
 	}
 	results := []Result{{"describes itself", err}}
+	initial := map[start][]float32{}
 	for _, p := range info.Precisions {
-		s := &suite{ctx: ctx, b: b, precision: p}
+		s := &suite{ctx: ctx, b: b, precision: p, initial: initial}
 		rules := s.rules()
 		if info.RepeatsSteps {
 			rules = append(rules, rule{"computes a step again at other parameters", s.computesAgain})
@@ -52,6 +53,14 @@ type suite struct {
 	ctx       context.Context
 	b         backend.Backend
 	precision backend.Precision
+	initial   map[start][]float32
+}
+
+// start says which initial parameters a program has: they are drawn once for all rules and precisions.
+type start struct {
+	model bert.Config
+	head  bert.Head
+	seed  uint64
 }
 
 func (s *suite) rules() []rule {

@@ -53,7 +53,14 @@ func (f *fixture) allocate() error {
 		return err
 	}
 	f.memory = backend.Memory{Layout: l, Params: make([]float32, l.Len()), Grads: make([]float32, l.Len())}
-	bert.Initialize(f.program.Model, l, f.memory.Params, f.program.Seed)
+	from := start{f.program.Model, f.program.Head, f.program.Seed}
+	initial, ok := f.suite.initial[from]
+	if !ok {
+		initial = make([]float32, l.Len())
+		bert.Initialize(from.model, l, initial, from.seed)
+		f.suite.initial[from] = initial
+	}
+	copy(f.memory.Params, initial)
 	return nil
 }
 
