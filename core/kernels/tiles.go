@@ -32,11 +32,15 @@ const (
 	tileBlock = 2 * tileGroup         // rows and columns of C that are computed at once
 )
 
-// Blocking. A packed block of B fits the second level cache; tileBlock columns of it and tileRows rows of A, which pass them, nearly fit the first.
+// Blocking. A packed block of B fits the second level cache; tileBlock columns of it and as many rows of A, which pass them, nearly fit the first. More
+// rows at a time would write to more pages than prefetchers follow. But a transposed A lies along these rows: it is read the faster the more there are, as
+// long as the block of C stays in the second level cache.
 const (
 	tileRun  = 512  // products, of one part
 	tileCols = 1024 // columns of B
-	tileRows = 64
+	tileRows = tileBlock
+	longTile = 256      // rows of a transposed A, if there are no more than
+	tileC    = 64 << 10 // numbers in a block of C, else fewer
 )
 
 // parts is how many BF16 parts a factor of the format has, 0 if there is no such number.
@@ -70,8 +74,11 @@ func (g *Gemm) tileTask(i0, i1, j0, j1 int) {
 		run = g.Partials.Chunk
 	}
 	run = min(run, up(g.K, tileDepth))
-	cols := min(tileCols, j1-j0)
-	buf.a, buf.b = grow(buf.a, tileRows*run*n/2), grow(buf.b, up(cols, tileBlock)*run*n/2)
+	cols, most := min(tileCols, j1-j0), tileRows
+	if g.TransA {
+		most = max(most, min(longTile, tileC/cols)&^(tileBlock-1))
+	}
+	buf.a, buf.b = grow(buf.a, most*run*n/2), grow(buf.b, up(cols, tileBlock)*run*n/2)
 	a := factor{g.A, g.LDA, g.TransA, false, g.RoundA}
 	b := factor{g.B, g.LDB, !g.TransB, true, g.RoundB}
 	for j := j0; j < j1; j += cols {
@@ -79,8 +86,8 @@ func (g *Gemm) tileTask(i0, i1, j0, j1 int) {
 		for k := 0; k < g.K; k += run {
 			depth := min(run, g.K-k)
 			t.pack(buf, buf.b, &b, n, j, cols, k, depth)
-			for i := i0; i < i1; i += tileRows {
-				rows := min(tileRows, i1-i)
+			for i := i0; i < i1; i += most {
+				rows := min(most, i1-i)
 				t.pack(buf, buf.a, &a, n, i, rows, k, depth)
 				t.block(buf, n, rows, cols, up(depth, tileDepth)/tileDepth, g.C[i*g.LDC+j:], g.LDC, g.Accumulate || k > 0)
 				if g.Partials.Chunk > 0 {

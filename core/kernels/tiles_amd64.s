@@ -136,7 +136,6 @@ TEXT ·multiplyTiles1AMX(SB), NOSPLIT, $0-65
 	BYTE   $0x78
 	BYTE   $0x49
 	BYTE   $0x00
-	MOVQ   cols+16(FP), R10
 	MOVQ   depth+24(FP), R11
 	MOVQ   b+40(FP), R14
 	MOVQ   c+48(FP), R15
@@ -237,9 +236,211 @@ zero:
 	BYTE $0xd8
 
 products:
+	MOVQ DI, R10
+	SHLQ $0x05, R10
+	ADDQ DX, R10
+	CMPQ R9, $0x01
+	JNE  below
+	LEAQ 128(R15), R10
+
+below:
 	MOVQ R13, AX
 	MOVQ R14, CX
 	MOVQ R11, R12
+
+early:
+	MOVQ R10, SI
+
+	// PREFETCHW [SI + 0]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+
+	// PREFETCHW [SI + 64]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ DI, SI
+
+	// PREFETCHW [SI + 0]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+
+	// PREFETCHW [SI + 64]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ DI, SI
+
+	// PREFETCHW [SI + 0]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+
+	// PREFETCHW [SI + 64]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ DI, SI
+
+	// PREFETCHW [SI + 0]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+
+	// PREFETCHW [SI + 64]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ DI, SI
+
+	// PREFETCHW [SI + 0]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+
+	// PREFETCHW [SI + 64]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ DI, SI
+
+	// PREFETCHW [SI + 0]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+
+	// PREFETCHW [SI + 64]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ DI, SI
+
+	// PREFETCHW [SI + 0]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+
+	// PREFETCHW [SI + 64]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ DI, SI
+
+	// PREFETCHW [SI + 0]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+
+	// PREFETCHW [SI + 64]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ DI, SI
+	MOVQ SI, R10
+
+	// TILELOADD tmm4, [AX + 0], rows apart by BX
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xa4
+	BYTE $0x18
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	LEAQ (AX)(R8*1), SI
+
+	// TILELOADD tmm5, [SI + 0], rows apart by BX
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xac
+	BYTE $0x1e
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+
+	// TILELOADD tmm6, [CX + 0], rows apart by BX
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xb4
+	BYTE $0x19
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	LEAQ (CX)(R8*1), SI
+
+	// TILELOADD tmm7, [SI + 0], rows apart by BX
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x1e
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+
+	// TDPBF16PS tmm0, tmm4, tmm6
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x4a
+	BYTE $0x5c
+	BYTE $0xc4
+
+	// TDPBF16PS tmm1, tmm4, tmm7
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xcc
+
+	// TDPBF16PS tmm2, tmm5, tmm6
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x4a
+	BYTE $0x5c
+	BYTE $0xd5
+
+	// TDPBF16PS tmm3, tmm5, tmm7
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+	ADDQ $+1024, AX
+	ADDQ $+1024, CX
+	DECQ R12
+	JZ   store
+	MOVQ R11, SI
+	SUBQ R12, SI
+	CMPQ SI, $0x04
+	JLT  early
 
 step:
 	// TILELOADD tmm4, [AX + 0], rows apart by BX
@@ -323,6 +524,8 @@ step:
 	ADDQ $+1024, CX
 	DECQ R12
 	JNZ  step
+
+store:
 	MOVQ DI, SI
 	SHLQ $0x04, SI
 	ADDQ DX, SI
@@ -382,7 +585,7 @@ step:
 	JNZ  block
 	LEAQ (R14)(R8*2), R14
 	ADDQ $+128, R15
-	DECQ R10
+	DECQ cols+16(FP)
 	JNZ  strip
 
 	// TILERELEASE
@@ -639,7 +842,6 @@ TEXT ·multiplyTiles2AMX(SB), NOSPLIT, $0-65
 	BYTE   $0x78
 	BYTE   $0x49
 	BYTE   $0x00
-	MOVQ   cols+16(FP), R10
 	MOVQ   depth+24(FP), R11
 	MOVQ   b+40(FP), R14
 	MOVQ   c+48(FP), R15
@@ -740,9 +942,370 @@ zero:
 	BYTE $0xd8
 
 products:
+	MOVQ DI, R10
+	SHLQ $0x05, R10
+	ADDQ DX, R10
+	CMPQ R9, $0x01
+	JNE  below
+	LEAQ 128(R15), R10
+
+below:
 	MOVQ R13, AX
 	MOVQ R14, CX
 	MOVQ R11, R12
+
+early:
+	MOVQ R10, SI
+
+	// PREFETCHW [SI + 0]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+
+	// PREFETCHW [SI + 64]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ DI, SI
+
+	// PREFETCHW [SI + 0]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+
+	// PREFETCHW [SI + 64]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ DI, SI
+
+	// PREFETCHW [SI + 0]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+
+	// PREFETCHW [SI + 64]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ DI, SI
+
+	// PREFETCHW [SI + 0]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+
+	// PREFETCHW [SI + 64]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ DI, SI
+
+	// PREFETCHW [SI + 0]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+
+	// PREFETCHW [SI + 64]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ DI, SI
+
+	// PREFETCHW [SI + 0]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+
+	// PREFETCHW [SI + 64]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ DI, SI
+
+	// PREFETCHW [SI + 0]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+
+	// PREFETCHW [SI + 64]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ DI, SI
+
+	// PREFETCHW [SI + 0]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+
+	// PREFETCHW [SI + 64]
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ DI, SI
+	MOVQ SI, R10
+
+	// TILELOADD tmm4, [AX + 0], rows apart by BX
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xa4
+	BYTE $0x18
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	LEAQ (AX)(R8*1), SI
+
+	// TILELOADD tmm5, [SI + 0], rows apart by BX
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xac
+	BYTE $0x1e
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+
+	// TILELOADD tmm6, [CX + 0], rows apart by BX
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xb4
+	BYTE $0x19
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	LEAQ (CX)(R8*1), SI
+
+	// TILELOADD tmm7, [SI + 0], rows apart by BX
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x1e
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+
+	// TDPBF16PS tmm0, tmm4, tmm6
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x4a
+	BYTE $0x5c
+	BYTE $0xc4
+
+	// TDPBF16PS tmm1, tmm4, tmm7
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xcc
+
+	// TDPBF16PS tmm2, tmm5, tmm6
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x4a
+	BYTE $0x5c
+	BYTE $0xd5
+
+	// TDPBF16PS tmm3, tmm5, tmm7
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+
+	// TILELOADD tmm6, [CX + 1024], rows apart by BX
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xb4
+	BYTE $0x19
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+	LEAQ (CX)(R8*1), SI
+
+	// TILELOADD tmm7, [SI + 1024], rows apart by BX
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x1e
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+
+	// TDPBF16PS tmm0, tmm4, tmm6
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x4a
+	BYTE $0x5c
+	BYTE $0xc4
+
+	// TDPBF16PS tmm1, tmm4, tmm7
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xcc
+
+	// TDPBF16PS tmm2, tmm5, tmm6
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x4a
+	BYTE $0x5c
+	BYTE $0xd5
+
+	// TDPBF16PS tmm3, tmm5, tmm7
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+
+	// TILELOADD tmm4, [AX + 1024], rows apart by BX
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xa4
+	BYTE $0x18
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+	LEAQ (AX)(R8*1), SI
+
+	// TILELOADD tmm5, [SI + 1024], rows apart by BX
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xac
+	BYTE $0x1e
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+
+	// TDPBF16PS tmm0, tmm4, tmm6
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x4a
+	BYTE $0x5c
+	BYTE $0xc4
+
+	// TDPBF16PS tmm1, tmm4, tmm7
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xcc
+
+	// TDPBF16PS tmm2, tmm5, tmm6
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x4a
+	BYTE $0x5c
+	BYTE $0xd5
+
+	// TDPBF16PS tmm3, tmm5, tmm7
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+
+	// TILELOADD tmm6, [CX + 0], rows apart by BX
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xb4
+	BYTE $0x19
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	LEAQ (CX)(R8*1), SI
+
+	// TILELOADD tmm7, [SI + 0], rows apart by BX
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x1e
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+
+	// TDPBF16PS tmm0, tmm4, tmm6
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x4a
+	BYTE $0x5c
+	BYTE $0xc4
+
+	// TDPBF16PS tmm1, tmm4, tmm7
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xcc
+
+	// TDPBF16PS tmm2, tmm5, tmm6
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x4a
+	BYTE $0x5c
+	BYTE $0xd5
+
+	// TDPBF16PS tmm3, tmm5, tmm7
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+	ADDQ $+2048, AX
+	ADDQ $+2048, CX
+	DECQ R12
+	JZ   store
+	MOVQ R11, SI
+	SUBQ R12, SI
+	CMPQ SI, $0x04
+	JLT  early
 
 step:
 	// TILELOADD tmm4, [AX + 0], rows apart by BX
@@ -985,6 +1548,8 @@ step:
 	ADDQ $+2048, CX
 	DECQ R12
 	JNZ  step
+
+store:
 	MOVQ DI, SI
 	SHLQ $0x04, SI
 	ADDQ DX, SI
@@ -1044,7 +1609,7 @@ step:
 	JNZ  block
 	LEAQ (R14)(R8*2), R14
 	ADDQ $+128, R15
-	DECQ R10
+	DECQ cols+16(FP)
 	JNZ  strip
 
 	// TILERELEASE

@@ -53,8 +53,8 @@ func (c *vector) microKernel(rows int, packed bool) {
 			"Meanwhile two lines of 64 bytes at ahead + 4·apart·n are prefetched for the n-th eight products, by each block the 128 bytes that follow.")
 
 	// What is read once for a panel stays in memory: there are just enough registers for the pointers of the loop.
-	panels, kc, strip := c.address(c.Param("panels")), c.address(c.Param("kc")), c.address(c.Param("strip"))
-	ahead, add := c.address(c.Param("ahead")), c.address(c.Param("add"))
+	panels, kc, strip := address(c.Param("panels")), address(c.Param("kc")), address(c.Param("strip"))
+	ahead, add := address(c.Param("ahead")), address(c.Param("add"))
 	a := c.Load(c.Param("a"), c.GP64()).(reg.GPVirtual)
 	// The stride between rows of A, or packed between its columns.
 	lda := c.Load(c.Param(stride), c.GP64()).(reg.GPVirtual)

@@ -71,7 +71,7 @@ func (e *vector) result64(s sum64, index int) {
 	w := e.XMM()
 	e.VPERMILPD(operand.U8(1), z, w)
 	e.VADDSD(w, z, z)
-	e.VMOVSD(z, e.address(e.ReturnIndex(index)))
+	e.VMOVSD(z, address(e.ReturnIndex(index)))
 }
 
 func (e *vector) dot() {
@@ -221,7 +221,7 @@ func (e *vector) layerNorm() {
 	sums := e.sums(4)
 	e.each(n, first, 4, func(j int, last bool) { e.into(e.VADDPS, nil, sums[j], e.load(first[0], j, last), sums[j]) })
 	mean := e.average(e.total(sums), count)
-	e.VMOVSS(mean.AsX(), e.address(e.ReturnIndex(0)))
+	e.VMOVSS(mean.AsX(), address(e.ReturnIndex(0)))
 	second := e.again(x)
 	squares := e.sums(4)
 	e.each(n, second, 4, func(j int, last bool) {
@@ -230,11 +230,11 @@ func (e *vector) layerNorm() {
 	})
 	variance := e.average(e.total(squares), count)
 	v, one := e.XMM(), e.XMM()
-	e.VADDSS(e.address(e.Param("eps")), variance.AsX(), v)
+	e.VADDSS(address(e.Param("eps")), variance.AsX(), v)
 	e.VSQRTSS(v, v, v)
 	e.VMOVSS(e.k(1).Mem, one)
 	e.VDIVSS(v, one, v)
-	e.VMOVSS(v, e.address(e.ReturnIndex(1)))
+	e.VMOVSS(v, address(e.ReturnIndex(1)))
 	rstd := e.reg()
 	e.VBROADCASTSS(v, rstd)
 	e.each(n, []reg.GPVirtual{y, x, gamma, beta}, 2, func(j int, last bool) {

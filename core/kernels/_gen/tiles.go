@@ -75,6 +75,11 @@ func (c amx) store(tile int, base, index reg.Register, disp int) {
 	c.memory(tile, base, index, disp)
 }
 
+func (c amx) prefetchToWrite(base reg.Register, disp int) {
+	c.comment("PREFETCHW [%v + %d]", base.Asm(), disp)
+	c.bytes(0x0F, 0x0D, 1<<6|1<<3|gp[base], disp)
+}
+
 // multiply adds the products of the pairs in rows of a with those in columns of b to sum.
 func (c amx) multiply(sum, a, b int) {
 	c.comment("TDPBF16PS tmm%d, tmm%d, tmm%d", sum, a, b)
@@ -95,11 +100,11 @@ func multiplyTiles(context *build.Context, parts int) {
 			fmt.Sprintf("and for each of these as many tiles as there are parts: %d.", parts))
 	// Instructions on tiles take the first six alone.
 	a, b, at, second, stride, ldc := reg.RAX, reg.RCX, reg.RDX, reg.RSI, reg.RBX, reg.RDI
-	group, rows, cols, depth, left := reg.R8, reg.R9, reg.R10, reg.R11, reg.R12
+	group, rows, ahead, depth, left := reg.R8, reg.R9, reg.R10, reg.R11, reg.R12
+	cols := address(c.Param("cols"))
 	firstA, firstB, firstC := reg.R13, reg.R14, reg.R15
 	c.Load(c.Param("config"), a)
 	c.configure(a)
-	c.Load(c.Param("cols"), cols)
 	c.Load(c.Param("depth"), depth)
 	c.Load(c.Param("b"), firstB)
 	c.Load(c.Param("c"), firstC)
@@ -132,35 +137,63 @@ func multiplyTiles(context *build.Context, parts int) {
 		c.zero(t)
 	}
 	c.Label("products")
+	// The block of C that comes next, the one below or the first of the next strip, is fetched meanwhile, some rows with each of the first steps.
+	const rowsAhead = 8
+	c.MOVQ(ldc, ahead)
+	c.SHLQ(operand.U8(5), ahead)
+	c.ADDQ(at, ahead)
+	c.CMPQ(rows, operand.U8(1))
+	c.JNE(operand.LabelRef("below"))
+	c.LEAQ(operand.Mem{Base: firstC, Disp: 128}, ahead)
+	c.Label("below")
 	c.MOVQ(firstA, a)
 	c.MOVQ(firstB, b)
 	c.MOVQ(depth, left)
-	c.Label("step")
 	load := func(tile int, at reg.Register, part int) {
 		c.load(tile, at, stride, part*tileBytes)
 		c.LEAQ(operand.Mem{Base: at, Index: group, Scale: 1}, second)
 		c.load(tile+1, second, stride, part*tileBytes)
 	}
-	load(tileA, a, 0)
-	load(tileB, b, 0)
-	multiply := func() {
-		for t := range 4 {
-			c.multiply(t, tileA+t/2, tileB+t%2)
-		}
-	}
-	multiply()
-	if parts == 2 { // one factor changes at a time
-		load(tileB, b, 1)
-		multiply()
-		load(tileA, a, 1)
-		multiply()
+	products := func() {
+		load(tileA, a, 0)
 		load(tileB, b, 0)
+		multiply := func() {
+			for t := range 4 {
+				c.multiply(t, tileA+t/2, tileB+t%2)
+			}
+		}
 		multiply()
+		if parts == 2 { // one factor changes at a time
+			load(tileB, b, 1)
+			multiply()
+			load(tileA, a, 1)
+			multiply()
+			load(tileB, b, 0)
+			multiply()
+		}
+		c.ADDQ(operand.I32(parts*tileBytes), a)
+		c.ADDQ(operand.I32(parts*tileBytes), b)
 	}
-	c.ADDQ(operand.I32(parts*tileBytes), a)
-	c.ADDQ(operand.I32(parts*tileBytes), b)
+	c.Label("early")
+	c.MOVQ(ahead, second)
+	for range rowsAhead {
+		c.prefetchToWrite(second, 0)
+		c.prefetchToWrite(second, 64)
+		c.ADDQ(ldc, second)
+	}
+	c.MOVQ(second, ahead)
+	products()
+	c.DECQ(left)
+	c.JZ(operand.LabelRef("store"))
+	c.MOVQ(depth, second)
+	c.SUBQ(left, second)
+	c.CMPQ(second, operand.U8(32/rowsAhead))
+	c.JLT(operand.LabelRef("early"))
+	c.Label("step")
+	products()
 	c.DECQ(left)
 	c.JNZ(operand.LabelRef("step"))
+	c.Label("store")
 	below()
 	for t := range 4 {
 		c.store(t, []reg.Register{at, second}[t/2], ldc, t%2*64)

@@ -85,7 +85,8 @@ func (e *vector) length(name string) reg.GPVirtual {
 	return e.Load(e.Param(name).Len(), e.GP64()).(reg.GPVirtual)
 }
 
-func (e *vector) address(c gotypes.Component) operand.Mem {
+// address is where a parameter lies.
+func address(c gotypes.Component) operand.Mem {
 	b, err := c.Resolve()
 	if err != nil {
 		panic(err)
@@ -96,7 +97,7 @@ func (e *vector) address(c gotypes.Component) operand.Mem {
 // scalar fills a vector with a float32 parameter.
 func (e *vector) scalar(name string) vec {
 	d := e.reg()
-	e.VBROADCASTSS(e.address(e.Param(name)), d)
+	e.VBROADCASTSS(address(e.Param(name)), d)
 	return d
 }
 
@@ -451,7 +452,7 @@ func (e *vector) fold(x vec, f instruction) vec {
 
 // result stores lane 0 of x, after which no vector is live.
 func (e *vector) result(x vec, index int) {
-	e.VMOVSS(x.AsX(), e.address(e.ReturnIndex(index)))
+	e.VMOVSS(x.AsX(), address(e.ReturnIndex(index)))
 }
 
 // slices is a signature of float32 slices followed by other parameters.
