@@ -97,10 +97,13 @@ func (s Stream) Uint16s(dst []uint16, i int) {
 	}
 }
 
-// Source deals the words of one stream in turn; it is a math/rand/v2.Source for shuffles and choices. Its whole state is Position.
+// Source deals the words of one stream in turn; it is a math/rand/v2.Source for shuffles and choices. Its whole state is Position; the stream stays the same.
 type Source struct {
 	Stream   Stream
 	Position uint64 // number of values drawn so far
+
+	second uint64 // value of the block that was drawn last
+	at     uint64 // position of second, which is odd; 0: there is none
 }
 
 // Uint64 returns the next 64 bits. Each block gives two values.
@@ -109,8 +112,16 @@ func (s *Source) Uint64() uint64 {
 	if s.Position >= 1<<33 {
 		panic("random: source exhausted")
 	}
-	b := s.Stream.Block(uint32(s.Position / 2))
-	i := s.Position % 2 * 2
+	position := s.Position
 	s.Position++
-	return uint64(b[i]) | uint64(b[i+1])<<32
+	if position == s.at && s.at != 0 {
+		return s.second
+	}
+	b := s.Stream.Block(uint32(position / 2))
+	first, second := uint64(b[0])|uint64(b[1])<<32, uint64(b[2])|uint64(b[3])<<32
+	if position%2 == 1 {
+		return second
+	}
+	s.second, s.at = second, position+1
+	return first
 }

@@ -88,5 +88,8 @@ func TestSource(t *testing.T) {
 		if got := b.Uint64(); got != want {
 			t.Errorf("value %d drawn afresh is %x, want %x", i, got, want)
 		}
+		if a.Position = uint64(len(drawn) - 1 - i); a.Uint64() != drawn[a.Position-1] {
+			t.Errorf("value %d is another one the second time", a.Position-1)
+		}
 	}
 }
