@@ -198,7 +198,7 @@ DATA c00000000<>+28(SB)/4, $0x00000000
 GLOBL c00000000<>(SB), RODATA|NOPTR, $32
 
 // func columnSumsAVX2(y []float32, x []float32, rows int, ldx int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·columnSumsAVX2(SB), NOSPLIT, $0-64
 	MOVQ y_len+8(FP), AX
 	MOVQ y_base+0(FP), CX
@@ -206,10 +206,12 @@ TEXT ·columnSumsAVX2(SB), NOSPLIT, $0-64
 	MOVQ rows+48(FP), BX
 	MOVQ ldx+56(FP), SI
 	SHLQ $0x02, SI
+	CMPQ SI, $0x00008000
+	JGE  memory1
 	SUBQ $+32, AX
-	JLT  rest2
+	JLT  rest3
 
-loop1:
+loop2:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -217,7 +219,7 @@ loop1:
 	MOVQ   DX, DI
 	MOVQ   BX, R8
 
-row3:
+row4:
 	VMOVUPS (DI), Y4
 	VADDPS  Y4, Y0, Y0
 	VMOVUPS 32(DI), Y4
@@ -228,7 +230,7 @@ row3:
 	VADDPS  Y4, Y3, Y3
 	ADDQ    SI, DI
 	DECQ    R8
-	JNZ     row3
+	JNZ     row4
 	VMOVUPS (CX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS Y0, (CX)
@@ -244,36 +246,36 @@ row3:
 	ADDQ    $+128, CX
 	ADDQ    $+128, DX
 	SUBQ    $+32, AX
-	JGE     loop1
+	JGE     loop2
 
-rest2:
+rest3:
 	ADDQ $+32, AX
 	SUBQ $+8, AX
-	JLT  rest5
+	JLT  rest6
 
-loop4:
+loop5:
 	VXORPS Y0, Y0, Y0
 	MOVQ   DX, DI
 	MOVQ   BX, R8
 
-row6:
+row7:
 	VMOVUPS (DI), Y1
 	VADDPS  Y1, Y0, Y0
 	ADDQ    SI, DI
 	DECQ    R8
-	JNZ     row6
+	JNZ     row7
 	VMOVUPS (CX), Y1
 	VADDPS  Y0, Y1, Y0
 	VMOVUPS Y0, (CX)
 	ADDQ    $+32, CX
 	ADDQ    $+32, DX
 	SUBQ    $+8, AX
-	JGE     loop4
+	JGE     loop5
 
-rest5:
+rest6:
 	ADDQ    $+8, AX
 	TESTQ   AX, AX
-	JZ      done7
+	JZ      done8
 	LEAQ    tail<>+0(SB), DI
 	MOVQ    $+8, R8
 	SUBQ    AX, R8
@@ -282,17 +284,112 @@ rest5:
 	MOVQ    DX, AX
 	MOVQ    BX, DX
 
-row8:
+row9:
 	VMASKMOVPS (AX), Y0, Y2
 	VADDPS     Y2, Y1, Y1
 	ADDQ       SI, AX
 	DECQ       DX
-	JNZ        row8
+	JNZ        row9
 	VMASKMOVPS (CX), Y0, Y2
 	VADDPS     Y1, Y2, Y1
 	VMASKMOVPS Y1, Y0, (CX)
 
-done7:
+done8:
+	VZEROUPPER
+	RET
+
+memory1:
+	SUBQ $+32, AX
+	JLT  rest11
+
+loop10:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   DX, DI
+	MOVQ   BX, R8
+
+row12:
+	PREFETCHT0 512(DI)
+	VMOVUPS    (DI), Y4
+	VADDPS     Y4, Y0, Y0
+	PREFETCHT0 544(DI)
+	VMOVUPS    32(DI), Y4
+	VADDPS     Y4, Y1, Y1
+	PREFETCHT0 576(DI)
+	VMOVUPS    64(DI), Y4
+	VADDPS     Y4, Y2, Y2
+	PREFETCHT0 608(DI)
+	VMOVUPS    96(DI), Y4
+	VADDPS     Y4, Y3, Y3
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row12
+	VMOVUPS    (CX), Y4
+	VADDPS     Y0, Y4, Y0
+	VMOVUPS    Y0, (CX)
+	VMOVUPS    32(CX), Y0
+	VADDPS     Y1, Y0, Y0
+	VMOVUPS    Y0, 32(CX)
+	VMOVUPS    64(CX), Y0
+	VADDPS     Y2, Y0, Y0
+	VMOVUPS    Y0, 64(CX)
+	VMOVUPS    96(CX), Y0
+	VADDPS     Y3, Y0, Y0
+	VMOVUPS    Y0, 96(CX)
+	ADDQ       $+128, CX
+	ADDQ       $+128, DX
+	SUBQ       $+32, AX
+	JGE        loop10
+
+rest11:
+	ADDQ $+32, AX
+	SUBQ $+8, AX
+	JLT  rest14
+
+loop13:
+	VXORPS Y0, Y0, Y0
+	MOVQ   DX, DI
+	MOVQ   BX, R8
+
+row15:
+	VMOVUPS (DI), Y1
+	VADDPS  Y1, Y0, Y0
+	ADDQ    SI, DI
+	DECQ    R8
+	JNZ     row15
+	VMOVUPS (CX), Y1
+	VADDPS  Y0, Y1, Y0
+	VMOVUPS Y0, (CX)
+	ADDQ    $+32, CX
+	ADDQ    $+32, DX
+	SUBQ    $+8, AX
+	JGE     loop13
+
+rest14:
+	ADDQ    $+8, AX
+	TESTQ   AX, AX
+	JZ      done16
+	LEAQ    tail<>+0(SB), DI
+	MOVQ    $+8, R8
+	SUBQ    AX, R8
+	VMOVUPS (DI)(R8*4), Y0
+	VXORPS  Y1, Y1, Y1
+	MOVQ    DX, AX
+	MOVQ    BX, DX
+
+row17:
+	VMASKMOVPS (AX), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       SI, AX
+	DECQ       DX
+	JNZ        row17
+	VMASKMOVPS (CX), Y0, Y2
+	VADDPS     Y1, Y2, Y1
+	VMASKMOVPS Y1, Y0, (CX)
+
+done16:
 	VZEROUPPER
 	RET
 

@@ -289,7 +289,7 @@ DATA c00000000<>+28(SB)/4, $0x00000000
 GLOBL c00000000<>(SB), RODATA|NOPTR, $32
 
 // func columnSumsAVX512(y []float32, x []float32, rows int, ldx int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·columnSumsAVX512(SB), NOSPLIT, $0-64
 	MOVQ y_len+8(FP), AX
 	MOVQ y_base+0(FP), CX
@@ -297,10 +297,12 @@ TEXT ·columnSumsAVX512(SB), NOSPLIT, $0-64
 	MOVQ rows+48(FP), BX
 	MOVQ ldx+56(FP), SI
 	SHLQ $0x02, SI
+	CMPQ SI, $0x00008000
+	JGE  memory1
 	SUBQ $+64, AX
-	JLT  rest2
+	JLT  rest3
 
-loop1:
+loop2:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -308,7 +310,7 @@ loop1:
 	MOVQ   DX, DI
 	MOVQ   BX, R8
 
-row3:
+row4:
 	VMOVUPS (DI), Z4
 	VADDPS  Z4, Z0, Z0
 	VMOVUPS 64(DI), Z4
@@ -319,7 +321,7 @@ row3:
 	VADDPS  Z4, Z3, Z3
 	ADDQ    SI, DI
 	DECQ    R8
-	JNZ     row3
+	JNZ     row4
 	VMOVUPS (CX), Z4
 	VADDPS  Z0, Z4, Z4
 	VMOVUPS Z4, (CX)
@@ -335,36 +337,36 @@ row3:
 	ADDQ    $+256, CX
 	ADDQ    $+256, DX
 	SUBQ    $+64, AX
-	JGE     loop1
+	JGE     loop2
 
-rest2:
+rest3:
 	ADDQ $+64, AX
 	SUBQ $+16, AX
-	JLT  rest5
+	JLT  rest6
 
-loop4:
+loop5:
 	VPXORD Z5, Z5, Z5
 	MOVQ   DX, DI
 	MOVQ   BX, R8
 
-row6:
+row7:
 	VMOVUPS (DI), Z0
 	VADDPS  Z0, Z5, Z5
 	ADDQ    SI, DI
 	DECQ    R8
-	JNZ     row6
+	JNZ     row7
 	VMOVUPS (CX), Z0
 	VADDPS  Z5, Z0, Z0
 	VMOVUPS Z0, (CX)
 	ADDQ    $+64, CX
 	ADDQ    $+64, DX
 	SUBQ    $+16, AX
-	JGE     loop4
+	JGE     loop5
 
-rest5:
+rest6:
 	ADDQ   $+16, AX
 	TESTQ  AX, AX
-	JZ     done7
+	JZ     done8
 	MOVL   $0x0000ffff, DI
 	BZHIL  AX, DI, DI
 	KMOVW  DI, K1
@@ -372,17 +374,111 @@ rest5:
 	MOVQ   DX, AX
 	MOVQ   BX, DX
 
-row8:
+row9:
 	VMOVUPS.Z (AX), K1, Z0
 	VADDPS    Z0, Z6, Z6
 	ADDQ      SI, AX
 	DECQ      DX
-	JNZ       row8
+	JNZ       row9
 	VMOVUPS.Z (CX), K1, Z0
 	VADDPS    Z6, Z0, Z0
 	VMOVUPS   Z0, K1, (CX)
 
-done7:
+done8:
+	VZEROUPPER
+	RET
+
+memory1:
+	SUBQ $+64, AX
+	JLT  rest11
+
+loop10:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   DX, DI
+	MOVQ   BX, R8
+
+row12:
+	PREFETCHT0 1024(DI)
+	VMOVUPS    (DI), Z4
+	VADDPS     Z4, Z0, Z0
+	PREFETCHT0 1088(DI)
+	VMOVUPS    64(DI), Z4
+	VADDPS     Z4, Z1, Z1
+	PREFETCHT0 1152(DI)
+	VMOVUPS    128(DI), Z4
+	VADDPS     Z4, Z2, Z2
+	PREFETCHT0 1216(DI)
+	VMOVUPS    192(DI), Z4
+	VADDPS     Z4, Z3, Z3
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row12
+	VMOVUPS    (CX), Z4
+	VADDPS     Z0, Z4, Z4
+	VMOVUPS    Z4, (CX)
+	VMOVUPS    64(CX), Z4
+	VADDPS     Z1, Z4, Z4
+	VMOVUPS    Z4, 64(CX)
+	VMOVUPS    128(CX), Z4
+	VADDPS     Z2, Z4, Z4
+	VMOVUPS    Z4, 128(CX)
+	VMOVUPS    192(CX), Z4
+	VADDPS     Z3, Z4, Z4
+	VMOVUPS    Z4, 192(CX)
+	ADDQ       $+256, CX
+	ADDQ       $+256, DX
+	SUBQ       $+64, AX
+	JGE        loop10
+
+rest11:
+	ADDQ $+64, AX
+	SUBQ $+16, AX
+	JLT  rest14
+
+loop13:
+	VPXORD Z5, Z5, Z5
+	MOVQ   DX, DI
+	MOVQ   BX, R8
+
+row15:
+	VMOVUPS (DI), Z0
+	VADDPS  Z0, Z5, Z5
+	ADDQ    SI, DI
+	DECQ    R8
+	JNZ     row15
+	VMOVUPS (CX), Z0
+	VADDPS  Z5, Z0, Z0
+	VMOVUPS Z0, (CX)
+	ADDQ    $+64, CX
+	ADDQ    $+64, DX
+	SUBQ    $+16, AX
+	JGE     loop13
+
+rest14:
+	ADDQ   $+16, AX
+	TESTQ  AX, AX
+	JZ     done16
+	MOVL   $0x0000ffff, DI
+	BZHIL  AX, DI, DI
+	KMOVW  DI, K1
+	VPXORD Z6, Z6, Z6
+	MOVQ   DX, AX
+	MOVQ   BX, DX
+
+row17:
+	VMOVUPS.Z (AX), K1, Z0
+	VADDPS    Z0, Z6, Z6
+	ADDQ      SI, AX
+	DECQ      DX
+	JNZ       row17
+	VMOVUPS.Z (CX), K1, Z0
+	VADDPS    Z6, Z0, Z0
+	VMOVUPS   Z0, K1, (CX)
+
+done16:
 	VZEROUPPER
 	RET
 

@@ -172,29 +172,43 @@ func (e *vector) allFinite() {
 }
 
 func (e *vector) columnSums() {
+	// Rows that are together too long for the second level cache come from memory, and are more pages than prefetchers follow. Measured: 640 rows of 30522
+	// 0.75 to 0.26 ns a number; 64 rows of 512, in cache, would lose a half.
+	const long, groupsAhead = 8 << 10, 4
 	e.begin("columnSums", "func(y, x []float32, rows, ldx int)", "is the vector version of columnSumsGeneric, with the same bits; rows > 0.")
 	n, y, x := e.length("y"), e.pointer("y"), e.pointer("x")
 	rows := e.Load(e.Param("rows"), e.GP64()).(reg.GPVirtual)
 	ldx := e.Load(e.Param("ldx"), e.GP64()).(reg.GPVirtual)
 	e.SHLQ(operand.U8(2), ldx)
-	e.groups(n, []reg.GPVirtual{y, x}, 4, func(count int, last bool) {
-		s := e.sums(count)
-		row, left := e.GP64(), e.GP64()
-		e.MOVQ(x, row)
-		e.MOVQ(rows, left)
-		loop := e.label("row")
-		e.Label(loop)
-		for j := range s {
-			e.into(e.VADDPS, nil, s[j], e.load(row, j, last), s[j])
-		}
-		e.ADDQ(ldx, row)
-		e.DECQ(left)
-		e.JNZ(operand.LabelRef(loop))
-		for j := range s {
-			e.store(e.add(e.load(y, j, last), s[j]), y, j, last)
-		}
-	})
-	e.end()
+	sums := func(ahead int) {
+		e.groups(n, []reg.GPVirtual{y, x}, 4, func(count int, last bool) {
+			s := e.sums(count)
+			row, left := e.GP64(), e.GP64()
+			e.MOVQ(x, row)
+			e.MOVQ(rows, left)
+			loop := e.label("row")
+			e.Label(loop)
+			for j := range s {
+				if ahead > 0 && count > 1 {
+					e.PREFETCHT0(operand.Mem{Base: row, Disp: (ahead*count + j) * e.bytes()})
+				}
+				e.into(e.VADDPS, nil, s[j], e.load(row, j, last), s[j])
+			}
+			e.ADDQ(ldx, row)
+			e.DECQ(left)
+			e.JNZ(operand.LabelRef(loop))
+			for j := range s {
+				e.store(e.add(e.load(y, j, last), s[j]), y, j, last)
+			}
+		})
+		e.end()
+	}
+	fromMemory := e.label("memory")
+	e.CMPQ(ldx, operand.U32(4*long))
+	e.JGE(operand.LabelRef(fromMemory))
+	sums(0)
+	e.Label(fromMemory)
+	sums(groupsAhead)
 }
 
 // float returns n as a float32 in lane 0.
