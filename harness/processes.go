@@ -166,6 +166,15 @@ func (p *processes) Allocate(l *tensor.Layout, slots int) (train.Memory, error) 
 	return train.Memory{Layout: l, Params: r.Params(), Grads: r.Grads(), Slots: r.Slots()}, nil
 }
 
+// died reports whether any of the plugins is gone.
+func (p *processes) died() bool {
+	died := p.backend.Exited()
+	for _, o := range p.rules {
+		died = died || o.Exited()
+	}
+	return died
+}
+
 // Close ends the plugins and frees the memory.
 func (p *processes) Close() error {
 	var errs []error
@@ -181,10 +190,16 @@ func (p *processes) Close() error {
 	return errors.Join(append(errs, p.arena.Close())...)
 }
 
-// waiting is a backend that waits for a run. It is started when there is none.
+// waiting is a backend that waits for a run, which may be for hours. It is started when there is none, or when it died meanwhile.
 func (e *experiment) waiting(ctx context.Context, name string) (*processes, error) {
 	if p, ok := e.asked[name]; ok {
-		return p, nil
+		if !p.died() {
+			return p, nil
+		}
+		delete(e.asked, name)
+		if err := p.Close(); err != nil {
+			return nil, err
+		}
 	}
 	p, err := startProcesses(ctx, name, plugin.Transport(e.transport), e.progress.say)
 	if err != nil {

@@ -84,8 +84,8 @@ func (p *Process) serveCalls(conn grpc.ClientConnInterface) {
 	p.backend, p.optimizer, p.sections = pb.NewBackendClient(conn), pb.NewOptimizerClient(conn), pb.NewSectionsClient(conn)
 }
 
-// exited reports whether the process is gone, or, of one that another process started, the connection.
-func (p *Process) exited() bool {
+// Exited reports whether the process is gone, or, of one that another process started, the connection.
+func (p *Process) Exited() bool {
 	if p.attached != nil {
 		s := p.attached.GetState()
 		return s == connectivity.TransientFailure || s == connectivity.Shutdown

@@ -56,7 +56,7 @@ func (c *call) done(err error) error {
 		c.p.awaitExit()
 		err = c.p.withLastWords(fmt.Errorf("no answer within %v, so it was killed: %w", c.limit, ErrDied), 0)
 	default:
-		if c.session != 0 && !c.p.exited() {
+		if c.session != 0 && !c.p.Exited() {
 			c.settle()
 		}
 		var local localError
@@ -135,14 +135,14 @@ func (p *Process) withLastWords(err error, mark int) error {
 
 // awaitExit waits a moment for a process that is going down, so that its exit status and its last words are known.
 func (p *Process) awaitExit() {
-	for deadline := time.Now().Add(2 * time.Second); !p.exited() && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(2 * time.Second); !p.Exited() && time.Now().Before(deadline); {
 		time.Sleep(2 * time.Millisecond)
 	}
 }
 
 // exitStatus says how the process ended, "" while it runs.
 func (p *Process) exitStatus() string {
-	if !p.exited() || p.attached != nil || p.cmd.ProcessState == nil {
+	if !p.Exited() || p.attached != nil || p.cmd.ProcessState == nil {
 		return ""
 	}
 	return p.cmd.ProcessState.String()

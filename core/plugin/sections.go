@@ -231,7 +231,7 @@ func (s *session) Close() (err error) {
 	if s.sections == (closed{}) {
 		return nil
 	}
-	if p := s.p; !p.exited() {
+	if p := s.p; !p.Exited() {
 		c := p.call(context.Background(), 0, p.spec.Timeouts.Call, "close")
 		if p.spec.Kind == Backend {
 			_, err = p.backend.Close(c.ctx, &pb.CloseRequest{Session: s.id})
