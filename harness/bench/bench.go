@@ -90,7 +90,7 @@ type Figure struct {
 type Sample struct {
 	MS    float64 `json:"ms"`
 	Share float64 `json:"share,omitempty"` // of the peak, 0 to 1
-	// ProbeNS is the greater of the times, in nanoseconds, that a round of the probe took before and after the work. See probe.
+	// ProbeNS is the greater of the times, in nanoseconds, that a round of the probe took before and after the work, see probe. It is 0 where nothing is known.
 	ProbeNS float64 `json:"probe_ns"`
 }
 
@@ -101,13 +101,15 @@ func Alone(figures []Figure) [][]float64 {
 	least := math.Inf(1)
 	for _, f := range figures {
 		for _, s := range f.Samples {
-			least = min(least, s.ProbeNS)
+			if s.ProbeNS > 0 {
+				least = min(least, s.ProbeNS)
+			}
 		}
 	}
 	shares := make([][]float64, len(figures))
 	for i, f := range figures {
 		for _, s := range f.Samples {
-			if s.ProbeNS <= 1.25*least && s.MS <= 2000 {
+			if s.ProbeNS > 0 && s.ProbeNS <= 1.25*least && s.MS <= 2000 {
 				shares[i] = append(shares[i], s.Share)
 			}
 		}
@@ -119,15 +121,32 @@ func Alone(figures []Figure) [][]float64 {
 type samples struct {
 	work, limit []time.Duration
 	probes      []float64
+	elsewhere   bool // other processes do the work
 }
 
-// take measures f.
-func (s *samples) take(f func()) {
-	before := probe()
+// take measures f, and limit before and after it. The first limit runs twice: a processor that comes from other work, or from waiting for another process,
+// needs up to a millisecond for its threads to wake.
+func (s *samples) take(f, limit func()) {
+	limit()
+	before := elapsed(limit)
+	quiet := s.probe()
+	s.work = append(s.work, elapsed(f))
+	s.probes = append(s.probes, max(quiet, s.probe()))
+	s.limit = append(s.limit, (before+elapsed(limit))/2)
+}
+
+// probe is that of the processors which do the work, 0 where it is not known which those are.
+func (s *samples) probe() float64 {
+	if s.elsewhere && runtime.GOMAXPROCS(0) < runtime.NumCPU() {
+		return 0
+	}
+	return probe()
+}
+
+func elapsed(f func()) time.Duration {
 	t0 := time.Now()
 	f()
-	s.work = append(s.work, time.Since(t0))
-	s.probes = append(s.probes, max(before, probe()))
+	return time.Since(t0)
 }
 
 // pair measures f in turn with limit, once for each iteration. The first call of f, which may allocate and fault pages in, is not counted.
@@ -137,18 +156,8 @@ func (s *samples) pair(b *testing.B, f, limit func()) {
 	limit()
 	b.ResetTimer()
 	for b.Loop() {
-		s.limit = append(s.limit, warm(limit))
-		s.take(f)
+		s.take(f, limit)
 	}
-}
-
-// warm returns how long limit takes just after it has run: a processor that comes from other work, or from waiting for another process, needs up to a
-// millisecond for its threads to wake and its clock to rise.
-func warm(limit func()) time.Duration {
-	limit()
-	t0 := time.Now()
-	limit()
-	return time.Since(t0)
 }
 
 // probe returns how many nanoseconds a round of a few integer instructions takes on the slowest of all threads.

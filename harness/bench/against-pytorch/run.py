@@ -178,14 +178,14 @@ def machine(bench, options):
         rows.append((f"{options.threads} threads over one, {size} step", "", limit, *ratio(size + "/1", size)))
 
     def table(rounds):
-        least = min(s["probe_ns"] for r in rounds for key in measurements if key != "data" for f in r[key] for s in f["samples"])
+        least = min(s["probe_ns"] for r in rounds for key in measurements if key != "data" for f in r[key] for s in f["samples"] if s["probe_ns"])
 
         def samples(key):
             """Those taken alone, for each benchmark of a measurement: see Alone in harness/bench."""
             found = {}
             for r in rounds:
                 for f in r[key]:
-                    found.setdefault(f["name"], []).extend(s for s in f["samples"] if s["probe_ns"] <= 1.25 * least and s["ms"] <= 2000)
+                    found.setdefault(f["name"], []).extend(s for s in f["samples"] if 0 < s["probe_ns"] <= 1.25 * least and s["ms"] <= 2000)
             return found
 
         lines = ["| What | measured | alone | limit |", "|---|---|---|---|"]
