@@ -151,9 +151,7 @@ func elapsed(f func()) time.Duration {
 
 // pair measures f in turn with limit, once for each iteration. The first call of f, which may allocate and fault pages in, is not counted.
 func (s *samples) pair(b *testing.B, f, limit func()) {
-	*s = samples{}
 	f()
-	limit()
 	b.ResetTimer()
 	for b.Loop() {
 		s.take(f, limit)

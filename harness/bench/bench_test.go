@@ -155,7 +155,7 @@ func TestAlone(t *testing.T) {
 	figures := []Figure{
 		{Samples: []Sample{{MS: 5, Share: 0.9, ProbeNS: 0.5}, {MS: 7, Share: 0.6, ProbeNS: 0.8}, {MS: 5, Share: 0.8, ProbeNS: 0.62}}},
 		{Samples: []Sample{{MS: 4, Share: 0.7, ProbeNS: 0.63}}},
-		{Samples: []Sample{{MS: 2001, Share: 0.5, ProbeNS: 0.5}}},
+		{Samples: []Sample{{MS: 2001, Share: 0.5, ProbeNS: 0.5}, {MS: 4, Share: 0.4}}}, // too long, and not known
 	}
 	want := [][]float64{{0.9, 0.8}, nil, nil}
 	if got := Alone(figures); !slices.EqualFunc(got, want, slices.Equal) {

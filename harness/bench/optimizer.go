@@ -50,7 +50,7 @@ func Optimizer(ctx context.Context, p train.Plugins, name, size string) Benchmar
 		}()
 		big := make([]float32, 64<<20)
 		step := 0
-		var s samples
+		s := samples{elsewhere: true}
 		s.pair(b, func() {
 			step++
 			if _, e := session.Step(ctx, optimizer.Step{Step: step, LR: 1e-4}); e != nil {
