@@ -137,16 +137,17 @@ func (g *Gemm) check() {
 	}
 }
 
-// microKernel computes c[i·ldc + j] (+)= Σ_k a(i, k)·strip[k·nr + j] for i < m, j < cols, k < kc; kc > 0. Meanwhile it may prefetch.
-type microKernel func(m, kc int, a []float32, stride int, strip, c []float32, ldc, cols int, add bool, ahead lines)
+// microKernel computes c[i·ldc + j] (+)= Σ_k a(i, k)·b[k·ldb + j] for i < m, j < cols, k < kc; kc > 0. It may read nr columns of b. Meanwhile it may
+// prefetch.
+type microKernel func(m, kc int, a []float32, lda int, b []float32, ldb int, c []float32, ldc, cols int, add bool, ahead lines)
 
-// gemmLevel is one implementation of the inner loops. B is packed into strips of nr columns: strip[k·nr + j], with zeros beyond the
+// gemmLevel is one implementation of the inner loops. B is read in place, or packed into strips of nr columns: strip[k·nr + j], with zeros beyond the
 // last column. A is read in place, or packed: into rows of one run each, or into panels of width rows, panel[k·width + i]. A micro-kernel holds mr rows
 // of C at a time; width is a multiple of it that fills cache lines.
 type gemmLevel struct {
 	mr, nr, width int
 
-	// rows and panels multiply with one strip. rows has a(i, k) = a[i·stride + k]; panels has a(i, k) = a[i + k·stride].
+	// rows and panels multiply with one strip. rows has a(i, k) = a[i·lda + k]; panels has a(i, k) = a[i + k·lda].
 	rows, panels microKernel
 
 	// copyPanels and transposePanel pack. copyPanels writes panels of a width side by side, dst[p·width·kc + k·width + j] = src[k·ld + p·width + j],
@@ -168,9 +169,12 @@ const (
 	panelsAtOnce = 2
 )
 
-// columnsInPlace is the longest row of a transposed A that is read in place: its columns are then apart by less than the distance that prefetchers
-// follow. Measured: 128 x 64 x 128 gains a third, 128 x 128 x 4096 3%; rows of 256 are packed as fast, those of 512 and more lose a fifth.
-const columnsInPlace = 192
+// What is read down its columns can stay where it is while the columns are near each other, since micro-kernels prefetch it. Packing B is worthwhile for
+// many rows of A, packing A for many columns of B.
+const (
+	columnsInPlace = 768 // the longest row as stored
+	rowsInPlace    = 384 // the most rows of A that a B in place is multiplied with
+)
 
 // gemmPlan says how one product is cut.
 type gemmPlan struct {
@@ -179,17 +183,22 @@ type gemmPlan struct {
 	mr                 int  // rows at a time
 	rowTasks, colTasks int
 	kc                 int // length of a run along K
-	pack               bool
+	packA              bool
+}
+
+// packsB says whether a task of so many rows packs B.
+func (p *gemmPlan) packsB(g *Gemm, rows int) bool {
+	return p.tiles || g.TransB || g.RoundB != numerics.FP32 || g.N%p.level.nr > 0 || g.LDB > columnsInPlace || rows > rowsInPlace
 }
 
 // plan chooses the grid of tasks by the time that the slowest worker would take: products, packing, and nothing else. It may depend on the
 // number of workers because no grid changes the result.
 func plan(g *Gemm, level *gemmLevel, workers int) gemmPlan {
-	p := gemmPlan{level: level, mr: level.mr, rowTasks: 1, colTasks: 1, kc: runs(g.K, g.Partials.Chunk), pack: g.RoundA != numerics.FP32 || g.TransA && g.LDA > columnsInPlace}
+	p := gemmPlan{level: level, mr: level.mr, rowTasks: 1, colTasks: 1, kc: runs(g.K, g.Partials.Chunk), packA: g.RoundA != numerics.FP32 || g.TransA && g.LDA > columnsInPlace}
 	packA, packB, products := 0.3, 0.5, 32.0 // cycles for an element packed, and products a cycle; a task costs 1000 cycles
 	if g.onTiles() {
 		n := float64(parts(g.Inputs))
-		p.tiles, p.pack, p.mr = true, true, tileBlock
+		p.tiles, p.packA, p.mr = true, true, tileBlock
 		packA, packB, products = 0.4*n, 0.4*n, 300/(n*n)
 	}
 	if workers == 1 || g.M*g.N*g.K < 1<<15 {
@@ -206,7 +215,7 @@ func plan(g *Gemm, level *gemmLevel, workers int) gemmPlan {
 			m := (maxRows + rows - 1) / rows * p.mr
 			n := (maxCols + cols - 1) / cols * segment
 			cost := packB * float64(n*g.K)
-			if p.pack {
+			if p.packA {
 				cost += packA * float64(m*g.K)
 			}
 			cost = (cost + float64(m)*float64(min(n, g.N))*float64(g.K)/products + 1000) * float64((tasks+workers-1)/workers)
@@ -263,20 +272,28 @@ func (p *gemmPlan) task(g *Gemm, i0, i1, j0, j1 int) {
 	defer gemmPool.Put(buf)
 	nr, width := p.level.nr, p.level.width
 	w := p.area(g, i0, i1, j0, j1)
-	buf.b = grow(buf.b, min(w.depth, (g.K+p.kc-1)/p.kc*p.kc)*((w.cols+nr-1)/nr*nr))
-	if p.pack {
+	if w.packB {
+		buf.b = grow(buf.b, min(w.depth, (g.K+p.kc-1)/p.kc*p.kc)*((w.cols+nr-1)/nr*nr))
+	}
+	if p.packA {
 		buf.a = grow(buf.a, (min(w.rows, i1-i0)+width-1)/width*width*p.kc)
 	}
 	for j := j0; j < j1; j += w.cols {
 		n := min(w.cols, j1-j)
 		for k0 := 0; k0 < g.K; k0 += w.depth {
 			k1 := min(g.K, k0+w.depth)
-			p.packB(g, buf.b, k0, k1, j, n)
+			if w.packB {
+				p.packB(g, buf.b, k0, k1, j, n)
+			}
 			for i := i0; i < i1; i += w.rows {
 				m := min(w.rows, i1-i)
 				for k := k0; k < k1; k += p.kc {
-					next := w.after(g, i, j, k)
-					p.block(g, buf, i, m, j, n, k, min(p.kc, k1-k), buf.b[(k-k0)*((n+nr-1)/nr*nr):], &next)
+					kc, next := min(p.kc, k1-k), w.after(g, i, j, k)
+					b := operandB{b: g.B, at: k*g.LDB + j, next: 1, along: g.LDB}
+					if w.packB {
+						b = operandB{b: buf.b, at: (k - k0) * ((n + nr - 1) / nr * nr), next: kc, along: nr}
+					}
+					p.block(g, buf, i, m, j, n, k, kc, b, &next)
 				}
 			}
 		}
@@ -288,23 +305,27 @@ func (p *gemmPlan) task(g *Gemm, i0, i1, j0, j1 int) {
 type area struct {
 	i0, i1, j0, j1        int
 	rows, cols, depth, kc int
+	packB                 bool
 }
 
 func (p *gemmPlan) area(g *Gemm, i0, i1, j0, j1 int) area {
-	w := area{i0: i0, i1: i1, j0: j0, j1: j1, rows: blockRows / p.level.width * p.level.width, kc: p.kc}
+	w := area{i0: i0, i1: i1, j0: j0, j1: j1, rows: blockRows / p.level.width * p.level.width, kc: p.kc, packB: p.packsB(g, i1-i0)}
 	// Columns at a time: few when A is read in place and C comes back for another run along K, many when A must be packed again for each, or when
 	// C is finished at once: an epilogue is cheaper on long segments. Weight gradients take many, since memory is fastest read along whole rows.
 	w.cols = 4 * segment
-	if p.pack || g.TransA || g.K <= p.kc {
+	if p.packA || g.TransA || g.K <= p.kc {
 		w.cols = 6 * segment
 	}
 	w.cols = min(w.cols, (j1-j0+segment-1)/segment*segment)
 	w.depth = max(1, packedB/(w.cols*p.kc)) * p.kc
-	if p.pack || g.TransA {
+	if p.packA || g.TransA || !w.packB {
 		w.depth = p.kc
 	}
-	if p.pack && g.TransA {
+	switch {
+	case g.TransA && p.packA:
 		w.rows = longRows / p.level.width * p.level.width
+	case g.TransA:
+		w.rows = i1 - i0
 	}
 	return w
 }
@@ -363,12 +384,20 @@ type operandA struct {
 
 func (a *operandA) from(r, k int) []float32 { return a.a[r/a.width*a.next+r%a.width*a.row+k*a.along:] }
 
-// block adds the products k..k+kc to C[i:i+m, j:j+n], and finishes it after the last; strips is packed op(B)[k:k+kc, j:j+n].
-func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, strips []float32, next *ahead) {
+// operandB is a block of op(B) as a micro-kernel reads it: element (k, s+j) of the strip that begins at column s is b[at + s·next + k·along + j].
+type operandB struct {
+	b               []float32
+	at, next, along int
+}
+
+func (b *operandB) from(s, k int) []float32 { return b.b[b.at+s*b.next+k*b.along:] }
+
+// block adds the products k..k+kc to C[i:i+m, j:j+n], and finishes it after the last; b is op(B)[k:k+kc, j:j+n].
+func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, b operandB, next *ahead) {
 	mr, nr, width := p.level.mr, p.level.nr, p.level.width
 	var a operandA
 	switch {
-	case g.TransA && p.pack:
+	case g.TransA && p.packA:
 		a = operandA{buf.a[:(m+width-1)/width*width*kc], width, width * kc, 1, width, p.level.panels, width}
 		p.level.copyPanels(a.a, width, g.A[k*g.LDA+i:], g.LDA, kc, m)
 		if g.RoundA != numerics.FP32 {
@@ -376,7 +405,7 @@ func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, strip
 		}
 	case g.TransA:
 		a = operandA{g.A[k*g.LDA+i:], m, 0, 1, g.LDA, p.level.panels, g.LDA}
-	case p.pack:
+	case p.packA:
 		a = operandA{buf.a, m, 0, kc, 1, p.level.rows, kc}
 		for r := range m {
 			Round(buf.a[r*kc:(r+1)*kc], g.A[(i+r)*g.LDA+k:][:kc], numerics.Rounding{Format: g.RoundA}, 0)
@@ -386,20 +415,19 @@ func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, strip
 	}
 	add := g.Accumulate || k > 0
 	if g.Partials.Chunk > 0 {
-		p.chunks(g, a, i, m, j, n, k, kc, strips, next)
+		p.chunks(g, a, i, m, j, n, k, kc, b, next)
 		return
 	}
-	// Rows of A in place stay in the first level cache while all strips pass, and C is written along its rows. (Measured against all rows for each
-	// strip: 4096 x 1024 x 256 79 -> 88% of peak, 1024 x 768 x 3072 65 -> 86%.) Packed columns
-	// come panel of width by panel of width.
-	group := a.width
-	if !g.TransA {
-		group = panelsAtOnce * mr
+	// Rows or columns of A in place stay in the first level cache while all strips pass, and C is written along its rows. (Measured against all rows for each
+	// strip: 4096 x 1024 x 256 79 -> 88% of peak, 1024 x 768 x 3072 65 -> 86%.) Packed columns come panel of width by panel of width.
+	group := panelsAtOnce * mr
+	if a.width < m {
+		group = a.width
 	}
 	for r := 0; r < m; r += group {
 		rows, from := min(group, m-r), a.from(r, 0)
 		for s := 0; s < n; s += nr {
-			a.kernel(rows, kc, from, a.stride, strips[s*kc:(s+nr)*kc], g.C[(i+r)*g.LDC+j+s:], g.LDC, min(nr, n-s), add, next.take((rows+mr-1)/mr, kc))
+			a.kernel(rows, kc, from, a.stride, b.from(s, 0), b.along, g.C[(i+r)*g.LDC+j+s:], g.LDC, min(nr, n-s), add, next.take((rows+mr-1)/mr, kc))
 		}
 		if k+kc == g.K {
 			g.finish(i+r, rows, j, n)
@@ -408,15 +436,14 @@ func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, strip
 }
 
 // chunks is block with C rounded after every chunk, one panel of rows at a time.
-func (p *gemmPlan) chunks(g *Gemm, a operandA, i, m, j, n, k, kc int, strips []float32, next *ahead) {
+func (p *gemmPlan) chunks(g *Gemm, a operandA, i, m, j, n, k, kc int, b operandB, next *ahead) {
 	mr, nr := p.level.mr, p.level.nr
 	for r := 0; r < m; r += mr {
 		rows := min(mr, m-r)
 		for q := 0; q < kc; q += g.Partials.Chunk {
 			qc, from := min(g.Partials.Chunk, kc-q), a.from(r, q)
 			for s := 0; s < n; s += nr {
-				strip := strips[s*kc+q*nr:]
-				a.kernel(rows, qc, from, a.stride, strip[:qc*nr], g.C[(i+r)*g.LDC+j+s:], g.LDC, min(nr, n-s), g.Accumulate || k+q > 0, next.take((rows+mr-1)/mr, qc))
+				a.kernel(rows, qc, from, a.stride, b.from(s, q), b.along, g.C[(i+r)*g.LDC+j+s:], g.LDC, min(nr, n-s), g.Accumulate || k+q > 0, next.take((rows+mr-1)/mr, qc))
 			}
 			g.roundPartials(i+r, rows, j, n, (k+q)/g.Partials.Chunk)
 		}

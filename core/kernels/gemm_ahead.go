@@ -27,7 +27,7 @@ func newRegion(x []float32, first, ld, rows, cols int) region {
 	return region{at: from - uintptr(skip), ld: ld, rows: rows, lines: (skip + 4*cols + 63) / 64}
 }
 
-// ahead is what the next block reads: of A and, where it is packed anew, of B.
+// ahead is what the next block reads: of A and, where it is packed anew or read in place, of B.
 type ahead struct {
 	of   [2]region
 	idle uintptr // something to prefetch when there is nothing
@@ -61,21 +61,21 @@ func (w *area) after(g *Gemm, i, j, k int) ahead {
 		return h
 	}
 	first := k / w.depth * w.depth // of the products for which B is packed
-	packs := false
+	anew := !w.packB               // whether the next block reads another part of B than this one
 	switch {
 	case k+w.kc < min(first+w.depth, g.K):
 		k += w.kc
 	case i+w.rows < w.i1:
 		i, k = i+w.rows, first
 	case first+w.depth < g.K:
-		i, k, packs = w.i0, first+w.depth, true
+		i, k, anew = w.i0, first+w.depth, true
 	case j+w.cols < w.j1:
-		i, j, k, packs = w.i0, j+w.cols, 0, true
+		i, j, k, anew = w.i0, j+w.cols, 0, true
 	default:
 		return h
 	}
 	h.of[0] = operandRegion(g.A, g.LDA, !g.TransA, i, min(w.rows, w.i1-i), k, min(w.kc, g.K-k))
-	if packs {
+	if anew {
 		h.of[1] = operandRegion(g.B, g.LDB, g.TransB, j, min(w.cols, w.j1-j), k, min(w.depth, g.K-k))
 	}
 	return h

@@ -7,51 +7,51 @@ import "unsafe"
 // columnMask has a bit for each of the first n of 32 columns.
 func columnMask(n int) uint32 { return uint32(1<<n - 1) }
 
-func gemmRowsAVX512(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool, ahead lines) {
+func gemmRowsAVX512(m, kc int, a []float32, lda int, b []float32, ldb int, c []float32, ldc, cols int, add bool, ahead lines) {
 	i, mask := 0, columnMask(cols)
-	pa, pb, pc := unsafe.Pointer(unsafe.SliceData(a)), unsafe.SliceData(strip), unsafe.Pointer(unsafe.SliceData(c))
+	pa, pb, pc := unsafe.Pointer(unsafe.SliceData(a)), unsafe.SliceData(b), unsafe.Pointer(unsafe.SliceData(c))
 	for i < m {
 		ai, ci := (*float32)(unsafe.Add(pa, i*lda*4)), (*float32)(unsafe.Add(pc, i*ldc*4))
 		switch left := m - i; {
 		case left >= 12:
-			gemmRows12AVX512(left/12, kc, ai, lda, pb, ci, ldc, ahead.at, ahead.apart, mask, add)
+			gemmRows12AVX512(left/12, kc, ai, lda, pb, ldb, ci, ldc, ahead.at, ahead.apart, mask, add)
 			i += left / 12 * 12
 		case left >= 8:
-			gemmRows8AVX512(1, kc, ai, lda, pb, ci, ldc, ahead.at, ahead.apart, mask, add)
+			gemmRows8AVX512(1, kc, ai, lda, pb, ldb, ci, ldc, ahead.at, ahead.apart, mask, add)
 			i += 8
 		case left >= 4:
-			gemmRows4AVX512(1, kc, ai, lda, pb, ci, ldc, ahead.at, ahead.apart, mask, add)
+			gemmRows4AVX512(1, kc, ai, lda, pb, ldb, ci, ldc, ahead.at, ahead.apart, mask, add)
 			i += 4
 		case left >= 2:
-			gemmRows2AVX512(1, kc, ai, lda, pb, ci, ldc, ahead.at, ahead.apart, mask, add)
+			gemmRows2AVX512(1, kc, ai, lda, pb, ldb, ci, ldc, ahead.at, ahead.apart, mask, add)
 			i += 2
 		default:
-			gemmRows1AVX512(1, kc, ai, lda, pb, ci, ldc, ahead.at, ahead.apart, mask, add)
+			gemmRows1AVX512(1, kc, ai, lda, pb, ldb, ci, ldc, ahead.at, ahead.apart, mask, add)
 			i++
 		}
 	}
 }
 
-func gemmPanelsAVX512(m, kc int, a []float32, stride int, strip, c []float32, ldc, cols int, add bool, ahead lines) {
+func gemmPanelsAVX512(m, kc int, a []float32, lda int, b []float32, ldb int, c []float32, ldc, cols int, add bool, ahead lines) {
 	i, mask := 0, columnMask(cols)
-	pa, pb, pc := unsafe.Pointer(unsafe.SliceData(a)), unsafe.SliceData(strip), unsafe.Pointer(unsafe.SliceData(c))
+	pa, pb, pc := unsafe.Pointer(unsafe.SliceData(a)), unsafe.SliceData(b), unsafe.Pointer(unsafe.SliceData(c))
 	for i < m {
 		ai, ci := (*float32)(unsafe.Add(pa, i*4)), (*float32)(unsafe.Add(pc, i*ldc*4))
 		switch left := m - i; {
 		case left >= 12:
-			gemmPanel12AVX512(left/12, kc, ai, stride, pb, ci, ldc, ahead.at, ahead.apart, mask, add)
+			gemmPanel12AVX512(left/12, kc, ai, lda, pb, ldb, ci, ldc, ahead.at, ahead.apart, mask, add)
 			i += left / 12 * 12
 		case left >= 8:
-			gemmPanel8AVX512(1, kc, ai, stride, pb, ci, ldc, ahead.at, ahead.apart, mask, add)
+			gemmPanel8AVX512(1, kc, ai, lda, pb, ldb, ci, ldc, ahead.at, ahead.apart, mask, add)
 			i += 8
 		case left >= 4:
-			gemmPanel4AVX512(1, kc, ai, stride, pb, ci, ldc, ahead.at, ahead.apart, mask, add)
+			gemmPanel4AVX512(1, kc, ai, lda, pb, ldb, ci, ldc, ahead.at, ahead.apart, mask, add)
 			i += 4
 		case left >= 2:
-			gemmPanel2AVX512(1, kc, ai, stride, pb, ci, ldc, ahead.at, ahead.apart, mask, add)
+			gemmPanel2AVX512(1, kc, ai, lda, pb, ldb, ci, ldc, ahead.at, ahead.apart, mask, add)
 			i += 2
 		default:
-			gemmPanel1AVX512(1, kc, ai, stride, pb, ci, ldc, ahead.at, ahead.apart, mask, add)
+			gemmPanel1AVX512(1, kc, ai, lda, pb, ldb, ci, ldc, ahead.at, ahead.apart, mask, add)
 			i++
 		}
 	}
@@ -86,51 +86,51 @@ func transposePanelAVX512(dst []float32, width int, src []float32, ld, kc, cols 
 		transposeRest(dst[j:], width, src[min(j*ld, len(src)):], ld, kc, cols-j, width-j)
 	}
 }
-func gemmRowsAVX2(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool, ahead lines) {
+func gemmRowsAVX2(m, kc int, a []float32, lda int, b []float32, ldb int, c []float32, ldc, cols int, add bool, ahead lines) {
 	if cols < 16 {
-		throughTile(gemmRowsAVX2, m, kc, a, lda, lda, strip, c, ldc, cols, add, ahead)
+		throughTile(gemmRowsAVX2, m, kc, a, lda, lda, b, ldb, c, ldc, cols, add, ahead)
 		return
 	}
-	pa, pb, pc := unsafe.Pointer(unsafe.SliceData(a)), unsafe.SliceData(strip), unsafe.Pointer(unsafe.SliceData(c))
+	pa, pb, pc := unsafe.Pointer(unsafe.SliceData(a)), unsafe.SliceData(b), unsafe.Pointer(unsafe.SliceData(c))
 	for i := 0; i < m; {
 		ai, ci := (*float32)(unsafe.Add(pa, i*lda*4)), (*float32)(unsafe.Add(pc, i*ldc*4))
 		switch left := m - i; {
 		case left >= 6:
-			gemmRows6AVX2(left/6, kc, ai, lda, pb, ci, ldc, ahead.at, ahead.apart, add)
+			gemmRows6AVX2(left/6, kc, ai, lda, pb, ldb, ci, ldc, ahead.at, ahead.apart, add)
 			i += left / 6 * 6
 		case left >= 4:
-			gemmRows4AVX2(1, kc, ai, lda, pb, ci, ldc, ahead.at, ahead.apart, add)
+			gemmRows4AVX2(1, kc, ai, lda, pb, ldb, ci, ldc, ahead.at, ahead.apart, add)
 			i += 4
 		case left >= 2:
-			gemmRows2AVX2(1, kc, ai, lda, pb, ci, ldc, ahead.at, ahead.apart, add)
+			gemmRows2AVX2(1, kc, ai, lda, pb, ldb, ci, ldc, ahead.at, ahead.apart, add)
 			i += 2
 		default:
-			gemmRows1AVX2(1, kc, ai, lda, pb, ci, ldc, ahead.at, ahead.apart, add)
+			gemmRows1AVX2(1, kc, ai, lda, pb, ldb, ci, ldc, ahead.at, ahead.apart, add)
 			i++
 		}
 	}
 }
 
-func gemmPanelsAVX2(m, kc int, a []float32, stride int, strip, c []float32, ldc, cols int, add bool, ahead lines) {
+func gemmPanelsAVX2(m, kc int, a []float32, lda int, b []float32, ldb int, c []float32, ldc, cols int, add bool, ahead lines) {
 	if cols < 16 {
-		throughTile(gemmPanelsAVX2, m, kc, a, stride, 1, strip, c, ldc, cols, add, ahead)
+		throughTile(gemmPanelsAVX2, m, kc, a, lda, 1, b, ldb, c, ldc, cols, add, ahead)
 		return
 	}
-	pa, pb, pc := unsafe.Pointer(unsafe.SliceData(a)), unsafe.SliceData(strip), unsafe.Pointer(unsafe.SliceData(c))
+	pa, pb, pc := unsafe.Pointer(unsafe.SliceData(a)), unsafe.SliceData(b), unsafe.Pointer(unsafe.SliceData(c))
 	for i := 0; i < m; {
 		ai, ci := (*float32)(unsafe.Add(pa, i*4)), (*float32)(unsafe.Add(pc, i*ldc*4))
 		switch left := m - i; {
 		case left >= 6:
-			gemmPanel6AVX2(left/6, kc, ai, stride, pb, ci, ldc, ahead.at, ahead.apart, add)
+			gemmPanel6AVX2(left/6, kc, ai, lda, pb, ldb, ci, ldc, ahead.at, ahead.apart, add)
 			i += left / 6 * 6
 		case left >= 4:
-			gemmPanel4AVX2(1, kc, ai, stride, pb, ci, ldc, ahead.at, ahead.apart, add)
+			gemmPanel4AVX2(1, kc, ai, lda, pb, ldb, ci, ldc, ahead.at, ahead.apart, add)
 			i += 4
 		case left >= 2:
-			gemmPanel2AVX2(1, kc, ai, stride, pb, ci, ldc, ahead.at, ahead.apart, add)
+			gemmPanel2AVX2(1, kc, ai, lda, pb, ldb, ci, ldc, ahead.at, ahead.apart, add)
 			i += 2
 		default:
-			gemmPanel1AVX2(1, kc, ai, stride, pb, ci, ldc, ahead.at, ahead.apart, add)
+			gemmPanel1AVX2(1, kc, ai, lda, pb, ldb, ci, ldc, ahead.at, ahead.apart, add)
 			i++
 		}
 	}
@@ -138,11 +138,11 @@ func gemmPanelsAVX2(m, kc int, a []float32, stride int, strip, c []float32, ldc,
 
 // throughTile computes a strip of fewer columns than the kernels write: panel by panel in a buffer, from which the columns that exist are taken. Rows of A
 // are apart floats from each other.
-func throughTile(kernel microKernel, m, kc int, a []float32, stride, apart int, strip, c []float32, ldc, cols int, add bool, ahead lines) {
+func throughTile(kernel microKernel, m, kc int, a []float32, lda, apart int, b []float32, ldb int, c []float32, ldc, cols int, add bool, ahead lines) {
 	var tile [6 * 16]float32
 	for i := 0; i < m; i += 6 {
 		rows := min(6, m-i)
-		kernel(rows, kc, a[i*apart:], stride, strip, tile[:], 16, 16, false, ahead)
+		kernel(rows, kc, a[i*apart:], lda, b, ldb, tile[:], 16, 16, false, ahead)
 		for r := range rows {
 			row := c[(i+r)*ldc:][:cols]
 			for j, v := range tile[r*16:][:cols] {

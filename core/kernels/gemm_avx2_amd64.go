@@ -4,61 +4,61 @@
 
 package kernels
 
-// gemmRows6AVX2 computes c[i·ldc + j] (+)= Σ_k a[i·lda + k]·strip[k·16 + j] for i < 6, k < kc and the columns of the strip,
+// gemmRows6AVX2 computes c[i·ldc + j] (+)= Σ_k a[i·lda + k]·b[k·ldb + j] for i < 6, k < kc and j < 16,
 // for each of panels blocks of 6 rows: the next one begins at a[6·lda] and c[6·ldc].
 // Meanwhile two lines of 64 bytes at ahead + 4·apart·n are prefetched for the n-th eight products, by each block the 128 bytes that follow.
 //
 //go:noescape
-func gemmRows6AVX2(panels int, kc int, a *float32, lda int, strip *float32, c *float32, ldc int, ahead uintptr, apart int, add bool)
+func gemmRows6AVX2(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, add bool)
 
-// gemmPanel6AVX2 computes c[i·ldc + j] (+)= Σ_k a[k·stride + i]·strip[k·16 + j] for i < 6, k < kc and the columns of the strip,
+// gemmPanel6AVX2 computes c[i·ldc + j] (+)= Σ_k a[k·lda + i]·b[k·ldb + j] for i < 6, k < kc and j < 16,
 // for each of panels blocks of 6 rows: the next one begins at a[6] and c[6·ldc].
 // Meanwhile two lines of 64 bytes at ahead + 4·apart·n are prefetched for the n-th eight products, by each block the 128 bytes that follow.
 //
 //go:noescape
-func gemmPanel6AVX2(panels int, kc int, a *float32, stride int, strip *float32, c *float32, ldc int, ahead uintptr, apart int, add bool)
+func gemmPanel6AVX2(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, add bool)
 
-// gemmRows4AVX2 computes c[i·ldc + j] (+)= Σ_k a[i·lda + k]·strip[k·16 + j] for i < 4, k < kc and the columns of the strip,
+// gemmRows4AVX2 computes c[i·ldc + j] (+)= Σ_k a[i·lda + k]·b[k·ldb + j] for i < 4, k < kc and j < 16,
 // for each of panels blocks of 4 rows: the next one begins at a[4·lda] and c[4·ldc].
 // Meanwhile two lines of 64 bytes at ahead + 4·apart·n are prefetched for the n-th eight products, by each block the 128 bytes that follow.
 //
 //go:noescape
-func gemmRows4AVX2(panels int, kc int, a *float32, lda int, strip *float32, c *float32, ldc int, ahead uintptr, apart int, add bool)
+func gemmRows4AVX2(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, add bool)
 
-// gemmPanel4AVX2 computes c[i·ldc + j] (+)= Σ_k a[k·stride + i]·strip[k·16 + j] for i < 4, k < kc and the columns of the strip,
+// gemmPanel4AVX2 computes c[i·ldc + j] (+)= Σ_k a[k·lda + i]·b[k·ldb + j] for i < 4, k < kc and j < 16,
 // for each of panels blocks of 4 rows: the next one begins at a[4] and c[4·ldc].
 // Meanwhile two lines of 64 bytes at ahead + 4·apart·n are prefetched for the n-th eight products, by each block the 128 bytes that follow.
 //
 //go:noescape
-func gemmPanel4AVX2(panels int, kc int, a *float32, stride int, strip *float32, c *float32, ldc int, ahead uintptr, apart int, add bool)
+func gemmPanel4AVX2(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, add bool)
 
-// gemmRows2AVX2 computes c[i·ldc + j] (+)= Σ_k a[i·lda + k]·strip[k·16 + j] for i < 2, k < kc and the columns of the strip,
+// gemmRows2AVX2 computes c[i·ldc + j] (+)= Σ_k a[i·lda + k]·b[k·ldb + j] for i < 2, k < kc and j < 16,
 // for each of panels blocks of 2 rows: the next one begins at a[2·lda] and c[2·ldc].
 // Meanwhile two lines of 64 bytes at ahead + 4·apart·n are prefetched for the n-th eight products, by each block the 128 bytes that follow.
 //
 //go:noescape
-func gemmRows2AVX2(panels int, kc int, a *float32, lda int, strip *float32, c *float32, ldc int, ahead uintptr, apart int, add bool)
+func gemmRows2AVX2(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, add bool)
 
-// gemmPanel2AVX2 computes c[i·ldc + j] (+)= Σ_k a[k·stride + i]·strip[k·16 + j] for i < 2, k < kc and the columns of the strip,
+// gemmPanel2AVX2 computes c[i·ldc + j] (+)= Σ_k a[k·lda + i]·b[k·ldb + j] for i < 2, k < kc and j < 16,
 // for each of panels blocks of 2 rows: the next one begins at a[2] and c[2·ldc].
 // Meanwhile two lines of 64 bytes at ahead + 4·apart·n are prefetched for the n-th eight products, by each block the 128 bytes that follow.
 //
 //go:noescape
-func gemmPanel2AVX2(panels int, kc int, a *float32, stride int, strip *float32, c *float32, ldc int, ahead uintptr, apart int, add bool)
+func gemmPanel2AVX2(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, add bool)
 
-// gemmRows1AVX2 computes c[i·ldc + j] (+)= Σ_k a[i·lda + k]·strip[k·16 + j] for i < 1, k < kc and the columns of the strip,
+// gemmRows1AVX2 computes c[i·ldc + j] (+)= Σ_k a[i·lda + k]·b[k·ldb + j] for i < 1, k < kc and j < 16,
 // for each of panels blocks of 1 rows: the next one begins at a[1·lda] and c[1·ldc].
 // Meanwhile two lines of 64 bytes at ahead + 4·apart·n are prefetched for the n-th eight products, by each block the 128 bytes that follow.
 //
 //go:noescape
-func gemmRows1AVX2(panels int, kc int, a *float32, lda int, strip *float32, c *float32, ldc int, ahead uintptr, apart int, add bool)
+func gemmRows1AVX2(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, add bool)
 
-// gemmPanel1AVX2 computes c[i·ldc + j] (+)= Σ_k a[k·stride + i]·strip[k·16 + j] for i < 1, k < kc and the columns of the strip,
+// gemmPanel1AVX2 computes c[i·ldc + j] (+)= Σ_k a[k·lda + i]·b[k·ldb + j] for i < 1, k < kc and j < 16,
 // for each of panels blocks of 1 rows: the next one begins at a[1] and c[1·ldc].
 // Meanwhile two lines of 64 bytes at ahead + 4·apart·n are prefetched for the n-th eight products, by each block the 128 bytes that follow.
 //
 //go:noescape
-func gemmPanel1AVX2(panels int, kc int, a *float32, stride int, strip *float32, c *float32, ldc int, ahead uintptr, apart int, add bool)
+func gemmPanel1AVX2(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, add bool)
 
 // peakAVX2 does rounds·12 multiply-adds of 8 lanes on registers alone, none waiting for another.
 //

@@ -2,11 +2,11 @@ package kernels
 
 import "sync/atomic"
 
-// gemmRowsGeneric is the twin of the micro-kernels on rows of A in place: two rows by four columns at a time, the eight sums in registers.
-func gemmRowsGeneric(m, kc int, a []float32, lda int, strip, c []float32, ldc, cols int, add bool, _ lines) {
+// gemmRowsGeneric is the twin of the micro-kernels on rows of A: two rows by four columns at a time, the eight sums in registers.
+func gemmRowsGeneric(m, kc int, a []float32, lda int, b []float32, ldb int, c []float32, ldc, cols int, add bool, _ lines) {
 	for i := 0; i < m; i += 2 {
 		j := min(i+1, m-1) // an odd last row is computed twice
-		sum := tile(a[i*lda:], a[j*lda:], 1, strip)
+		sum := tile(kc, a[i*lda:], a[j*lda:], 1, b, ldb)
 		store(&sum[0], c[i*ldc:][:cols], add)
 		if j > i {
 			store(&sum[1], c[j*ldc:][:cols], add)
@@ -14,12 +14,12 @@ func gemmRowsGeneric(m, kc int, a []float32, lda int, strip, c []float32, ldc, c
 	}
 }
 
-// gemmPanelsGeneric is the twin of the micro-kernels on panels of columns of A, packed or in place.
-func gemmPanelsGeneric(m, kc int, a []float32, stride int, strip, c []float32, ldc, cols int, add bool, _ lines) {
+// gemmPanelsGeneric is the twin of the micro-kernels on columns of A.
+func gemmPanelsGeneric(m, kc int, a []float32, lda int, b []float32, ldb int, c []float32, ldc, cols int, add bool, _ lines) {
 	for i := 0; i < m; i += 2 {
 		j := min(1, m-1-i)
 		panel := a[i:]
-		sum := tile(panel, panel[j:], stride, strip)
+		sum := tile(kc, panel, panel[j:], lda, b, ldb)
 		store(&sum[0], c[i*ldc:][:cols], add)
 		if i+1 < m {
 			store(&sum[1], c[(i+1)*ldc:][:cols], add)
@@ -27,11 +27,11 @@ func gemmPanelsGeneric(m, kc int, a []float32, stride int, strip, c []float32, l
 	}
 }
 
-// tile returns the products of two rows of A, whose elements lie step apart, with a strip of four columns.
-func tile(a0, a1 []float32, step int, strip []float32) [2][4]float32 {
+// tile returns kc products of two rows of A, whose elements lie step apart, with four columns of B.
+func tile(kc int, a0, a1 []float32, step int, b []float32, ldb int) [2][4]float32 {
 	var c00, c01, c02, c03, c10, c11, c12, c13 float32
-	for k := 0; len(strip) >= 4; k += step {
-		x, y := a0[k], a1[k]
+	for k := range kc {
+		x, y, strip := a0[k*step], a1[k*step], b[k*ldb:][:4]
 		b0, b1, b2, b3 := strip[0], strip[1], strip[2], strip[3]
 		c00 += float32(x * b0)
 		c01 += float32(x * b1)
@@ -41,7 +41,6 @@ func tile(a0, a1 []float32, step int, strip []float32) [2][4]float32 {
 		c11 += float32(y * b1)
 		c12 += float32(y * b2)
 		c13 += float32(y * b3)
-		strip = strip[4:]
 	}
 	return [2][4]float32{{c00, c01, c02, c03}, {c10, c11, c12, c13}}
 }

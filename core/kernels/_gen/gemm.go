@@ -12,8 +12,8 @@ import (
 // the multiply-add (4 cycles, 2 a cycle) and takes 20 or 22 loads for 24 of them. Fewer rows serve the last panel.
 func gemmAVX512(c *build.Context) {
 	for _, rows := range []int{12, 8, 4, 2, 1} {
-		for _, packed := range []bool{false, true} {
-			newVector(c, true).microKernel(rows, packed)
+		for _, columns := range []bool{false, true} {
+			newVector(c, true).microKernel(rows, columns)
 		}
 	}
 	for _, width := range []int{32, 48} {
@@ -27,38 +27,39 @@ func gemmAVX512(c *build.Context) {
 // gemmAVX2 is the same for 16 registers: 6 rows by two vectors. Strips that are cut go through a buffer, so there are no masks.
 func gemmAVX2(c *build.Context) {
 	for _, rows := range []int{6, 4, 2, 1} {
-		for _, packed := range []bool{false, true} {
-			newVector(c, false).microKernel(rows, packed)
+		for _, columns := range []bool{false, true} {
+			newVector(c, false).microKernel(rows, columns)
 		}
 	}
 	newVector(c, false).peak(12)
 }
 
-// microKernel writes the products of a number of rows of A, in place or packed, with one strip.
-func (c *vector) microKernel(rows int, packed bool) {
+// microKernel writes the products of a number of rows of A with one strip of B. Either is packed or in place.
+func (c *vector) microKernel(rows int, columns bool) {
 	const vectors, unroll = 2, 8
 	width := c.lanes()
-	name, element, stride, next := "Rows", "a[i·lda + k]", "lda", fmt.Sprintf("a[%d·lda]", rows)
-	if packed {
-		name, element, stride, next = "Panel", "a[k·stride + i]", "stride", fmt.Sprintf("a[%d]", rows)
+	name, element, next := "Rows", "a[i·lda + k]", fmt.Sprintf("a[%d·lda]", rows)
+	if columns {
+		name, element, next = "Panel", "a[k·lda + i]", fmt.Sprintf("a[%d]", rows)
 	}
 	name = fmt.Sprintf("gemm%s%d", name, rows)
-	signature, which := "func(panels, kc int, a *float32, "+stride+" int, strip, c *float32, ldc int, ahead uintptr, apart int, add bool)", "the columns of the strip"
+	signature, which := "func(panels, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, add bool)", fmt.Sprintf("j < %d", vectors*width)
 	if c.wide {
-		signature, which = "func(panels, kc int, a *float32, "+stride+" int, strip, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)", "the columns j whose bit is set in mask"
+		signature, which = "func(panels, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)", "the columns j whose bit is set in mask"
 	}
 	c.begin(name, signature,
-		fmt.Sprintf("computes c[i·ldc + j] (+)= Σ_k %s·strip[k·%d + j] for i < %d, k < kc and %s,\n", element, vectors*width, rows, which)+
+		fmt.Sprintf("computes c[i·ldc + j] (+)= Σ_k %s·b[k·ldb + j] for i < %d, k < kc and %s,\n", element, rows, which)+
 			fmt.Sprintf("for each of panels blocks of %d rows: the next one begins at %s and c[%d·ldc].\n", rows, next, rows)+
 			"Meanwhile two lines of 64 bytes at ahead + 4·apart·n are prefetched for the n-th eight products, by each block the 128 bytes that follow.")
 
 	// What is read once for a panel stays in memory: there are just enough registers for the pointers of the loop.
-	panels, kc, strip := address(c.Param("panels")), address(c.Param("kc")), address(c.Param("strip"))
+	panels, kc, strip := address(c.Param("panels")), address(c.Param("kc")), address(c.Param("b"))
 	ahead, add := address(c.Param("ahead")), address(c.Param("add"))
 	a := c.Load(c.Param("a"), c.GP64()).(reg.GPVirtual)
-	// The stride between rows of A, or packed between its columns.
-	lda := c.Load(c.Param(stride), c.GP64()).(reg.GPVirtual)
+	lda := c.Load(c.Param("lda"), c.GP64()).(reg.GPVirtual)
 	c.SHLQ(operand.U8(2), lda)
+	ldb := c.Load(c.Param("ldb"), c.GP64()).(reg.GPVirtual)
+	c.SHLQ(operand.U8(2), ldb)
 	apart := c.Load(c.Param("apart"), c.GP64()).(reg.GPVirtual)
 	c.SHLQ(operand.U8(2), apart)
 	cc := c.Load(c.Param("c"), c.GP64()).(reg.GPVirtual)
@@ -95,10 +96,10 @@ func (c *vector) microKernel(rows int, packed bool) {
 			c.ADDQ(ldc, row)
 		}
 	}
-	// A packed column is reached from one pointer, rows in place from one for two rows (AVX2: three), plus once and twice lda.
+	// A column is reached from one pointer, rows from one for two rows (AVX2: three), plus once and twice lda.
 	together := 3
 	switch {
-	case packed:
+	case columns:
 		together = rows
 	case c.wide:
 		together = 2
@@ -117,7 +118,7 @@ func (c *vector) microKernel(rows int, packed bool) {
 		base = append(base, p)
 	}
 	element1 := func(i, k int) operand.Mem {
-		if packed {
+		if columns {
 			return operand.Mem{Base: base[0], Disp: 4 * i}
 		}
 		m := operand.Mem{Base: base[i/together], Disp: 4 * k}
@@ -129,24 +130,24 @@ func (c *vector) microKernel(rows int, packed bool) {
 	// AVX-512's multiply-adds broadcast an operand from memory, which leaves out an instruction for one more load. Where the other thread of the core is
 	// busy, instructions are what is short; two rows in three are the most that the load ports bear. With an index it would be two instructions again.
 	broadcasts := func(i int) bool {
-		if packed {
+		if columns {
 			return c.wide && rows >= 8 && i%3 != 1
 		}
 		return c.wide && rows >= 8 && i%2 == 0
 	}
-	// The strip comes from the second level cache, or again from there where others use the first one too. Eight products ahead is early enough.
+	// Strips come from the second level cache, or again from there where others use the first one too, or where their rows lie far apart in place; so do
+	// columns of A. Eight products ahead is early enough.
 	prefetches := c.wide && rows >= 8
-	const early = 8
 	products := func(count int) {
 		for k := range count {
 			b0, b1 := c.reg(), c.reg()
 			for v, x := range []reg.VecVirtual{b0, b1} {
-				at := operand.Mem{Base: b, Disp: (vectors*k + v) * c.bytes()}
-				c.VMOVUPS(at, x)
+				c.VMOVUPS(operand.Mem{Base: b, Disp: v * c.bytes()}, x)
 				if prefetches {
-					c.PREFETCHT0(at.Offset(early * vectors * c.bytes()))
+					c.PREFETCHT0(operand.Mem{Base: b, Index: ldb, Scale: 8, Disp: v * c.bytes()})
 				}
 			}
+			c.ADDQ(ldb, b)
 			switch k % 8 {
 			case 3:
 				c.PREFETCHT1(operand.Mem{Base: line})
@@ -165,16 +166,18 @@ func (c *vector) microKernel(rows int, packed bool) {
 				c.VFMADD231PS(b0, x, sums[i][0])
 				c.VFMADD231PS(b1, x, sums[i][1])
 			}
-			if packed {
+			if columns {
+				for d := 0; d < 4*rows && prefetches; d += 4 * (rows - 1) {
+					c.PREFETCHT0(operand.Mem{Base: base[0], Index: lda, Scale: 8, Disp: d})
+				}
 				c.ADDQ(lda, base[0])
 			}
 		}
-		if !packed {
+		if !columns {
 			for _, p := range base {
 				c.ADDQ(operand.I32(4*count), p)
 			}
 		}
-		c.ADDQ(operand.I32(vectors*c.bytes()*count), b)
 	}
 	c.MOVQ(kc, k)
 	c.SUBQ(operand.U8(unroll), k)
@@ -220,7 +223,7 @@ func (c *vector) microKernel(rows int, packed bool) {
 	c.Label("replace")
 	store(false)
 	c.Label("next")
-	if packed {
+	if columns {
 		c.ADDQ(operand.I32(4*rows), a)
 	} else {
 		step := c.GP64()
