@@ -311,7 +311,8 @@ func copyPanelsAVX512(c *build.Context, width int) {
 }
 
 // transposeAVX512 packs a matrix that is read across the strip. Quarters of vectors are gathered while they are loaded (inserts from memory can use two
-// ports), so that only transposes of 4 x 4 within the quarters remain for the one port that shuffles.
+// ports), so that only transposes of 4 x 4 within the quarters remain for the one port that shuffles. The next 16 rows are prefetched: as short as a run is
+// of each, the hardware does not follow them.
 func transposeAVX512(c *build.Context) {
 	function(c, "transpose16AVX512", "func(dst *float32, ldd int, src *float32, lds, blocks int)",
 		"transpose16AVX512 computes dst[k·ldd + j] = src[j·lds + k] for j < 16, k < 16·blocks, blocks > 0.")
@@ -324,29 +325,39 @@ func transposeAVX512(c *build.Context) {
 	c.SHLQ(operand.U8(2), lds)
 	lds3 := c.GP64()
 	c.LEAQ(operand.Mem{Base: lds, Index: lds, Scale: 2}, lds3)
+	lds16 := c.GP64()
+	c.MOVQ(lds, lds16)
+	c.SHLQ(operand.U8(4), lds16)
+	row := func(p reg.Register, i int) operand.Mem { // i < 4 rows after p
+		m := operand.Mem{Base: p}
+		switch i {
+		case 1, 2:
+			m.Index, m.Scale = lds, uint8(i)
+		case 3:
+			m.Index, m.Scale = lds3, 1
+		}
+		return m
+	}
 	p4, p8, p12 := c.GP64(), c.GP64(), c.GP64()
 	c.Label("block")
 	c.LEAQ(operand.Mem{Base: src, Index: lds, Scale: 4}, p4)
 	c.LEAQ(operand.Mem{Base: src, Index: lds, Scale: 8}, p8)
 	c.LEAQ(operand.Mem{Base: p4, Index: lds, Scale: 8}, p12)
 	quarter := []reg.Register{src, p4, p8, p12}
+	for _, p := range quarter {
+		next := c.GP64()
+		c.LEAQ(operand.Mem{Base: p, Index: lds16, Scale: 1}, next)
+		for i := range 4 {
+			c.PREFETCHT0(row(next, i))
+		}
+	}
 	for q := range 4 {
 		var r [4]reg.VecVirtual
 		for i := range r {
-			at := func(l int) operand.Mem {
-				m := operand.Mem{Base: quarter[l], Disp: 16 * q}
-				switch i {
-				case 1, 2:
-					m.Index, m.Scale = lds, uint8(i)
-				case 3:
-					m.Index, m.Scale = lds3, 1
-				}
-				return m
-			}
 			r[i] = c.ZMM()
-			c.VMOVUPS(at(0), r[i].AsX())
+			c.VMOVUPS(row(quarter[0], i).Offset(16*q), r[i].AsX())
 			for l := 1; l < 4; l++ {
-				c.VINSERTF32X4(operand.U8(l), at(l), r[i], r[i])
+				c.VINSERTF32X4(operand.U8(l), row(quarter[l], i).Offset(16*q), r[i], r[i])
 			}
 		}
 		lo01, hi01, lo23, hi23 := c.ZMM(), c.ZMM(), c.ZMM(), c.ZMM()
