@@ -188,7 +188,7 @@ type gemmPlan struct {
 
 // packsB says whether a task of so many rows packs B.
 func (p *gemmPlan) packsB(g *Gemm, rows int) bool {
-	return p.tiles || g.TransB || g.RoundB != numerics.FP32 || g.N%p.level.nr > 0 || g.LDB > columnsInPlace || rows > rowsInPlace
+	return g.TransB || g.RoundB != numerics.FP32 || g.N%p.level.nr > 0 || g.LDB > columnsInPlace || rows > rowsInPlace
 }
 
 // plan chooses the grid of tasks by the time that the slowest worker would take: products, packing, and nothing else. It may depend on the
