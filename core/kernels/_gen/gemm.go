@@ -167,8 +167,9 @@ func (c *vector) microKernel(rows int, columns bool) {
 				c.VFMADD231PS(b1, x, sums[i][1])
 			}
 			if columns {
-				for d := 0; d < 4*rows && prefetches; d += 4 * (rows - 1) {
-					c.PREFETCHT0(operand.Mem{Base: base[0], Index: lda, Scale: 8, Disp: d})
+				if prefetches { // rows of a column lie on one line or two
+					c.PREFETCHT0(operand.Mem{Base: base[0], Index: lda, Scale: 8})
+					c.PREFETCHT0(operand.Mem{Base: base[0], Index: lda, Scale: 8, Disp: 4 * (rows - 1)})
 				}
 				c.ADDQ(lda, base[0])
 			}
