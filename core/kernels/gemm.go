@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"harness.invalid/core/numerics"
 )
@@ -158,13 +159,14 @@ type gemmLevel struct {
 	tiles *tileLevel // a matrix unit for narrow formats, or nil
 }
 
-// Blocking. A packed block of B (packedB floats) and a block of A (blockRows·runLength) fit the second level cache together; a strip of B
-// (runLength·nr floats, 32 KiB) stays in the first while panelsAtOnce panels of A
-// pass, or all of them where they are columns.
+// Blocking. A packed block of B (packedB floats) stays in the second level cache while all rows of A pass. It reaches as far as it can along the rows of B as
+// stored, since that is how memory is read fastest, up to blockLength; where that is along K, C comes back less often, too. A strip of B (runLength·nr floats,
+// 32 KiB) stays in the first level cache while panelsAtOnce panels of A pass, or all of them where they are columns.
 const (
 	runLength    = 256
 	packedB      = 256 << 10
-	blockRows    = 240
+	blockLength  = 1024
+	rowsAhead    = 144 // of A, which pass while the next block of B is prefetched
 	longRows     = 528 // of a transposed A that is packed: it is read along its rows, and memory is faster the longer they are
 	panelsAtOnce = 2
 )
@@ -278,6 +280,7 @@ func (p *gemmPlan) task(g *Gemm, i0, i1, j0, j1 int) {
 	if p.packA {
 		buf.a = grow(buf.a, (min(w.rows, i1-i0)+width-1)/width*width*p.kc)
 	}
+	next := ahead{idle: uintptr(unsafe.Pointer(&g.A[0]))}
 	for j := j0; j < j1; j += w.cols {
 		n := min(w.cols, j1-j)
 		for k0 := 0; k0 < g.K; k0 += w.depth {
@@ -287,8 +290,12 @@ func (p *gemmPlan) task(g *Gemm, i0, i1, j0, j1 int) {
 			}
 			for i := i0; i < i1; i += w.rows {
 				m := min(w.rows, i1-i)
+				if i == w.bAhead {
+					next.b = w.nextB(g, j, k0)
+				}
 				for k := k0; k < k1; k += p.kc {
-					kc, next := min(p.kc, k1-k), w.after(g, i, j, k)
+					kc := min(p.kc, k1-k)
+					next.a = w.nextA(g, i, j, k)
 					b := operandB{b: g.B, at: k*g.LDB + j, next: 1, along: g.LDB}
 					if w.packB {
 						b = operandB{b: buf.b, at: (k - k0) * ((n + nr - 1) / nr * nr), next: kc, along: nr}
@@ -306,20 +313,20 @@ type area struct {
 	i0, i1, j0, j1        int
 	rows, cols, depth, kc int
 	packB                 bool
+	bAhead                int // the row from which on the next block of B is prefetched
 }
 
 func (p *gemmPlan) area(g *Gemm, i0, i1, j0, j1 int) area {
-	w := area{i0: i0, i1: i1, j0: j0, j1: j1, rows: blockRows / p.level.width * p.level.width, kc: p.kc, packB: p.packsB(g, i1-i0)}
-	// Columns at a time: few when A is read in place and C comes back for another run along K, many when A must be packed again for each, or when
-	// C is finished at once: an epilogue is cheaper on long segments. Weight gradients take many, since memory is fastest read along whole rows.
-	w.cols = 4 * segment
-	if p.packA || g.TransA || g.K <= p.kc {
-		w.cols = 6 * segment
-	}
-	w.cols = min(w.cols, (j1-j0+segment-1)/segment*segment)
-	w.depth = max(1, packedB/(w.cols*p.kc)) * p.kc
-	if p.packA || g.TransA || !w.packB {
+	w := area{i0: i0, i1: i1, j0: j0, j1: j1, rows: p.level.width, kc: p.kc, packB: p.packsB(g, i1-i0)}
+	w.cols = min(blockLength, (j1-j0+segment-1)/segment*segment)
+	switch {
+	case p.packA || g.TransA || !w.packB:
 		w.depth = p.kc
+	case g.TransB:
+		w.depth = min((g.K+p.kc-1)/p.kc, blockLength/p.kc) * p.kc
+		w.cols = min(w.cols, packedB/w.depth/segment*segment)
+	default:
+		w.depth = packedB / (w.cols * p.kc) * p.kc
 	}
 	switch {
 	case g.TransA && p.packA:
@@ -327,6 +334,7 @@ func (p *gemmPlan) area(g *Gemm, i0, i1, j0, j1 int) area {
 	case g.TransA:
 		w.rows = i1 - i0
 	}
+	w.bAhead = i0 + max(0, i1-i0-rowsAhead)/w.rows*w.rows
 	return w
 }
 

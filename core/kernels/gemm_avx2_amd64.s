@@ -14,49 +14,49 @@ TEXT ·gemmRows6AVX2(SB), NOSPLIT, $0-81
 	SHLQ $0x02, DX
 	MOVQ apart+72(FP), BX
 	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
+	SUBQ $0x00000400, BX
+	MOVQ ahead+64(FP), SI
+	MOVQ c+48(FP), DI
+	MOVQ ldc+56(FP), R8
+	SHLQ $0x02, R8
 
 panel:
-	MOVQ       b+32(FP), R8
-	MOVQ       ahead+64(FP), R10
-	ADDQ       $0x00000080, ahead+64(FP)
-	MOVQ       SI, R9
+	MOVQ       b+32(FP), R9
+	MOVQ       DI, R10
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
-	PREFETCHT0 (R9)
-	ADDQ       DI, R9
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
-	PREFETCHT0 (R9)
-	ADDQ       DI, R9
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
 	VXORPS     Y4, Y4, Y4
 	VXORPS     Y5, Y5, Y5
-	PREFETCHT0 (R9)
-	ADDQ       DI, R9
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
 	VXORPS     Y6, Y6, Y6
 	VXORPS     Y7, Y7, Y7
-	PREFETCHT0 (R9)
-	ADDQ       DI, R9
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
 	VXORPS     Y8, Y8, Y8
 	VXORPS     Y9, Y9, Y9
-	PREFETCHT0 (R9)
-	ADDQ       DI, R9
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
 	VXORPS     Y10, Y10, Y10
 	VXORPS     Y11, Y11, Y11
-	PREFETCHT0 (R9)
+	PREFETCHT0 (R10)
 	MOVQ       AX, R11
 	LEAQ       (R11)(CX*2), R12
 	ADDQ       CX, R12
-	MOVQ       kc+8(FP), R9
-	SUBQ       $0x08, R9
+	MOVQ       kc+8(FP), R10
+	SUBQ       $0x08, R10
 	JLT        rest
 
 unrolled:
-	VMOVUPS      (R8), Y12
-	VMOVUPS      32(R8), Y13
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y12
+	VMOVUPS      32(R9), Y13
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -75,9 +75,9 @@ unrolled:
 	VBROADCASTSS (R12)(CX*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (R8), Y12
-	VMOVUPS      32(R8), Y13
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y12
+	VMOVUPS      32(R9), Y13
+	ADDQ         DX, R9
 	VBROADCASTSS 4(R11), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -96,9 +96,9 @@ unrolled:
 	VBROADCASTSS 4(R12)(CX*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (R8), Y12
-	VMOVUPS      32(R8), Y13
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y12
+	VMOVUPS      32(R9), Y13
+	ADDQ         DX, R9
 	VBROADCASTSS 8(R11), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -117,10 +117,10 @@ unrolled:
 	VBROADCASTSS 8(R12)(CX*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (R8), Y12
-	VMOVUPS      32(R8), Y13
-	ADDQ         DX, R8
-	PREFETCHT1   (R10)
+	VMOVUPS      (R9), Y12
+	VMOVUPS      32(R9), Y13
+	ADDQ         DX, R9
+	PREFETCHT1   (SI)
 	VBROADCASTSS 12(R11), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -139,9 +139,9 @@ unrolled:
 	VBROADCASTSS 12(R12)(CX*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (R8), Y12
-	VMOVUPS      32(R8), Y13
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y12
+	VMOVUPS      32(R9), Y13
+	ADDQ         DX, R9
 	VBROADCASTSS 16(R11), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -160,9 +160,9 @@ unrolled:
 	VBROADCASTSS 16(R12)(CX*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (R8), Y12
-	VMOVUPS      32(R8), Y13
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y12
+	VMOVUPS      32(R9), Y13
+	ADDQ         DX, R9
 	VBROADCASTSS 20(R11), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -181,9 +181,9 @@ unrolled:
 	VBROADCASTSS 20(R12)(CX*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (R8), Y12
-	VMOVUPS      32(R8), Y13
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y12
+	VMOVUPS      32(R9), Y13
+	ADDQ         DX, R9
 	VBROADCASTSS 24(R11), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -202,11 +202,11 @@ unrolled:
 	VBROADCASTSS 24(R12)(CX*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (R8), Y12
-	VMOVUPS      32(R8), Y13
-	ADDQ         DX, R8
-	PREFETCHT1   64(R10)
-	ADDQ         BX, R10
+	VMOVUPS      (R9), Y12
+	VMOVUPS      32(R9), Y13
+	ADDQ         DX, R9
+	PREFETCHT1   64(SI)
+	SUBQ         $-128, SI
 	VBROADCASTSS 28(R11), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -227,17 +227,21 @@ unrolled:
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         $+32, R11
 	ADDQ         $+32, R12
-	SUBQ         $0x08, R9
-	JGE          unrolled
+	TESTB        $0x3f, R10
+	JEQ          apart
+
+near:
+	SUBQ $0x08, R10
+	JGE  unrolled
 
 rest:
-	ADDQ $0x08, R9
+	ADDQ $0x08, R10
 	JZ   done
 
 single:
-	VMOVUPS      (R8), Y12
-	VMOVUPS      32(R8), Y13
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y12
+	VMOVUPS      32(R9), Y13
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -258,71 +262,75 @@ single:
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         $+4, R11
 	ADDQ         $+4, R12
-	DECQ         R9
+	DECQ         R10
 	JNZ          single
 
 done:
 	CMPB    add+80(FP), $0x00
 	JEQ     replace
-	VADDPS  (SI), Y0, Y0
-	VMOVUPS Y0, (SI)
-	VADDPS  32(SI), Y1, Y1
-	VMOVUPS Y1, 32(SI)
-	ADDQ    DI, SI
-	VADDPS  (SI), Y2, Y2
-	VMOVUPS Y2, (SI)
-	VADDPS  32(SI), Y3, Y3
-	VMOVUPS Y3, 32(SI)
-	ADDQ    DI, SI
-	VADDPS  (SI), Y4, Y4
-	VMOVUPS Y4, (SI)
-	VADDPS  32(SI), Y5, Y5
-	VMOVUPS Y5, 32(SI)
-	ADDQ    DI, SI
-	VADDPS  (SI), Y6, Y6
-	VMOVUPS Y6, (SI)
-	VADDPS  32(SI), Y7, Y7
-	VMOVUPS Y7, 32(SI)
-	ADDQ    DI, SI
-	VADDPS  (SI), Y8, Y8
-	VMOVUPS Y8, (SI)
-	VADDPS  32(SI), Y9, Y9
-	VMOVUPS Y9, 32(SI)
-	ADDQ    DI, SI
-	VADDPS  (SI), Y10, Y10
-	VMOVUPS Y10, (SI)
-	VADDPS  32(SI), Y11, Y11
-	VMOVUPS Y11, 32(SI)
-	ADDQ    DI, SI
+	VADDPS  (DI), Y0, Y0
+	VMOVUPS Y0, (DI)
+	VADDPS  32(DI), Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	VADDPS  (DI), Y2, Y2
+	VMOVUPS Y2, (DI)
+	VADDPS  32(DI), Y3, Y3
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
+	VADDPS  (DI), Y4, Y4
+	VMOVUPS Y4, (DI)
+	VADDPS  32(DI), Y5, Y5
+	VMOVUPS Y5, 32(DI)
+	ADDQ    R8, DI
+	VADDPS  (DI), Y6, Y6
+	VMOVUPS Y6, (DI)
+	VADDPS  32(DI), Y7, Y7
+	VMOVUPS Y7, 32(DI)
+	ADDQ    R8, DI
+	VADDPS  (DI), Y8, Y8
+	VMOVUPS Y8, (DI)
+	VADDPS  32(DI), Y9, Y9
+	VMOVUPS Y9, 32(DI)
+	ADDQ    R8, DI
+	VADDPS  (DI), Y10, Y10
+	VMOVUPS Y10, (DI)
+	VADDPS  32(DI), Y11, Y11
+	VMOVUPS Y11, 32(DI)
+	ADDQ    R8, DI
 	JMP     next
 
 replace:
-	VMOVUPS Y0, (SI)
-	VMOVUPS Y1, 32(SI)
-	ADDQ    DI, SI
-	VMOVUPS Y2, (SI)
-	VMOVUPS Y3, 32(SI)
-	ADDQ    DI, SI
-	VMOVUPS Y4, (SI)
-	VMOVUPS Y5, 32(SI)
-	ADDQ    DI, SI
-	VMOVUPS Y6, (SI)
-	VMOVUPS Y7, 32(SI)
-	ADDQ    DI, SI
-	VMOVUPS Y8, (SI)
-	VMOVUPS Y9, 32(SI)
-	ADDQ    DI, SI
-	VMOVUPS Y10, (SI)
-	VMOVUPS Y11, 32(SI)
-	ADDQ    DI, SI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y2, (DI)
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y4, (DI)
+	VMOVUPS Y5, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y10, (DI)
+	VMOVUPS Y11, 32(DI)
+	ADDQ    R8, DI
 
 next:
-	IMUL3Q $+6, CX, R8
-	ADDQ   R8, AX
+	IMUL3Q $+6, CX, R9
+	ADDQ   R9, AX
 	DECQ   panels+0(FP)
 	JNZ    panel
 	VZEROUPPER
 	RET
+
+apart:
+	ADDQ BX, SI
+	JMP  near
 
 // func gemmPanel6AVX2(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, add bool)
 // Requires: AVX, FMA3, MMX+
@@ -334,47 +342,47 @@ TEXT ·gemmPanel6AVX2(SB), NOSPLIT, $0-81
 	SHLQ $0x02, DX
 	MOVQ apart+72(FP), BX
 	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
+	SUBQ $0x00000400, BX
+	MOVQ ahead+64(FP), SI
+	MOVQ c+48(FP), DI
+	MOVQ ldc+56(FP), R8
+	SHLQ $0x02, R8
 
 panel:
-	MOVQ       b+32(FP), R8
-	MOVQ       ahead+64(FP), R10
-	ADDQ       $0x00000080, ahead+64(FP)
-	MOVQ       SI, R9
+	MOVQ       b+32(FP), R9
+	MOVQ       DI, R10
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
-	PREFETCHT0 (R9)
-	ADDQ       DI, R9
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
-	PREFETCHT0 (R9)
-	ADDQ       DI, R9
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
 	VXORPS     Y4, Y4, Y4
 	VXORPS     Y5, Y5, Y5
-	PREFETCHT0 (R9)
-	ADDQ       DI, R9
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
 	VXORPS     Y6, Y6, Y6
 	VXORPS     Y7, Y7, Y7
-	PREFETCHT0 (R9)
-	ADDQ       DI, R9
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
 	VXORPS     Y8, Y8, Y8
 	VXORPS     Y9, Y9, Y9
-	PREFETCHT0 (R9)
-	ADDQ       DI, R9
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
 	VXORPS     Y10, Y10, Y10
 	VXORPS     Y11, Y11, Y11
-	PREFETCHT0 (R9)
+	PREFETCHT0 (R10)
 	MOVQ       AX, R11
-	MOVQ       kc+8(FP), R9
-	SUBQ       $0x08, R9
+	MOVQ       kc+8(FP), R10
+	SUBQ       $0x08, R10
 	JLT        rest
 
 unrolled:
-	VMOVUPS      (R8), Y12
-	VMOVUPS      32(R8), Y13
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y12
+	VMOVUPS      32(R9), Y13
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -394,9 +402,9 @@ unrolled:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y12
-	VMOVUPS      32(R8), Y13
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y12
+	VMOVUPS      32(R9), Y13
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -416,9 +424,9 @@ unrolled:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y12
-	VMOVUPS      32(R8), Y13
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y12
+	VMOVUPS      32(R9), Y13
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -438,10 +446,10 @@ unrolled:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y12
-	VMOVUPS      32(R8), Y13
-	ADDQ         DX, R8
-	PREFETCHT1   (R10)
+	VMOVUPS      (R9), Y12
+	VMOVUPS      32(R9), Y13
+	ADDQ         DX, R9
+	PREFETCHT1   (SI)
 	VBROADCASTSS (R11), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -461,9 +469,9 @@ unrolled:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y12
-	VMOVUPS      32(R8), Y13
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y12
+	VMOVUPS      32(R9), Y13
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -483,9 +491,9 @@ unrolled:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y12
-	VMOVUPS      32(R8), Y13
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y12
+	VMOVUPS      32(R9), Y13
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -505,9 +513,9 @@ unrolled:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y12
-	VMOVUPS      32(R8), Y13
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y12
+	VMOVUPS      32(R9), Y13
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -527,11 +535,11 @@ unrolled:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y12
-	VMOVUPS      32(R8), Y13
-	ADDQ         DX, R8
-	PREFETCHT1   64(R10)
-	ADDQ         BX, R10
+	VMOVUPS      (R9), Y12
+	VMOVUPS      32(R9), Y13
+	ADDQ         DX, R9
+	PREFETCHT1   64(SI)
+	SUBQ         $-128, SI
 	VBROADCASTSS (R11), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -551,17 +559,21 @@ unrolled:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         CX, R11
-	SUBQ         $0x08, R9
-	JGE          unrolled
+	TESTB        $0x3f, R10
+	JEQ          apart
+
+near:
+	SUBQ $0x08, R10
+	JGE  unrolled
 
 rest:
-	ADDQ $0x08, R9
+	ADDQ $0x08, R10
 	JZ   done
 
 single:
-	VMOVUPS      (R8), Y12
-	VMOVUPS      32(R8), Y13
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y12
+	VMOVUPS      32(R9), Y13
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -581,63 +593,63 @@ single:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         CX, R11
-	DECQ         R9
+	DECQ         R10
 	JNZ          single
 
 done:
 	CMPB    add+80(FP), $0x00
 	JEQ     replace
-	VADDPS  (SI), Y0, Y0
-	VMOVUPS Y0, (SI)
-	VADDPS  32(SI), Y1, Y1
-	VMOVUPS Y1, 32(SI)
-	ADDQ    DI, SI
-	VADDPS  (SI), Y2, Y2
-	VMOVUPS Y2, (SI)
-	VADDPS  32(SI), Y3, Y3
-	VMOVUPS Y3, 32(SI)
-	ADDQ    DI, SI
-	VADDPS  (SI), Y4, Y4
-	VMOVUPS Y4, (SI)
-	VADDPS  32(SI), Y5, Y5
-	VMOVUPS Y5, 32(SI)
-	ADDQ    DI, SI
-	VADDPS  (SI), Y6, Y6
-	VMOVUPS Y6, (SI)
-	VADDPS  32(SI), Y7, Y7
-	VMOVUPS Y7, 32(SI)
-	ADDQ    DI, SI
-	VADDPS  (SI), Y8, Y8
-	VMOVUPS Y8, (SI)
-	VADDPS  32(SI), Y9, Y9
-	VMOVUPS Y9, 32(SI)
-	ADDQ    DI, SI
-	VADDPS  (SI), Y10, Y10
-	VMOVUPS Y10, (SI)
-	VADDPS  32(SI), Y11, Y11
-	VMOVUPS Y11, 32(SI)
-	ADDQ    DI, SI
+	VADDPS  (DI), Y0, Y0
+	VMOVUPS Y0, (DI)
+	VADDPS  32(DI), Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	VADDPS  (DI), Y2, Y2
+	VMOVUPS Y2, (DI)
+	VADDPS  32(DI), Y3, Y3
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
+	VADDPS  (DI), Y4, Y4
+	VMOVUPS Y4, (DI)
+	VADDPS  32(DI), Y5, Y5
+	VMOVUPS Y5, 32(DI)
+	ADDQ    R8, DI
+	VADDPS  (DI), Y6, Y6
+	VMOVUPS Y6, (DI)
+	VADDPS  32(DI), Y7, Y7
+	VMOVUPS Y7, 32(DI)
+	ADDQ    R8, DI
+	VADDPS  (DI), Y8, Y8
+	VMOVUPS Y8, (DI)
+	VADDPS  32(DI), Y9, Y9
+	VMOVUPS Y9, 32(DI)
+	ADDQ    R8, DI
+	VADDPS  (DI), Y10, Y10
+	VMOVUPS Y10, (DI)
+	VADDPS  32(DI), Y11, Y11
+	VMOVUPS Y11, 32(DI)
+	ADDQ    R8, DI
 	JMP     next
 
 replace:
-	VMOVUPS Y0, (SI)
-	VMOVUPS Y1, 32(SI)
-	ADDQ    DI, SI
-	VMOVUPS Y2, (SI)
-	VMOVUPS Y3, 32(SI)
-	ADDQ    DI, SI
-	VMOVUPS Y4, (SI)
-	VMOVUPS Y5, 32(SI)
-	ADDQ    DI, SI
-	VMOVUPS Y6, (SI)
-	VMOVUPS Y7, 32(SI)
-	ADDQ    DI, SI
-	VMOVUPS Y8, (SI)
-	VMOVUPS Y9, 32(SI)
-	ADDQ    DI, SI
-	VMOVUPS Y10, (SI)
-	VMOVUPS Y11, 32(SI)
-	ADDQ    DI, SI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y2, (DI)
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y4, (DI)
+	VMOVUPS Y5, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y10, (DI)
+	VMOVUPS Y11, 32(DI)
+	ADDQ    R8, DI
 
 next:
 	ADDQ $+24, AX
@@ -645,6 +657,10 @@ next:
 	JNZ  panel
 	VZEROUPPER
 	RET
+
+apart:
+	ADDQ BX, SI
+	JMP  near
 
 // func gemmRows4AVX2(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, add bool)
 // Requires: AVX, FMA3, MMX+
@@ -656,41 +672,41 @@ TEXT ·gemmRows4AVX2(SB), NOSPLIT, $0-81
 	SHLQ $0x02, DX
 	MOVQ apart+72(FP), BX
 	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
+	SUBQ $0x00000400, BX
+	MOVQ ahead+64(FP), SI
+	MOVQ c+48(FP), DI
+	MOVQ ldc+56(FP), R8
+	SHLQ $0x02, R8
 
 panel:
-	MOVQ       b+32(FP), R8
-	MOVQ       ahead+64(FP), R10
-	ADDQ       $0x00000080, ahead+64(FP)
-	MOVQ       SI, R9
+	MOVQ       b+32(FP), R9
+	MOVQ       DI, R10
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
-	PREFETCHT0 (R9)
-	ADDQ       DI, R9
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
-	PREFETCHT0 (R9)
-	ADDQ       DI, R9
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
 	VXORPS     Y4, Y4, Y4
 	VXORPS     Y5, Y5, Y5
-	PREFETCHT0 (R9)
-	ADDQ       DI, R9
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
 	VXORPS     Y6, Y6, Y6
 	VXORPS     Y7, Y7, Y7
-	PREFETCHT0 (R9)
+	PREFETCHT0 (R10)
 	MOVQ       AX, R11
 	LEAQ       (R11)(CX*2), R12
 	ADDQ       CX, R12
-	MOVQ       kc+8(FP), R9
-	SUBQ       $0x08, R9
+	MOVQ       kc+8(FP), R10
+	SUBQ       $0x08, R10
 	JLT        rest
 
 unrolled:
-	VMOVUPS      (R8), Y8
-	VMOVUPS      32(R8), Y9
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y8
+	VMOVUPS      32(R9), Y9
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -703,9 +719,9 @@ unrolled:
 	VBROADCASTSS (R12), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
-	VMOVUPS      (R8), Y8
-	VMOVUPS      32(R8), Y9
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y8
+	VMOVUPS      32(R9), Y9
+	ADDQ         DX, R9
 	VBROADCASTSS 4(R11), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -718,9 +734,9 @@ unrolled:
 	VBROADCASTSS 4(R12), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
-	VMOVUPS      (R8), Y8
-	VMOVUPS      32(R8), Y9
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y8
+	VMOVUPS      32(R9), Y9
+	ADDQ         DX, R9
 	VBROADCASTSS 8(R11), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -733,10 +749,10 @@ unrolled:
 	VBROADCASTSS 8(R12), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
-	VMOVUPS      (R8), Y8
-	VMOVUPS      32(R8), Y9
-	ADDQ         DX, R8
-	PREFETCHT1   (R10)
+	VMOVUPS      (R9), Y8
+	VMOVUPS      32(R9), Y9
+	ADDQ         DX, R9
+	PREFETCHT1   (SI)
 	VBROADCASTSS 12(R11), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -749,9 +765,9 @@ unrolled:
 	VBROADCASTSS 12(R12), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
-	VMOVUPS      (R8), Y8
-	VMOVUPS      32(R8), Y9
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y8
+	VMOVUPS      32(R9), Y9
+	ADDQ         DX, R9
 	VBROADCASTSS 16(R11), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -764,9 +780,9 @@ unrolled:
 	VBROADCASTSS 16(R12), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
-	VMOVUPS      (R8), Y8
-	VMOVUPS      32(R8), Y9
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y8
+	VMOVUPS      32(R9), Y9
+	ADDQ         DX, R9
 	VBROADCASTSS 20(R11), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -779,9 +795,9 @@ unrolled:
 	VBROADCASTSS 20(R12), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
-	VMOVUPS      (R8), Y8
-	VMOVUPS      32(R8), Y9
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y8
+	VMOVUPS      32(R9), Y9
+	ADDQ         DX, R9
 	VBROADCASTSS 24(R11), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -794,11 +810,11 @@ unrolled:
 	VBROADCASTSS 24(R12), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
-	VMOVUPS      (R8), Y8
-	VMOVUPS      32(R8), Y9
-	ADDQ         DX, R8
-	PREFETCHT1   64(R10)
-	ADDQ         BX, R10
+	VMOVUPS      (R9), Y8
+	VMOVUPS      32(R9), Y9
+	ADDQ         DX, R9
+	PREFETCHT1   64(SI)
+	SUBQ         $-128, SI
 	VBROADCASTSS 28(R11), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -813,17 +829,21 @@ unrolled:
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         $+32, R11
 	ADDQ         $+32, R12
-	SUBQ         $0x08, R9
-	JGE          unrolled
+	TESTB        $0x3f, R10
+	JEQ          apart
+
+near:
+	SUBQ $0x08, R10
+	JGE  unrolled
 
 rest:
-	ADDQ $0x08, R9
+	ADDQ $0x08, R10
 	JZ   done
 
 single:
-	VMOVUPS      (R8), Y8
-	VMOVUPS      32(R8), Y9
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y8
+	VMOVUPS      32(R9), Y9
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -838,55 +858,59 @@ single:
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         $+4, R11
 	ADDQ         $+4, R12
-	DECQ         R9
+	DECQ         R10
 	JNZ          single
 
 done:
 	CMPB    add+80(FP), $0x00
 	JEQ     replace
-	VADDPS  (SI), Y0, Y0
-	VMOVUPS Y0, (SI)
-	VADDPS  32(SI), Y1, Y1
-	VMOVUPS Y1, 32(SI)
-	ADDQ    DI, SI
-	VADDPS  (SI), Y2, Y2
-	VMOVUPS Y2, (SI)
-	VADDPS  32(SI), Y3, Y3
-	VMOVUPS Y3, 32(SI)
-	ADDQ    DI, SI
-	VADDPS  (SI), Y4, Y4
-	VMOVUPS Y4, (SI)
-	VADDPS  32(SI), Y5, Y5
-	VMOVUPS Y5, 32(SI)
-	ADDQ    DI, SI
-	VADDPS  (SI), Y6, Y6
-	VMOVUPS Y6, (SI)
-	VADDPS  32(SI), Y7, Y7
-	VMOVUPS Y7, 32(SI)
-	ADDQ    DI, SI
+	VADDPS  (DI), Y0, Y0
+	VMOVUPS Y0, (DI)
+	VADDPS  32(DI), Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	VADDPS  (DI), Y2, Y2
+	VMOVUPS Y2, (DI)
+	VADDPS  32(DI), Y3, Y3
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
+	VADDPS  (DI), Y4, Y4
+	VMOVUPS Y4, (DI)
+	VADDPS  32(DI), Y5, Y5
+	VMOVUPS Y5, 32(DI)
+	ADDQ    R8, DI
+	VADDPS  (DI), Y6, Y6
+	VMOVUPS Y6, (DI)
+	VADDPS  32(DI), Y7, Y7
+	VMOVUPS Y7, 32(DI)
+	ADDQ    R8, DI
 	JMP     next
 
 replace:
-	VMOVUPS Y0, (SI)
-	VMOVUPS Y1, 32(SI)
-	ADDQ    DI, SI
-	VMOVUPS Y2, (SI)
-	VMOVUPS Y3, 32(SI)
-	ADDQ    DI, SI
-	VMOVUPS Y4, (SI)
-	VMOVUPS Y5, 32(SI)
-	ADDQ    DI, SI
-	VMOVUPS Y6, (SI)
-	VMOVUPS Y7, 32(SI)
-	ADDQ    DI, SI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y2, (DI)
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y4, (DI)
+	VMOVUPS Y5, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    R8, DI
 
 next:
-	IMUL3Q $+4, CX, R8
-	ADDQ   R8, AX
+	IMUL3Q $+4, CX, R9
+	ADDQ   R9, AX
 	DECQ   panels+0(FP)
 	JNZ    panel
 	VZEROUPPER
 	RET
+
+apart:
+	ADDQ BX, SI
+	JMP  near
 
 // func gemmPanel4AVX2(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, add bool)
 // Requires: AVX, FMA3, MMX+
@@ -898,39 +922,39 @@ TEXT ·gemmPanel4AVX2(SB), NOSPLIT, $0-81
 	SHLQ $0x02, DX
 	MOVQ apart+72(FP), BX
 	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
+	SUBQ $0x00000400, BX
+	MOVQ ahead+64(FP), SI
+	MOVQ c+48(FP), DI
+	MOVQ ldc+56(FP), R8
+	SHLQ $0x02, R8
 
 panel:
-	MOVQ       b+32(FP), R8
-	MOVQ       ahead+64(FP), R10
-	ADDQ       $0x00000080, ahead+64(FP)
-	MOVQ       SI, R9
+	MOVQ       b+32(FP), R9
+	MOVQ       DI, R10
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
-	PREFETCHT0 (R9)
-	ADDQ       DI, R9
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
-	PREFETCHT0 (R9)
-	ADDQ       DI, R9
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
 	VXORPS     Y4, Y4, Y4
 	VXORPS     Y5, Y5, Y5
-	PREFETCHT0 (R9)
-	ADDQ       DI, R9
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
 	VXORPS     Y6, Y6, Y6
 	VXORPS     Y7, Y7, Y7
-	PREFETCHT0 (R9)
+	PREFETCHT0 (R10)
 	MOVQ       AX, R11
-	MOVQ       kc+8(FP), R9
-	SUBQ       $0x08, R9
+	MOVQ       kc+8(FP), R10
+	SUBQ       $0x08, R10
 	JLT        rest
 
 unrolled:
-	VMOVUPS      (R8), Y8
-	VMOVUPS      32(R8), Y9
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y8
+	VMOVUPS      32(R9), Y9
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -944,9 +968,9 @@ unrolled:
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y8
-	VMOVUPS      32(R8), Y9
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y8
+	VMOVUPS      32(R9), Y9
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -960,9 +984,9 @@ unrolled:
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y8
-	VMOVUPS      32(R8), Y9
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y8
+	VMOVUPS      32(R9), Y9
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -976,10 +1000,10 @@ unrolled:
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y8
-	VMOVUPS      32(R8), Y9
-	ADDQ         DX, R8
-	PREFETCHT1   (R10)
+	VMOVUPS      (R9), Y8
+	VMOVUPS      32(R9), Y9
+	ADDQ         DX, R9
+	PREFETCHT1   (SI)
 	VBROADCASTSS (R11), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -993,9 +1017,9 @@ unrolled:
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y8
-	VMOVUPS      32(R8), Y9
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y8
+	VMOVUPS      32(R9), Y9
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -1009,9 +1033,9 @@ unrolled:
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y8
-	VMOVUPS      32(R8), Y9
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y8
+	VMOVUPS      32(R9), Y9
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -1025,9 +1049,9 @@ unrolled:
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y8
-	VMOVUPS      32(R8), Y9
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y8
+	VMOVUPS      32(R9), Y9
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -1041,11 +1065,11 @@ unrolled:
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y8
-	VMOVUPS      32(R8), Y9
-	ADDQ         DX, R8
-	PREFETCHT1   64(R10)
-	ADDQ         BX, R10
+	VMOVUPS      (R9), Y8
+	VMOVUPS      32(R9), Y9
+	ADDQ         DX, R9
+	PREFETCHT1   64(SI)
+	SUBQ         $-128, SI
 	VBROADCASTSS (R11), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -1059,17 +1083,21 @@ unrolled:
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         CX, R11
-	SUBQ         $0x08, R9
-	JGE          unrolled
+	TESTB        $0x3f, R10
+	JEQ          apart
+
+near:
+	SUBQ $0x08, R10
+	JGE  unrolled
 
 rest:
-	ADDQ $0x08, R9
+	ADDQ $0x08, R10
 	JZ   done
 
 single:
-	VMOVUPS      (R8), Y8
-	VMOVUPS      32(R8), Y9
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y8
+	VMOVUPS      32(R9), Y9
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -1083,47 +1111,47 @@ single:
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         CX, R11
-	DECQ         R9
+	DECQ         R10
 	JNZ          single
 
 done:
 	CMPB    add+80(FP), $0x00
 	JEQ     replace
-	VADDPS  (SI), Y0, Y0
-	VMOVUPS Y0, (SI)
-	VADDPS  32(SI), Y1, Y1
-	VMOVUPS Y1, 32(SI)
-	ADDQ    DI, SI
-	VADDPS  (SI), Y2, Y2
-	VMOVUPS Y2, (SI)
-	VADDPS  32(SI), Y3, Y3
-	VMOVUPS Y3, 32(SI)
-	ADDQ    DI, SI
-	VADDPS  (SI), Y4, Y4
-	VMOVUPS Y4, (SI)
-	VADDPS  32(SI), Y5, Y5
-	VMOVUPS Y5, 32(SI)
-	ADDQ    DI, SI
-	VADDPS  (SI), Y6, Y6
-	VMOVUPS Y6, (SI)
-	VADDPS  32(SI), Y7, Y7
-	VMOVUPS Y7, 32(SI)
-	ADDQ    DI, SI
+	VADDPS  (DI), Y0, Y0
+	VMOVUPS Y0, (DI)
+	VADDPS  32(DI), Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	VADDPS  (DI), Y2, Y2
+	VMOVUPS Y2, (DI)
+	VADDPS  32(DI), Y3, Y3
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
+	VADDPS  (DI), Y4, Y4
+	VMOVUPS Y4, (DI)
+	VADDPS  32(DI), Y5, Y5
+	VMOVUPS Y5, 32(DI)
+	ADDQ    R8, DI
+	VADDPS  (DI), Y6, Y6
+	VMOVUPS Y6, (DI)
+	VADDPS  32(DI), Y7, Y7
+	VMOVUPS Y7, 32(DI)
+	ADDQ    R8, DI
 	JMP     next
 
 replace:
-	VMOVUPS Y0, (SI)
-	VMOVUPS Y1, 32(SI)
-	ADDQ    DI, SI
-	VMOVUPS Y2, (SI)
-	VMOVUPS Y3, 32(SI)
-	ADDQ    DI, SI
-	VMOVUPS Y4, (SI)
-	VMOVUPS Y5, 32(SI)
-	ADDQ    DI, SI
-	VMOVUPS Y6, (SI)
-	VMOVUPS Y7, 32(SI)
-	ADDQ    DI, SI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y2, (DI)
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y4, (DI)
+	VMOVUPS Y5, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    R8, DI
 
 next:
 	ADDQ $+16, AX
@@ -1131,6 +1159,10 @@ next:
 	JNZ  panel
 	VZEROUPPER
 	RET
+
+apart:
+	ADDQ BX, SI
+	JMP  near
 
 // func gemmRows2AVX2(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, add bool)
 // Requires: AVX, FMA3, MMX+
@@ -1142,97 +1174,97 @@ TEXT ·gemmRows2AVX2(SB), NOSPLIT, $0-81
 	SHLQ $0x02, DX
 	MOVQ apart+72(FP), BX
 	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
+	SUBQ $0x00000400, BX
+	MOVQ ahead+64(FP), SI
+	MOVQ c+48(FP), DI
+	MOVQ ldc+56(FP), R8
+	SHLQ $0x02, R8
 
 panel:
-	MOVQ       b+32(FP), R8
-	MOVQ       ahead+64(FP), R10
-	ADDQ       $0x00000080, ahead+64(FP)
-	MOVQ       SI, R9
+	MOVQ       b+32(FP), R9
+	MOVQ       DI, R10
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
-	PREFETCHT0 (R9)
-	ADDQ       DI, R9
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
-	PREFETCHT0 (R9)
+	PREFETCHT0 (R10)
 	MOVQ       AX, R11
-	MOVQ       kc+8(FP), R9
-	SUBQ       $0x08, R9
+	MOVQ       kc+8(FP), R10
+	SUBQ       $0x08, R10
 	JLT        rest
 
 unrolled:
-	VMOVUPS      (R8), Y4
-	VMOVUPS      32(R8), Y5
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y4
+	VMOVUPS      32(R9), Y5
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
 	VBROADCASTSS (R11)(CX*1), Y6
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
-	VMOVUPS      (R8), Y4
-	VMOVUPS      32(R8), Y5
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y4
+	VMOVUPS      32(R9), Y5
+	ADDQ         DX, R9
 	VBROADCASTSS 4(R11), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
 	VBROADCASTSS 4(R11)(CX*1), Y6
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
-	VMOVUPS      (R8), Y4
-	VMOVUPS      32(R8), Y5
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y4
+	VMOVUPS      32(R9), Y5
+	ADDQ         DX, R9
 	VBROADCASTSS 8(R11), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
 	VBROADCASTSS 8(R11)(CX*1), Y6
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
-	VMOVUPS      (R8), Y4
-	VMOVUPS      32(R8), Y5
-	ADDQ         DX, R8
-	PREFETCHT1   (R10)
+	VMOVUPS      (R9), Y4
+	VMOVUPS      32(R9), Y5
+	ADDQ         DX, R9
+	PREFETCHT1   (SI)
 	VBROADCASTSS 12(R11), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
 	VBROADCASTSS 12(R11)(CX*1), Y6
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
-	VMOVUPS      (R8), Y4
-	VMOVUPS      32(R8), Y5
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y4
+	VMOVUPS      32(R9), Y5
+	ADDQ         DX, R9
 	VBROADCASTSS 16(R11), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
 	VBROADCASTSS 16(R11)(CX*1), Y6
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
-	VMOVUPS      (R8), Y4
-	VMOVUPS      32(R8), Y5
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y4
+	VMOVUPS      32(R9), Y5
+	ADDQ         DX, R9
 	VBROADCASTSS 20(R11), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
 	VBROADCASTSS 20(R11)(CX*1), Y6
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
-	VMOVUPS      (R8), Y4
-	VMOVUPS      32(R8), Y5
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y4
+	VMOVUPS      32(R9), Y5
+	ADDQ         DX, R9
 	VBROADCASTSS 24(R11), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
 	VBROADCASTSS 24(R11)(CX*1), Y6
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
-	VMOVUPS      (R8), Y4
-	VMOVUPS      32(R8), Y5
-	ADDQ         DX, R8
-	PREFETCHT1   64(R10)
-	ADDQ         BX, R10
+	VMOVUPS      (R9), Y4
+	VMOVUPS      32(R9), Y5
+	ADDQ         DX, R9
+	PREFETCHT1   64(SI)
+	SUBQ         $-128, SI
 	VBROADCASTSS 28(R11), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -1240,17 +1272,21 @@ unrolled:
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         $+32, R11
-	SUBQ         $0x08, R9
-	JGE          unrolled
+	TESTB        $0x3f, R10
+	JEQ          apart
+
+near:
+	SUBQ $0x08, R10
+	JGE  unrolled
 
 rest:
-	ADDQ $0x08, R9
+	ADDQ $0x08, R10
 	JZ   done
 
 single:
-	VMOVUPS      (R8), Y4
-	VMOVUPS      32(R8), Y5
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y4
+	VMOVUPS      32(R9), Y5
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -1258,39 +1294,43 @@ single:
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         $+4, R11
-	DECQ         R9
+	DECQ         R10
 	JNZ          single
 
 done:
 	CMPB    add+80(FP), $0x00
 	JEQ     replace
-	VADDPS  (SI), Y0, Y0
-	VMOVUPS Y0, (SI)
-	VADDPS  32(SI), Y1, Y1
-	VMOVUPS Y1, 32(SI)
-	ADDQ    DI, SI
-	VADDPS  (SI), Y2, Y2
-	VMOVUPS Y2, (SI)
-	VADDPS  32(SI), Y3, Y3
-	VMOVUPS Y3, 32(SI)
-	ADDQ    DI, SI
+	VADDPS  (DI), Y0, Y0
+	VMOVUPS Y0, (DI)
+	VADDPS  32(DI), Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	VADDPS  (DI), Y2, Y2
+	VMOVUPS Y2, (DI)
+	VADDPS  32(DI), Y3, Y3
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
 	JMP     next
 
 replace:
-	VMOVUPS Y0, (SI)
-	VMOVUPS Y1, 32(SI)
-	ADDQ    DI, SI
-	VMOVUPS Y2, (SI)
-	VMOVUPS Y3, 32(SI)
-	ADDQ    DI, SI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y2, (DI)
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
 
 next:
-	IMUL3Q $+2, CX, R8
-	ADDQ   R8, AX
+	IMUL3Q $+2, CX, R9
+	ADDQ   R9, AX
 	DECQ   panels+0(FP)
 	JNZ    panel
 	VZEROUPPER
 	RET
+
+apart:
+	ADDQ BX, SI
+	JMP  near
 
 // func gemmPanel2AVX2(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, add bool)
 // Requires: AVX, FMA3, MMX+
@@ -1302,31 +1342,31 @@ TEXT ·gemmPanel2AVX2(SB), NOSPLIT, $0-81
 	SHLQ $0x02, DX
 	MOVQ apart+72(FP), BX
 	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
+	SUBQ $0x00000400, BX
+	MOVQ ahead+64(FP), SI
+	MOVQ c+48(FP), DI
+	MOVQ ldc+56(FP), R8
+	SHLQ $0x02, R8
 
 panel:
-	MOVQ       b+32(FP), R8
-	MOVQ       ahead+64(FP), R10
-	ADDQ       $0x00000080, ahead+64(FP)
-	MOVQ       SI, R9
+	MOVQ       b+32(FP), R9
+	MOVQ       DI, R10
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
-	PREFETCHT0 (R9)
-	ADDQ       DI, R9
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
-	PREFETCHT0 (R9)
+	PREFETCHT0 (R10)
 	MOVQ       AX, R11
-	MOVQ       kc+8(FP), R9
-	SUBQ       $0x08, R9
+	MOVQ       kc+8(FP), R10
+	SUBQ       $0x08, R10
 	JLT        rest
 
 unrolled:
-	VMOVUPS      (R8), Y4
-	VMOVUPS      32(R8), Y5
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y4
+	VMOVUPS      32(R9), Y5
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -1334,9 +1374,9 @@ unrolled:
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y4
-	VMOVUPS      32(R8), Y5
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y4
+	VMOVUPS      32(R9), Y5
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -1344,9 +1384,9 @@ unrolled:
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y4
-	VMOVUPS      32(R8), Y5
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y4
+	VMOVUPS      32(R9), Y5
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -1354,10 +1394,10 @@ unrolled:
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y4
-	VMOVUPS      32(R8), Y5
-	ADDQ         DX, R8
-	PREFETCHT1   (R10)
+	VMOVUPS      (R9), Y4
+	VMOVUPS      32(R9), Y5
+	ADDQ         DX, R9
+	PREFETCHT1   (SI)
 	VBROADCASTSS (R11), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -1365,9 +1405,9 @@ unrolled:
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y4
-	VMOVUPS      32(R8), Y5
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y4
+	VMOVUPS      32(R9), Y5
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -1375,9 +1415,9 @@ unrolled:
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y4
-	VMOVUPS      32(R8), Y5
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y4
+	VMOVUPS      32(R9), Y5
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -1385,9 +1425,9 @@ unrolled:
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y4
-	VMOVUPS      32(R8), Y5
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y4
+	VMOVUPS      32(R9), Y5
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -1395,11 +1435,11 @@ unrolled:
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y4
-	VMOVUPS      32(R8), Y5
-	ADDQ         DX, R8
-	PREFETCHT1   64(R10)
-	ADDQ         BX, R10
+	VMOVUPS      (R9), Y4
+	VMOVUPS      32(R9), Y5
+	ADDQ         DX, R9
+	PREFETCHT1   64(SI)
+	SUBQ         $-128, SI
 	VBROADCASTSS (R11), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -1407,17 +1447,21 @@ unrolled:
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         CX, R11
-	SUBQ         $0x08, R9
-	JGE          unrolled
+	TESTB        $0x3f, R10
+	JEQ          apart
+
+near:
+	SUBQ $0x08, R10
+	JGE  unrolled
 
 rest:
-	ADDQ $0x08, R9
+	ADDQ $0x08, R10
 	JZ   done
 
 single:
-	VMOVUPS      (R8), Y4
-	VMOVUPS      32(R8), Y5
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y4
+	VMOVUPS      32(R9), Y5
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -1425,31 +1469,31 @@ single:
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         CX, R11
-	DECQ         R9
+	DECQ         R10
 	JNZ          single
 
 done:
 	CMPB    add+80(FP), $0x00
 	JEQ     replace
-	VADDPS  (SI), Y0, Y0
-	VMOVUPS Y0, (SI)
-	VADDPS  32(SI), Y1, Y1
-	VMOVUPS Y1, 32(SI)
-	ADDQ    DI, SI
-	VADDPS  (SI), Y2, Y2
-	VMOVUPS Y2, (SI)
-	VADDPS  32(SI), Y3, Y3
-	VMOVUPS Y3, 32(SI)
-	ADDQ    DI, SI
+	VADDPS  (DI), Y0, Y0
+	VMOVUPS Y0, (DI)
+	VADDPS  32(DI), Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	VADDPS  (DI), Y2, Y2
+	VMOVUPS Y2, (DI)
+	VADDPS  32(DI), Y3, Y3
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
 	JMP     next
 
 replace:
-	VMOVUPS Y0, (SI)
-	VMOVUPS Y1, 32(SI)
-	ADDQ    DI, SI
-	VMOVUPS Y2, (SI)
-	VMOVUPS Y3, 32(SI)
-	ADDQ    DI, SI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y2, (DI)
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
 
 next:
 	ADDQ $+8, AX
@@ -1457,6 +1501,10 @@ next:
 	JNZ  panel
 	VZEROUPPER
 	RET
+
+apart:
+	ADDQ BX, SI
+	JMP  near
 
 // func gemmRows1AVX2(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, add bool)
 // Requires: AVX, FMA3, MMX+
@@ -1468,116 +1516,124 @@ TEXT ·gemmRows1AVX2(SB), NOSPLIT, $0-81
 	SHLQ $0x02, DX
 	MOVQ apart+72(FP), BX
 	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
+	SUBQ $0x00000400, BX
+	MOVQ ahead+64(FP), SI
+	MOVQ c+48(FP), DI
+	MOVQ ldc+56(FP), R8
+	SHLQ $0x02, R8
 
 panel:
-	MOVQ       b+32(FP), R8
-	MOVQ       ahead+64(FP), R10
-	ADDQ       $0x00000080, ahead+64(FP)
-	MOVQ       SI, R9
+	MOVQ       b+32(FP), R9
+	MOVQ       DI, R10
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
-	PREFETCHT0 (R9)
+	PREFETCHT0 (R10)
 	MOVQ       AX, R11
-	MOVQ       kc+8(FP), R9
-	SUBQ       $0x08, R9
+	MOVQ       kc+8(FP), R10
+	SUBQ       $0x08, R10
 	JLT        rest
 
 unrolled:
-	VMOVUPS      (R8), Y2
-	VMOVUPS      32(R8), Y3
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y2
+	VMOVUPS      32(R9), Y3
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	VMOVUPS      (R8), Y2
-	VMOVUPS      32(R8), Y3
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y2
+	VMOVUPS      32(R9), Y3
+	ADDQ         DX, R9
 	VBROADCASTSS 4(R11), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	VMOVUPS      (R8), Y2
-	VMOVUPS      32(R8), Y3
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y2
+	VMOVUPS      32(R9), Y3
+	ADDQ         DX, R9
 	VBROADCASTSS 8(R11), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	VMOVUPS      (R8), Y2
-	VMOVUPS      32(R8), Y3
-	ADDQ         DX, R8
-	PREFETCHT1   (R10)
+	VMOVUPS      (R9), Y2
+	VMOVUPS      32(R9), Y3
+	ADDQ         DX, R9
+	PREFETCHT1   (SI)
 	VBROADCASTSS 12(R11), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	VMOVUPS      (R8), Y2
-	VMOVUPS      32(R8), Y3
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y2
+	VMOVUPS      32(R9), Y3
+	ADDQ         DX, R9
 	VBROADCASTSS 16(R11), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	VMOVUPS      (R8), Y2
-	VMOVUPS      32(R8), Y3
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y2
+	VMOVUPS      32(R9), Y3
+	ADDQ         DX, R9
 	VBROADCASTSS 20(R11), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	VMOVUPS      (R8), Y2
-	VMOVUPS      32(R8), Y3
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y2
+	VMOVUPS      32(R9), Y3
+	ADDQ         DX, R9
 	VBROADCASTSS 24(R11), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	VMOVUPS      (R8), Y2
-	VMOVUPS      32(R8), Y3
-	ADDQ         DX, R8
-	PREFETCHT1   64(R10)
-	ADDQ         BX, R10
+	VMOVUPS      (R9), Y2
+	VMOVUPS      32(R9), Y3
+	ADDQ         DX, R9
+	PREFETCHT1   64(SI)
+	SUBQ         $-128, SI
 	VBROADCASTSS 28(R11), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         $+32, R11
-	SUBQ         $0x08, R9
-	JGE          unrolled
+	TESTB        $0x3f, R10
+	JEQ          apart
+
+near:
+	SUBQ $0x08, R10
+	JGE  unrolled
 
 rest:
-	ADDQ $0x08, R9
+	ADDQ $0x08, R10
 	JZ   done
 
 single:
-	VMOVUPS      (R8), Y2
-	VMOVUPS      32(R8), Y3
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y2
+	VMOVUPS      32(R9), Y3
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         $+4, R11
-	DECQ         R9
+	DECQ         R10
 	JNZ          single
 
 done:
 	CMPB    add+80(FP), $0x00
 	JEQ     replace
-	VADDPS  (SI), Y0, Y0
-	VMOVUPS Y0, (SI)
-	VADDPS  32(SI), Y1, Y1
-	VMOVUPS Y1, 32(SI)
-	ADDQ    DI, SI
+	VADDPS  (DI), Y0, Y0
+	VMOVUPS Y0, (DI)
+	VADDPS  32(DI), Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
 	JMP     next
 
 replace:
-	VMOVUPS Y0, (SI)
-	VMOVUPS Y1, 32(SI)
-	ADDQ    DI, SI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
 
 next:
-	IMUL3Q $+1, CX, R8
-	ADDQ   R8, AX
+	IMUL3Q $+1, CX, R9
+	ADDQ   R9, AX
 	DECQ   panels+0(FP)
 	JNZ    panel
 	VZEROUPPER
 	RET
+
+apart:
+	ADDQ BX, SI
+	JMP  near
 
 // func gemmPanel1AVX2(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, add bool)
 // Requires: AVX, FMA3, MMX+
@@ -1589,115 +1645,119 @@ TEXT ·gemmPanel1AVX2(SB), NOSPLIT, $0-81
 	SHLQ $0x02, DX
 	MOVQ apart+72(FP), BX
 	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
+	SUBQ $0x00000400, BX
+	MOVQ ahead+64(FP), SI
+	MOVQ c+48(FP), DI
+	MOVQ ldc+56(FP), R8
+	SHLQ $0x02, R8
 
 panel:
-	MOVQ       b+32(FP), R8
-	MOVQ       ahead+64(FP), R10
-	ADDQ       $0x00000080, ahead+64(FP)
-	MOVQ       SI, R9
+	MOVQ       b+32(FP), R9
+	MOVQ       DI, R10
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
-	PREFETCHT0 (R9)
+	PREFETCHT0 (R10)
 	MOVQ       AX, R11
-	MOVQ       kc+8(FP), R9
-	SUBQ       $0x08, R9
+	MOVQ       kc+8(FP), R10
+	SUBQ       $0x08, R10
 	JLT        rest
 
 unrolled:
-	VMOVUPS      (R8), Y2
-	VMOVUPS      32(R8), Y3
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y2
+	VMOVUPS      32(R9), Y3
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y2
-	VMOVUPS      32(R8), Y3
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y2
+	VMOVUPS      32(R9), Y3
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y2
-	VMOVUPS      32(R8), Y3
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y2
+	VMOVUPS      32(R9), Y3
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y2
-	VMOVUPS      32(R8), Y3
-	ADDQ         DX, R8
-	PREFETCHT1   (R10)
+	VMOVUPS      (R9), Y2
+	VMOVUPS      32(R9), Y3
+	ADDQ         DX, R9
+	PREFETCHT1   (SI)
 	VBROADCASTSS (R11), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y2
-	VMOVUPS      32(R8), Y3
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y2
+	VMOVUPS      32(R9), Y3
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y2
-	VMOVUPS      32(R8), Y3
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y2
+	VMOVUPS      32(R9), Y3
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y2
-	VMOVUPS      32(R8), Y3
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y2
+	VMOVUPS      32(R9), Y3
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         CX, R11
-	VMOVUPS      (R8), Y2
-	VMOVUPS      32(R8), Y3
-	ADDQ         DX, R8
-	PREFETCHT1   64(R10)
-	ADDQ         BX, R10
+	VMOVUPS      (R9), Y2
+	VMOVUPS      32(R9), Y3
+	ADDQ         DX, R9
+	PREFETCHT1   64(SI)
+	SUBQ         $-128, SI
 	VBROADCASTSS (R11), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         CX, R11
-	SUBQ         $0x08, R9
-	JGE          unrolled
+	TESTB        $0x3f, R10
+	JEQ          apart
+
+near:
+	SUBQ $0x08, R10
+	JGE  unrolled
 
 rest:
-	ADDQ $0x08, R9
+	ADDQ $0x08, R10
 	JZ   done
 
 single:
-	VMOVUPS      (R8), Y2
-	VMOVUPS      32(R8), Y3
-	ADDQ         DX, R8
+	VMOVUPS      (R9), Y2
+	VMOVUPS      32(R9), Y3
+	ADDQ         DX, R9
 	VBROADCASTSS (R11), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         CX, R11
-	DECQ         R9
+	DECQ         R10
 	JNZ          single
 
 done:
 	CMPB    add+80(FP), $0x00
 	JEQ     replace
-	VADDPS  (SI), Y0, Y0
-	VMOVUPS Y0, (SI)
-	VADDPS  32(SI), Y1, Y1
-	VMOVUPS Y1, 32(SI)
-	ADDQ    DI, SI
+	VADDPS  (DI), Y0, Y0
+	VMOVUPS Y0, (DI)
+	VADDPS  32(DI), Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
 	JMP     next
 
 replace:
-	VMOVUPS Y0, (SI)
-	VMOVUPS Y1, 32(SI)
-	ADDQ    DI, SI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
 
 next:
 	ADDQ $+4, AX
@@ -1705,6 +1765,10 @@ next:
 	JNZ  panel
 	VZEROUPPER
 	RET
+
+apart:
+	ADDQ BX, SI
+	JMP  near
 
 // func peakAVX2(rounds int)
 // Requires: AVX, FMA3

@@ -50,11 +50,11 @@ func (c *vector) microKernel(rows int, columns bool) {
 	c.begin(name, signature,
 		fmt.Sprintf("computes c[i·ldc + j] (+)= Σ_k %s·b[k·ldb + j] for i < %d, k < kc and %s,\n", element, rows, which)+
 			fmt.Sprintf("for each of panels blocks of %d rows: the next one begins at %s and c[%d·ldc].\n", rows, next, rows)+
-			"Meanwhile two lines of 64 bytes at ahead + 4·apart·n are prefetched for the n-th eight products, by each block the 128 bytes that follow.")
+			"Meanwhile two lines of 64 bytes are prefetched for every eight products: 1 KB from ahead on, one from ahead + 4·apart, and so on.")
 
 	// What is read once for a panel stays in memory: there are just enough registers for the pointers of the loop.
 	panels, kc, strip := address(c.Param("panels")), address(c.Param("kc")), address(c.Param("b"))
-	ahead, add := address(c.Param("ahead")), address(c.Param("add"))
+	add := address(c.Param("add"))
 	a := c.Load(c.Param("a"), c.GP64()).(reg.GPVirtual)
 	lda := c.Load(c.Param("lda"), c.GP64()).(reg.GPVirtual)
 	c.SHLQ(operand.U8(2), lda)
@@ -62,6 +62,8 @@ func (c *vector) microKernel(rows int, columns bool) {
 	c.SHLQ(operand.U8(2), ldb)
 	apart := c.Load(c.Param("apart"), c.GP64()).(reg.GPVirtual)
 	c.SHLQ(operand.U8(2), apart)
+	c.SUBQ(operand.U32(1024), apart)
+	line := c.Load(c.Param("ahead"), c.GP64())
 	cc := c.Load(c.Param("c"), c.GP64()).(reg.GPVirtual)
 	ldc := c.Load(c.Param("ldc"), c.GP64()).(reg.GPVirtual)
 	masks := []reg.OpmaskVirtual{c.K(), c.K()}
@@ -80,10 +82,8 @@ func (c *vector) microKernel(rows int, columns bool) {
 		}
 	}
 	c.Label("panel")
-	b, k, row, line := c.GP64(), c.GP64(), c.GP64(), c.GP64()
+	b, k, row := c.GP64(), c.GP64().(reg.GPVirtual), c.GP64()
 	c.MOVQ(strip, b)
-	c.MOVQ(ahead, line)
-	c.ADDQ(operand.U32(128), ahead)
 	c.MOVQ(cc, row)
 	for i := range rows {
 		for v := range vectors {
@@ -153,7 +153,7 @@ func (c *vector) microKernel(rows int, columns bool) {
 				c.PREFETCHT1(operand.Mem{Base: line})
 			case 7:
 				c.PREFETCHT1(operand.Mem{Base: line, Disp: 64})
-				c.ADDQ(apart, line)
+				c.SUBQ(operand.I8(-128), line)
 			}
 			for i := range rows {
 				if broadcasts(i) {
@@ -185,6 +185,9 @@ func (c *vector) microKernel(rows int, columns bool) {
 	c.JLT(operand.LabelRef("rest"))
 	c.Label("unrolled")
 	products(unroll)
+	c.TESTB(operand.U8(63), k.As8())
+	c.JEQ(operand.LabelRef("apart"))
+	c.Label("near")
 	c.SUBQ(operand.U8(unroll), k)
 	c.JGE(operand.LabelRef("unrolled"))
 	c.Label("rest")
@@ -235,6 +238,9 @@ func (c *vector) microKernel(rows int, columns bool) {
 	c.JNZ(operand.LabelRef("panel"))
 	c.VZEROUPPER()
 	c.RET()
+	c.Label("apart")
+	c.ADDQ(apart, line)
+	c.JMP(operand.LabelRef("near"))
 }
 
 // copyPanelAVX512 packs rows of a matrix that are read along the strip.
