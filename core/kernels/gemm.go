@@ -80,7 +80,7 @@ func (p gemmPlan) share(g *Gemm, workers int) {
 				return
 			}
 			r, c := t/p.colTasks, t%p.colTasks
-			p.task(g, cut(g.M, p.rowTasks, r, p.mr), cut(g.M, p.rowTasks, r+1, p.mr),
+			p.task(g, cut(g.M, p.rowTasks, r, p.unit), cut(g.M, p.rowTasks, r+1, p.unit),
 				cut(g.N, p.colTasks, c, segment), cut(g.N, p.colTasks, c+1, segment))
 		}
 	})
@@ -178,11 +178,14 @@ const (
 	rowsInPlace    = 384 // the most rows of A that a B in place is multiplied with
 )
 
+// rowUnit is the granule of rows: what remains of a multiple of it after full panels is a panel that is nearly as fast.
+const rowUnit = 8
+
 // gemmPlan says how one product is cut.
 type gemmPlan struct {
 	level              *gemmLevel
 	tiles              bool // on the matrix unit
-	mr                 int  // rows at a time
+	unit               int  // granule of rows
 	rowTasks, colTasks int
 	kc                 int // length of a run along K
 	packA              bool
@@ -196,17 +199,17 @@ func (p *gemmPlan) packsB(g *Gemm, rows int) bool {
 // plan chooses the grid of tasks by the time that the slowest worker would take: products, packing, and nothing else. It may depend on the
 // number of workers because no grid changes the result.
 func plan(g *Gemm, level *gemmLevel, workers int) gemmPlan {
-	p := gemmPlan{level: level, mr: level.mr, rowTasks: 1, colTasks: 1, kc: runs(g.K, g.Partials.Chunk), packA: g.RoundA != numerics.FP32 || g.TransA && g.LDA > columnsInPlace}
+	p := gemmPlan{level: level, unit: rowUnit, rowTasks: 1, colTasks: 1, kc: runs(g.K, g.Partials.Chunk), packA: g.RoundA != numerics.FP32 || g.TransA && g.LDA > columnsInPlace}
 	packA, packB, products := 0.3, 0.5, 32.0 // cycles for an element packed, and products a cycle; a task costs 1000 cycles
 	if g.onTiles() {
 		n := float64(parts(g.Inputs))
-		p.tiles, p.packA, p.mr = true, true, tileBlock
+		p.tiles, p.packA, p.unit = true, true, tileBlock
 		packA, packB, products = 0.4*n, 0.4*n, 300/(n*n)
 	}
 	if workers == 1 || g.M*g.N*g.K < 1<<15 {
 		return p
 	}
-	maxCols, maxRows := (g.N+segment-1)/segment, (g.M+p.mr-1)/p.mr
+	maxCols, maxRows := (g.N+segment-1)/segment, (g.M+p.unit-1)/p.unit
 	best := 0.0
 	for cols := 1; cols <= min(maxCols, 4*workers); cols++ {
 		for rows := 1; rows <= min(maxRows, 4*workers); rows++ {
@@ -214,7 +217,7 @@ func plan(g *Gemm, level *gemmLevel, workers int) gemmPlan {
 			if tasks > 4*workers {
 				break
 			}
-			m := (maxRows + rows - 1) / rows * p.mr
+			m := (maxRows + rows - 1) / rows * p.unit
 			n := (maxCols + cols - 1) / cols * segment
 			cost := packB * float64(n*g.K)
 			if p.packA {
