@@ -40,12 +40,14 @@ func (d *Device) accumulate(p *bert.Pass, sum, grad []float32, begin, k int) {
 	})
 }
 
-// scale multiplies in FP32 and reports whether everything is finite.
+// scale multiplies in FP32, which costs nothing by 1, and reports whether everything is finite.
 func scale(x []float32, factor float32) bool {
 	stretches := (len(x) + stretch - 1) / stretch
 	finite := make([]bool, stretches)
 	flat(len(x), func(i0, i1 int) {
-		kernels.Scale(x[i0:i1], factor, x[i0:i1])
+		if factor != 1 {
+			kernels.Scale(x[i0:i1], factor, x[i0:i1])
+		}
 		finite[i0/stretch] = kernels.AllFinite(x[i0:i1])
 	})
 	for _, f := range finite {
