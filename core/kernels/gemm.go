@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"sync/atomic"
-	"unsafe"
 
 	"harness.invalid/core/numerics"
 )
@@ -60,30 +58,18 @@ func (g *Gemm) run(workers int) {
 	if g.check(); g.M == 0 || g.N == 0 {
 		return
 	}
+	if g.K == 0 {
+		g.empty()
+		return
+	}
 	p := plan(g, &active.gemm, workers)
 	if p.rowTasks*p.colTasks == 1 {
-		p.task(g, 0, g.M, 0, g.N)
+		var t gemmTask
+		t.set(&p, g, 0, g.M, 0, g.N)
+		t.run()
 		return
 	}
 	p.share(g, workers)
-}
-
-// share computes all tasks, each worker taking the next when it is done with one. (The copy of the plan that the workers see moves to the
-// heap; the one of a serial run stays on the stack.)
-func (p gemmPlan) share(g *Gemm, workers int) {
-	tasks := p.rowTasks * p.colTasks
-	var next atomic.Int64
-	Parallel(min(workers, tasks), func(_, _ int) {
-		for {
-			t := int(next.Add(1)) - 1
-			if t >= tasks {
-				return
-			}
-			r, c := t/p.colTasks, t%p.colTasks
-			p.task(g, cut(g.M, p.rowTasks, r, p.unit), cut(g.M, p.rowTasks, r+1, p.unit),
-				cut(g.N, p.colTasks, c, segment), cut(g.N, p.colTasks, c+1, segment))
-		}
-	})
 }
 
 func (g *Gemm) checkInputs() {
@@ -234,9 +220,6 @@ func plan(g *Gemm, level *gemmLevel, workers int) gemmPlan {
 
 // runs returns the length of the runs along K: equal ones of at most runLength, a multiple of chunk where partial sums are rounded.
 func runs(k, chunk int) int {
-	if k == 0 {
-		return runLength
-	}
 	if chunk > 0 {
 		return max(chunk, runLength/chunk*chunk)
 	}
@@ -261,61 +244,13 @@ func grow(x []float32, n int) []float32 {
 	return x[:n]
 }
 
-// task computes C[i0:i1, j0:j1].
-func (p *gemmPlan) task(g *Gemm, i0, i1, j0, j1 int) {
-	switch {
-	case i0 == i1 || j0 == j1:
-		return
-	case g.K == 0:
-		g.empty(i0, i1, j0, j1)
-		return
-	case p.tiles:
-		g.tileTask(i0, i1, j0, j1)
-		return
-	}
-	buf := gemmPool.Get().(*gemmBuffers)
-	defer gemmPool.Put(buf)
-	nr, width := p.level.nr, p.level.width
-	w := p.area(g, i0, i1, j0, j1)
-	if w.packB {
-		buf.b = grow(buf.b, min(w.depth, (g.K+p.kc-1)/p.kc*p.kc)*((w.cols+nr-1)/nr*nr))
-	}
-	if p.packA {
-		buf.a = grow(buf.a, (min(w.rows, i1-i0)+width-1)/width*width*p.kc)
-	}
-	next := ahead{idle: uintptr(unsafe.Pointer(&g.A[0]))}
-	for j := j0; j < j1; j += w.cols {
-		n := min(w.cols, j1-j)
-		for k0 := 0; k0 < g.K; k0 += w.depth {
-			k1 := min(g.K, k0+w.depth)
-			if w.packB {
-				p.packB(g, buf.b, k0, k1, j, n)
-			}
-			for i := i0; i < i1; i += w.rows {
-				m := min(w.rows, i1-i)
-				if i == w.bAhead {
-					next.b = w.nextB(g, j, k0)
-				}
-				for k := k0; k < k1; k += p.kc {
-					kc := min(p.kc, k1-k)
-					next.a = w.nextA(g, i, j, k)
-					b := operandB{b: g.B, at: k*g.LDB + j, next: 1, along: g.LDB}
-					if w.packB {
-						b = operandB{b: buf.b, at: (k - k0) * ((n + nr - 1) / nr * nr), next: kc, along: nr}
-					}
-					p.block(g, buf, i, m, j, n, k, kc, b, &next)
-				}
-			}
-		}
-	}
-}
-
 // area is a task, C[i0:i1, j0:j1], and the blocks in which it is computed: of so many rows of A, columns of B and, for B, products along K, whose
 // runs have length kc.
 type area struct {
 	i0, i1, j0, j1        int
 	rows, cols, depth, kc int
 	packB                 bool
+	chunk                 int // rows that a worker takes at a time
 	bAhead                int // the row from which on the next block of B is prefetched
 }
 
@@ -337,6 +272,10 @@ func (p *gemmPlan) area(g *Gemm, i0, i1, j0, j1 int) area {
 	case g.TransA:
 		w.rows = i1 - i0
 	}
+	w.chunk = w.rows
+	if g.TransA && !p.packA {
+		w.chunk = p.level.width
+	}
 	w.bAhead = i0 + max(0, i1-i0-rowsAhead)/w.rows*w.rows
 	return w
 }
@@ -355,14 +294,12 @@ func (g *Gemm) finish(i, m, j, n int) {
 	}
 }
 
-// empty computes C[i0:i1, j0:j1] of a product without terms.
-func (g *Gemm) empty(i0, i1, j0, j1 int) {
-	for i := i0; i < i1; i++ {
-		if !g.Accumulate {
-			clear(g.C[i*g.LDC+j0:][:j1-j0])
-		}
+// empty computes a product without terms.
+func (g *Gemm) empty() {
+	for i := 0; i < g.M && !g.Accumulate; i++ {
+		clear(g.C[i*g.LDC:][:g.N])
 	}
-	g.finish(i0, i1-i0, j0, j1-j0)
+	g.finish(0, g.M, 0, g.N)
 }
 
 // packB packs op(B)[k0:k1, j:j+n], run after run, strip after strip.
@@ -409,7 +346,8 @@ func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, b ope
 	var a operandA
 	switch {
 	case g.TransA && p.packA:
-		a = operandA{buf.a[:(m+width-1)/width*width*kc], width, width * kc, 1, width, p.level.panels, width}
+		buf.a = grow(buf.a, (m+width-1)/width*width*kc)
+		a = operandA{buf.a, width, width * kc, 1, width, p.level.panels, width}
 		p.level.copyPanels(a.a, width, g.A[k*g.LDA+i:], g.LDA, kc, m)
 		if g.RoundA != numerics.FP32 {
 			Round(a.a, a.a, numerics.Rounding{Format: g.RoundA}, 0)
@@ -417,6 +355,7 @@ func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, b ope
 	case g.TransA:
 		a = operandA{g.A[k*g.LDA+i:], m, 0, 1, g.LDA, p.level.panels, g.LDA}
 	case p.packA:
+		buf.a = grow(buf.a, m*kc)
 		a = operandA{buf.a, m, 0, kc, 1, p.level.rows, kc}
 		for r := range m {
 			Round(buf.a[r*kc:(r+1)*kc], g.A[(i+r)*g.LDA+k:][:kc], numerics.Rounding{Format: g.RoundA}, 0)

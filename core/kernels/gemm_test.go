@@ -4,7 +4,11 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -158,6 +162,41 @@ func TestGemmDoesNotDependOnWorkers(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestGemmHelp: rows of a task that a second worker takes have the same bits, and it does take some.
+func TestGemmHelp(t *testing.T) {
+	for trans := range 4 {
+		g := newGemm(400, 300, 600, trans&1 != 0, trans&2 != 0, 0)
+		g.RunSerial()
+		want := slices.Clone(g.C)
+		clear(g.C)
+		// Whoever finishes rows first waits for another one to finish some.
+		var calls atomic.Int32
+		other := make(chan bool, 1)
+		g.Epilogue = func(int, int, []float32) {
+			switch calls.Add(1) {
+			case 1:
+				select {
+				case <-other:
+				case <-time.After(10 * time.Second):
+					t.Errorf("trans %d: nobody helps", trans)
+				}
+			case 2:
+				other <- true
+			}
+		}
+		p := plan(g, &active.gemm, 1)
+		tasks := make([]gemmTask, 1)
+		tasks[0].set(&p, g, 0, g.M, 0, g.N)
+		var running sync.WaitGroup
+		running.Go(tasks[0].run)
+		help(tasks)
+		running.Wait()
+		if !slices.Equal(g.C, want) {
+			t.Errorf("trans %d: another result with help", trans)
+		}
+	}
 }
 
 // TestGemmEpilogue: every element is in exactly one segment, finished, at the right place, and segments start where the comment says.
