@@ -185,7 +185,7 @@ func (c *vector) microKernel(rows int, columns bool) {
 	c.JLT(operand.LabelRef("rest"))
 	c.Label("unrolled")
 	products(unroll)
-	c.TESTB(operand.U8(63), k.As8())
+	c.TESTB(operand.U8(63), k.As8()) // after eight times 128 bytes, see gemm_ahead.go, comes the next piece
 	c.JEQ(operand.LabelRef("apart"))
 	c.Label("near")
 	c.SUBQ(operand.U8(unroll), k)
