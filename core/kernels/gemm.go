@@ -182,15 +182,15 @@ func (p *gemmPlan) packsB(g *Gemm, rows int) bool {
 	return g.TransB || g.RoundB != numerics.FP32 || g.N%p.level.nr > 0 || g.LDB > columnsInPlace || rows > rowsInPlace
 }
 
-// plan chooses the grid of tasks by the time that the slowest worker would take: products, packing, and nothing else. It may depend on the
+// plan chooses the grid of tasks by the time that the slowest worker would take: products, reading A and B, and nothing else. It may depend on the
 // number of workers because no grid changes the result.
 func plan(g *Gemm, level *gemmLevel, workers int) gemmPlan {
 	p := gemmPlan{level: level, unit: rowUnit, rowTasks: 1, colTasks: 1, kc: runs(g.K, g.Partials.Chunk), packA: g.RoundA != numerics.FP32 || g.TransA && g.LDA > columnsInPlace}
-	packA, packB, products := 0.3, 0.5, 32.0 // cycles for an element packed, and products a cycle; a task costs 1000 cycles
+	readA, readB, products := 0.3, 0.5, 32.0 // cycles for an element that is packed or comes from memory, and products a cycle; a task costs 1000 cycles
 	if g.onTiles() {
 		n := float64(parts(g.Inputs))
 		p.tiles, p.packA, p.unit = true, true, tileBlock
-		packA, packB, products = 0.4*n, 0.4*n, 300/(n*n)
+		readA, readB, products = 0.4*n, 0.4*n, 300/(n*n)
 	}
 	if workers == 1 || g.M*g.N*g.K < 1<<15 {
 		return p
@@ -205,10 +205,7 @@ func plan(g *Gemm, level *gemmLevel, workers int) gemmPlan {
 			}
 			m := (maxRows + rows - 1) / rows * p.unit
 			n := (maxCols + cols - 1) / cols * segment
-			cost := packB * float64(n*g.K)
-			if p.packA {
-				cost += packA * float64(m*g.K)
-			}
+			cost := (readA*float64(m) + readB*float64(n)) * float64(g.K)
 			cost = (cost + float64(m)*float64(min(n, g.N))*float64(g.K)/products + 1000) * float64((tasks+workers-1)/workers)
 			if best == 0 || cost < best {
 				best, p.rowTasks, p.colTasks = cost, rows, cols
