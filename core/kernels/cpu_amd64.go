@@ -42,8 +42,22 @@ func vendor(level string) string {
 }
 
 func vendorName() string {
-	b, d, c := vendorID()
+	_, b, c, d := cpuid(0, 0)
 	name := binary.LittleEndian.AppendUint32(nil, b)
 	name = binary.LittleEndian.AppendUint32(name, d)
 	return string(binary.LittleEndian.AppendUint32(name, c))
+}
+
+// firstLevel asks CPUID for the first data cache; a processor that does not tell has 0 ways. Sources: AMD64 Architecture Programmer's Manual, volume 3, leaf
+// 8000_001D; Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, leaf 4, which has the same layout.
+func firstLevel() cache {
+	leaf := uint32(4)
+	if vendorName() == "AuthenticAMD" {
+		leaf = 0x8000001d
+	}
+	a, b, c, _ := cpuid(leaf, 0)
+	if kind, level := a&31, a>>5&7; kind != 1 || level != 1 {
+		return cache{}
+	}
+	return cache{ways: int(b>>22) + 1, way: (int(b&4095) + 1) * (int(c) + 1) / 4}
 }

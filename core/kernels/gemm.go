@@ -164,6 +164,15 @@ const (
 	rowsInPlace    = 384 // the most rows of A that a B in place is multiplied with
 )
 
+// cache is the first level cache for data: lines that are a multiple of way floats apart share as many places as it has ways.
+type cache struct{ ways, way int }
+
+var l1 = firstLevel() // no ways where it is not known
+
+// sharesPlaces says whether the lines of A that a micro-kernel reads side by side, one of each of its rows, want the same places and are too many for them. A is
+// packed, then. (Measured on 8 ways: 1024³ and 1024 x 768 x 3072 7 to 10% faster.)
+func (l *gemmLevel) sharesPlaces(ld int) bool { return 0 < l1.ways && l1.ways < l.mr && ld%l1.way == 0 }
+
 // rowUnit is the granule of rows: what remains of a multiple of it after full panels is a panel that is nearly as fast.
 const rowUnit = 8
 
@@ -185,7 +194,8 @@ func (p *gemmPlan) packsB(g *Gemm, rows int) bool {
 // plan chooses the grid of tasks by the time that the slowest worker would take: products, reading A and B, and nothing else. It may depend on the
 // number of workers because no grid changes the result.
 func plan(g *Gemm, level *gemmLevel, workers int) gemmPlan {
-	p := gemmPlan{level: level, unit: rowUnit, rowTasks: 1, colTasks: 1, kc: runs(g.K, g.Partials.Chunk), packA: g.RoundA != numerics.FP32 || g.TransA && g.LDA > columnsInPlace}
+	p := gemmPlan{level: level, unit: rowUnit, rowTasks: 1, colTasks: 1, kc: runs(g.K, g.Partials.Chunk)}
+	p.packA = g.RoundA != numerics.FP32 || g.TransA && g.LDA > columnsInPlace || !g.TransA && level.sharesPlaces(g.LDA)
 	readA, readB, products := 0.3, 0.5, 32.0 // cycles for an element that is packed or comes from memory, and products a cycle; a task costs 1000 cycles
 	if g.onTiles() {
 		n := float64(parts(g.Inputs))
@@ -255,7 +265,7 @@ func (p *gemmPlan) area(g *Gemm, i0, i1, j0, j1 int) area {
 	w := area{i0: i0, i1: i1, j0: j0, j1: j1, rows: p.level.width, kc: p.kc, packB: p.packsB(g, i1-i0)}
 	w.cols = min(blockLength, (j1-j0+segment-1)/segment*segment)
 	switch {
-	case p.packA || g.TransA || !w.packB:
+	case g.TransA || !w.packB:
 		w.depth = p.kc
 	case g.TransB:
 		w.depth = min((g.K+p.kc-1)/p.kc, blockLength/p.kc) * p.kc

@@ -164,6 +164,32 @@ func TestGemmDoesNotDependOnWorkers(t *testing.T) {
 	})
 }
 
+// TestGemmSharedPlaces: equal bits whether or not A is packed because its rows share places in the cache.
+func TestGemmSharedPlaces(t *testing.T) {
+	defer func(c cache) { l1 = c }(l1)
+	onEachLevel(t, func(t *testing.T) {
+		for trans := range 4 {
+			g := newGemm(70, 300, 640, trans&1 != 0, trans&2 != 0, 0)
+			if trans == 2 {
+				g.Partials = Partials{Chunk: 64, Rounding: numerics.Rounding{Format: numerics.FP16, Stochastic: true, Stream: testStream}}
+			}
+			var results [2][]float32
+			for i, c := range []cache{{}, {ways: 1, way: 64}} {
+				l1 = c
+				if got, want := plan(g, &active.gemm, 1).packA, i == 1 && !g.TransA; got != want {
+					t.Fatalf("trans %d: A is packed: %v, want %v", trans, got, want)
+				}
+				clear(g.C)
+				g.Run()
+				results[i] = slices.Clone(g.C)
+			}
+			if !slices.Equal(results[0], results[1]) {
+				t.Errorf("trans %d: another result when A is packed", trans)
+			}
+		}
+	})
+}
+
 // TestGemmHelp: rows of a task that a second worker takes have the same bits, and it does take some.
 func TestGemmHelp(t *testing.T) {
 	for trans := range 4 {

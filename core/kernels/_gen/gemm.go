@@ -410,14 +410,14 @@ func pauseInstruction(c *build.Context) {
 	c.RET()
 }
 
-// vendorInstruction asks the processor who made it.
-func vendorInstruction(c *build.Context) {
-	function(c, "vendorID", "func() (b, d, c uint32)", "vendorID returns the name of the processor's maker as CPUID has it in the registers EBX, EDX and ECX.")
-	c.XORL(reg.EAX, reg.EAX)
-	c.XORL(reg.ECX, reg.ECX)
+// cpuidInstruction asks the processor what it is.
+func cpuidInstruction(c *build.Context) {
+	function(c, "cpuid", "func(leaf, subleaf uint32) (a, b, c, d uint32)", "cpuid returns what the processor says of itself under leaf and subleaf, in the registers EAX, EBX, ECX and EDX.")
+	c.Load(c.Param("leaf"), reg.EAX)
+	c.Load(c.Param("subleaf"), reg.ECX)
 	c.CPUID()
-	c.Store(reg.EBX, c.ReturnIndex(0))
-	c.Store(reg.EDX, c.ReturnIndex(1))
-	c.Store(reg.ECX, c.ReturnIndex(2))
+	for i, r := range []reg.Register{reg.EAX, reg.EBX, reg.ECX, reg.EDX} {
+		c.Store(r, c.ReturnIndex(i))
+	}
 	c.RET()
 }

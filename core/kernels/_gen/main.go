@@ -31,7 +31,7 @@ var files = []struct {
 	{"adam_avx512", adam(true)},
 	{"adam_avx2", adam(false)},
 	{"pause", pauseInstruction},
-	{"vendor", vendorInstruction},
+	{"cpuid", cpuidInstruction},
 }
 
 func main() {
