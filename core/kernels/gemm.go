@@ -124,9 +124,9 @@ func (g *Gemm) check() {
 	}
 }
 
-// microKernel computes c[i·ldc + j] (+)= Σ_k a(i, k)·b[k·ldb + j] for i < m, j < cols, k < kc; kc > 0. It may read nr columns of b. Meanwhile it may
-// prefetch.
-type microKernel func(m, kc int, a []float32, lda int, b []float32, ldb int, c []float32, ldc, cols int, add bool, ahead lines)
+// microKernel computes c[i·ldc + j] (+)= Σ_k a(i, k)·b[j/nr·next + k·ldb + j%nr] for i < m, j < cols, k < kc; kc > 0. It may read all columns of the last strip
+// of b. Meanwhile it may prefetch, ahead for each strip anew or from one on to the next.
+type microKernel func(m, kc int, a []float32, lda int, b []float32, ldb, next int, c []float32, ldc, cols int, add bool, ahead lines)
 
 // gemmLevel is one implementation of the inner loops. B is read in place, or packed into strips of nr columns: strip[k·nr + j], with zeros beyond the
 // last column. A is read in place, or packed: into rows of one run each, or into panels of width rows, panel[k·width + i]. A micro-kernel holds mr rows
@@ -134,7 +134,7 @@ type microKernel func(m, kc int, a []float32, lda int, b []float32, ldb int, c [
 type gemmLevel struct {
 	mr, nr, width int
 
-	// rows and panels multiply with one strip. rows has a(i, k) = a[i·lda + k]; panels has a(i, k) = a[i + k·lda].
+	// rows and panels multiply with strips. rows has a(i, k) = a[i·lda + k]; panels has a(i, k) = a[i + k·lda].
 	rows, panels microKernel
 
 	// copyPanels and transposePanel pack. copyPanels writes panels of a width side by side, dst[p·width·kc + k·width + j] = src[k·ld + p·width + j],
@@ -339,7 +339,7 @@ type operandA struct {
 
 func (a *operandA) from(r, k int) []float32 { return a.a[r/a.width*a.next+r%a.width*a.row+k*a.along:] }
 
-// operandB is a block of op(B) as a micro-kernel reads it: element (k, s+j) of the strip that begins at column s is b[at + s·next + k·along + j].
+// operandB is a block of op(B) as a micro-kernel reads it: element (k, j) of strip s is b[at + s·next + k·along + j].
 type operandB struct {
 	b               []float32
 	at, next, along int
@@ -349,7 +349,7 @@ func (b *operandB) from(s, k int) []float32 { return b.b[b.at+s*b.next+k*b.along
 
 // block adds the products k..k+kc to C[i:i+m, j:j+n], and finishes it after the last; b is op(B)[k:k+kc, j:j+n].
 func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, b operandB, next *ahead) {
-	mr, nr, width := p.level.mr, p.level.nr, p.level.width
+	mr, width := p.level.mr, p.level.width
 	var a operandA
 	switch {
 	case g.TransA && p.packA:
@@ -382,26 +382,33 @@ func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, b ope
 		group = a.width
 	}
 	for r := 0; r < m; r += group {
-		rows, from := min(group, m-r), a.from(r, 0)
-		for s := 0; s < n; s += nr {
-			a.kernel(rows, kc, from, a.stride, b.from(s, 0), b.along, g.C[(i+r)*g.LDC+j+s:], g.LDC, min(nr, n-s), add, next.take((rows+mr-1)/mr, kc))
-		}
+		rows := min(group, m-r)
+		p.multiply(&a, r, rows, &b, 0, kc, g.C[(i+r)*g.LDC+j:], g.LDC, n, add, next)
 		if k+kc == g.K {
 			g.finish(i+r, rows, j, n)
 		}
 	}
 }
 
+// multiply computes c (+)= a·b, in n columns, for so many rows of the block of A from r on and kc products from k on.
+func (p *gemmPlan) multiply(a *operandA, r, rows int, b *operandB, k, kc int, c []float32, ldc, n int, add bool, next *ahead) {
+	nr, panels, from := p.level.nr, (rows+p.level.mr-1)/p.level.mr, a.from(r, k)
+	for s := 0; s < n; {
+		ahead, strips := next.take(panels, kc, (n-s+nr-1)/nr)
+		cols := min(strips*nr, n-s)
+		a.kernel(rows, kc, from, a.stride, b.from(s/nr, k), b.along, b.next, c[s:], ldc, cols, add, ahead)
+		s += cols
+	}
+}
+
 // chunks is block with C rounded after every chunk, one panel of rows at a time.
 func (p *gemmPlan) chunks(g *Gemm, a operandA, i, m, j, n, k, kc int, b operandB, next *ahead) {
-	mr, nr := p.level.mr, p.level.nr
+	mr := p.level.mr
 	for r := 0; r < m; r += mr {
 		rows := min(mr, m-r)
 		for q := 0; q < kc; q += g.Partials.Chunk {
-			qc, from := min(g.Partials.Chunk, kc-q), a.from(r, q)
-			for s := 0; s < n; s += nr {
-				a.kernel(rows, qc, from, a.stride, b.from(s, q), b.along, g.C[(i+r)*g.LDC+j+s:], g.LDC, min(nr, n-s), g.Accumulate || k+q > 0, next.take((rows+mr-1)/mr, qc))
-			}
+			qc := min(g.Partials.Chunk, kc-q)
+			p.multiply(&a, r, rows, &b, q, qc, g.C[(i+r)*g.LDC+j:], g.LDC, n, g.Accumulate || k+q > 0, next)
 			g.roundPartials(i+r, rows, j, n, (k+q)/g.Partials.Chunk)
 		}
 		if k+kc == g.K {

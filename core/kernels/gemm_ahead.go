@@ -37,19 +37,25 @@ type ahead struct {
 	idle uintptr // something to prefetch when there is nothing
 }
 
-// take returns the next lines, for a micro-kernel that passes over panels of rows and kc products.
-func (h *ahead) take(panels, kc int) lines {
+// take returns the next lines for a micro-kernel that passes over panels of rows and kc products, once for each strip of B, and for how many of the strips
+// they are: where a strip does not end with a piece, for one.
+func (h *ahead) take(panels, kc, strips int) (lines, int) {
+	if kc%64 > 0 {
+		strips = 1
+	}
+	pieces := max(1, panels*kc/64) // of one strip
 	for _, r := range []*region{&h.a, &h.b} {
 		if r.row >= r.rows {
 			continue
 		}
 		l := lines{r.at + uintptr(4*r.row*r.ld+r.from), r.ld}
-		if r.row += max(1, panels*kc/64); r.row >= r.rows && r.from+piece < r.size {
+		strips = min(strips, (r.rows-r.row+pieces-1)/pieces)
+		if r.row += strips * pieces; r.row >= r.rows && r.from+piece < r.size {
 			r.row, r.from = 0, r.from+piece
 		}
-		return l
+		return l, strips
 	}
-	return lines{at: h.idle}
+	return lines{at: h.idle}, strips
 }
 
 // nextA is what the block after the one at i, j, k reads of A.

@@ -19,8 +19,8 @@ func TestAheadTakesTheRegion(t *testing.T) {
 	} {
 		h := ahead{b: newRegion(x, c.first, c.ld, c.rows, c.cols)}
 		asked, count := map[uintptr]bool{}, 0
-		for l := h.take(c.panels, c.kc); l.at != h.idle; l = h.take(c.panels, c.kc) {
-			for n := range c.panels * c.kc / 64 {
+		for l, strips := h.take(c.panels, c.kc, 5); l.at != h.idle; l, strips = h.take(c.panels, c.kc, 5) {
+			for n := range strips * c.panels * c.kc / 64 {
 				for at := 0; at < piece; at += 64 {
 					asked[(l.at+uintptr(4*l.apart*n+at))&^63] = true
 					count++

@@ -5,60 +5,68 @@
 package kernels
 
 // gemmRows6AVX2 computes c[i·ldc + j] (+)= Σ_k a[i·lda + k]·b[k·ldb + j] for i < 6, k < kc and j < 16,
-// for each of panels blocks of 6 rows: the next one begins at a[6·lda] and c[6·ldc].
+// for each of panels blocks of 6 rows, of which the next one begins at a[6·lda] and c[6·ldc], and that
+// for each of strips, of which the next one begins at b[next] and c[16].
 // Meanwhile two lines of 64 bytes are prefetched for every eight products: 1 KB from ahead on, one from ahead + 4·apart, and so on.
 //
 //go:noescape
-func gemmRows6AVX2(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, add bool)
+func gemmRows6AVX2(panels int, strips int, kc int, a *float32, lda int, b *float32, ldb int, next int, c *float32, ldc int, ahead uintptr, apart int, add bool)
 
 // gemmPanel6AVX2 computes c[i·ldc + j] (+)= Σ_k a[k·lda + i]·b[k·ldb + j] for i < 6, k < kc and j < 16,
-// for each of panels blocks of 6 rows: the next one begins at a[6] and c[6·ldc].
+// for each of panels blocks of 6 rows, of which the next one begins at a[6] and c[6·ldc], and that
+// for each of strips, of which the next one begins at b[next] and c[16].
 // Meanwhile two lines of 64 bytes are prefetched for every eight products: 1 KB from ahead on, one from ahead + 4·apart, and so on.
 //
 //go:noescape
-func gemmPanel6AVX2(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, add bool)
+func gemmPanel6AVX2(panels int, strips int, kc int, a *float32, lda int, b *float32, ldb int, next int, c *float32, ldc int, ahead uintptr, apart int, add bool)
 
 // gemmRows4AVX2 computes c[i·ldc + j] (+)= Σ_k a[i·lda + k]·b[k·ldb + j] for i < 4, k < kc and j < 16,
-// for each of panels blocks of 4 rows: the next one begins at a[4·lda] and c[4·ldc].
+// for each of panels blocks of 4 rows, of which the next one begins at a[4·lda] and c[4·ldc], and that
+// for each of strips, of which the next one begins at b[next] and c[16].
 // Meanwhile two lines of 64 bytes are prefetched for every eight products: 1 KB from ahead on, one from ahead + 4·apart, and so on.
 //
 //go:noescape
-func gemmRows4AVX2(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, add bool)
+func gemmRows4AVX2(panels int, strips int, kc int, a *float32, lda int, b *float32, ldb int, next int, c *float32, ldc int, ahead uintptr, apart int, add bool)
 
 // gemmPanel4AVX2 computes c[i·ldc + j] (+)= Σ_k a[k·lda + i]·b[k·ldb + j] for i < 4, k < kc and j < 16,
-// for each of panels blocks of 4 rows: the next one begins at a[4] and c[4·ldc].
+// for each of panels blocks of 4 rows, of which the next one begins at a[4] and c[4·ldc], and that
+// for each of strips, of which the next one begins at b[next] and c[16].
 // Meanwhile two lines of 64 bytes are prefetched for every eight products: 1 KB from ahead on, one from ahead + 4·apart, and so on.
 //
 //go:noescape
-func gemmPanel4AVX2(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, add bool)
+func gemmPanel4AVX2(panels int, strips int, kc int, a *float32, lda int, b *float32, ldb int, next int, c *float32, ldc int, ahead uintptr, apart int, add bool)
 
 // gemmRows2AVX2 computes c[i·ldc + j] (+)= Σ_k a[i·lda + k]·b[k·ldb + j] for i < 2, k < kc and j < 16,
-// for each of panels blocks of 2 rows: the next one begins at a[2·lda] and c[2·ldc].
+// for each of panels blocks of 2 rows, of which the next one begins at a[2·lda] and c[2·ldc], and that
+// for each of strips, of which the next one begins at b[next] and c[16].
 // Meanwhile two lines of 64 bytes are prefetched for every eight products: 1 KB from ahead on, one from ahead + 4·apart, and so on.
 //
 //go:noescape
-func gemmRows2AVX2(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, add bool)
+func gemmRows2AVX2(panels int, strips int, kc int, a *float32, lda int, b *float32, ldb int, next int, c *float32, ldc int, ahead uintptr, apart int, add bool)
 
 // gemmPanel2AVX2 computes c[i·ldc + j] (+)= Σ_k a[k·lda + i]·b[k·ldb + j] for i < 2, k < kc and j < 16,
-// for each of panels blocks of 2 rows: the next one begins at a[2] and c[2·ldc].
+// for each of panels blocks of 2 rows, of which the next one begins at a[2] and c[2·ldc], and that
+// for each of strips, of which the next one begins at b[next] and c[16].
 // Meanwhile two lines of 64 bytes are prefetched for every eight products: 1 KB from ahead on, one from ahead + 4·apart, and so on.
 //
 //go:noescape
-func gemmPanel2AVX2(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, add bool)
+func gemmPanel2AVX2(panels int, strips int, kc int, a *float32, lda int, b *float32, ldb int, next int, c *float32, ldc int, ahead uintptr, apart int, add bool)
 
 // gemmRows1AVX2 computes c[i·ldc + j] (+)= Σ_k a[i·lda + k]·b[k·ldb + j] for i < 1, k < kc and j < 16,
-// for each of panels blocks of 1 rows: the next one begins at a[1·lda] and c[1·ldc].
+// for each of panels blocks of 1 rows, of which the next one begins at a[1·lda] and c[1·ldc], and that
+// for each of strips, of which the next one begins at b[next] and c[16].
 // Meanwhile two lines of 64 bytes are prefetched for every eight products: 1 KB from ahead on, one from ahead + 4·apart, and so on.
 //
 //go:noescape
-func gemmRows1AVX2(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, add bool)
+func gemmRows1AVX2(panels int, strips int, kc int, a *float32, lda int, b *float32, ldb int, next int, c *float32, ldc int, ahead uintptr, apart int, add bool)
 
 // gemmPanel1AVX2 computes c[i·ldc + j] (+)= Σ_k a[k·lda + i]·b[k·ldb + j] for i < 1, k < kc and j < 16,
-// for each of panels blocks of 1 rows: the next one begins at a[1] and c[1·ldc].
+// for each of panels blocks of 1 rows, of which the next one begins at a[1] and c[1·ldc], and that
+// for each of strips, of which the next one begins at b[next] and c[16].
 // Meanwhile two lines of 64 bytes are prefetched for every eight products: 1 KB from ahead on, one from ahead + 4·apart, and so on.
 //
 //go:noescape
-func gemmPanel1AVX2(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, add bool)
+func gemmPanel1AVX2(panels int, strips int, kc int, a *float32, lda int, b *float32, ldb int, next int, c *float32, ldc int, ahead uintptr, apart int, add bool)
 
 // peakAVX2 does rounds·12 multiply-adds of 8 lanes on registers alone, none waiting for another.
 //

@@ -5,74 +5,84 @@
 package kernels
 
 // gemmRows12AVX512 computes c[i·ldc + j] (+)= Σ_k a[i·lda + k]·b[k·ldb + j] for i < 12, k < kc and the columns j whose bit is set in mask,
-// for each of panels blocks of 12 rows: the next one begins at a[12·lda] and c[12·ldc].
+// for each of panels blocks of 12 rows, of which the next one begins at a[12·lda] and c[12·ldc], and that
+// for each of strips, of which the next one begins at b[next] and c[32].
 // Meanwhile two lines of 64 bytes are prefetched for every eight products: 1 KB from ahead on, one from ahead + 4·apart, and so on.
 //
 //go:noescape
-func gemmRows12AVX512(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)
+func gemmRows12AVX512(panels int, strips int, kc int, a *float32, lda int, b *float32, ldb int, next int, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)
 
 // gemmPanel12AVX512 computes c[i·ldc + j] (+)= Σ_k a[k·lda + i]·b[k·ldb + j] for i < 12, k < kc and the columns j whose bit is set in mask,
-// for each of panels blocks of 12 rows: the next one begins at a[12] and c[12·ldc].
+// for each of panels blocks of 12 rows, of which the next one begins at a[12] and c[12·ldc], and that
+// for each of strips, of which the next one begins at b[next] and c[32].
 // Meanwhile two lines of 64 bytes are prefetched for every eight products: 1 KB from ahead on, one from ahead + 4·apart, and so on.
 //
 //go:noescape
-func gemmPanel12AVX512(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)
+func gemmPanel12AVX512(panels int, strips int, kc int, a *float32, lda int, b *float32, ldb int, next int, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)
 
 // gemmRows8AVX512 computes c[i·ldc + j] (+)= Σ_k a[i·lda + k]·b[k·ldb + j] for i < 8, k < kc and the columns j whose bit is set in mask,
-// for each of panels blocks of 8 rows: the next one begins at a[8·lda] and c[8·ldc].
+// for each of panels blocks of 8 rows, of which the next one begins at a[8·lda] and c[8·ldc], and that
+// for each of strips, of which the next one begins at b[next] and c[32].
 // Meanwhile two lines of 64 bytes are prefetched for every eight products: 1 KB from ahead on, one from ahead + 4·apart, and so on.
 //
 //go:noescape
-func gemmRows8AVX512(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)
+func gemmRows8AVX512(panels int, strips int, kc int, a *float32, lda int, b *float32, ldb int, next int, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)
 
 // gemmPanel8AVX512 computes c[i·ldc + j] (+)= Σ_k a[k·lda + i]·b[k·ldb + j] for i < 8, k < kc and the columns j whose bit is set in mask,
-// for each of panels blocks of 8 rows: the next one begins at a[8] and c[8·ldc].
+// for each of panels blocks of 8 rows, of which the next one begins at a[8] and c[8·ldc], and that
+// for each of strips, of which the next one begins at b[next] and c[32].
 // Meanwhile two lines of 64 bytes are prefetched for every eight products: 1 KB from ahead on, one from ahead + 4·apart, and so on.
 //
 //go:noescape
-func gemmPanel8AVX512(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)
+func gemmPanel8AVX512(panels int, strips int, kc int, a *float32, lda int, b *float32, ldb int, next int, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)
 
 // gemmRows4AVX512 computes c[i·ldc + j] (+)= Σ_k a[i·lda + k]·b[k·ldb + j] for i < 4, k < kc and the columns j whose bit is set in mask,
-// for each of panels blocks of 4 rows: the next one begins at a[4·lda] and c[4·ldc].
+// for each of panels blocks of 4 rows, of which the next one begins at a[4·lda] and c[4·ldc], and that
+// for each of strips, of which the next one begins at b[next] and c[32].
 // Meanwhile two lines of 64 bytes are prefetched for every eight products: 1 KB from ahead on, one from ahead + 4·apart, and so on.
 //
 //go:noescape
-func gemmRows4AVX512(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)
+func gemmRows4AVX512(panels int, strips int, kc int, a *float32, lda int, b *float32, ldb int, next int, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)
 
 // gemmPanel4AVX512 computes c[i·ldc + j] (+)= Σ_k a[k·lda + i]·b[k·ldb + j] for i < 4, k < kc and the columns j whose bit is set in mask,
-// for each of panels blocks of 4 rows: the next one begins at a[4] and c[4·ldc].
+// for each of panels blocks of 4 rows, of which the next one begins at a[4] and c[4·ldc], and that
+// for each of strips, of which the next one begins at b[next] and c[32].
 // Meanwhile two lines of 64 bytes are prefetched for every eight products: 1 KB from ahead on, one from ahead + 4·apart, and so on.
 //
 //go:noescape
-func gemmPanel4AVX512(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)
+func gemmPanel4AVX512(panels int, strips int, kc int, a *float32, lda int, b *float32, ldb int, next int, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)
 
 // gemmRows2AVX512 computes c[i·ldc + j] (+)= Σ_k a[i·lda + k]·b[k·ldb + j] for i < 2, k < kc and the columns j whose bit is set in mask,
-// for each of panels blocks of 2 rows: the next one begins at a[2·lda] and c[2·ldc].
+// for each of panels blocks of 2 rows, of which the next one begins at a[2·lda] and c[2·ldc], and that
+// for each of strips, of which the next one begins at b[next] and c[32].
 // Meanwhile two lines of 64 bytes are prefetched for every eight products: 1 KB from ahead on, one from ahead + 4·apart, and so on.
 //
 //go:noescape
-func gemmRows2AVX512(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)
+func gemmRows2AVX512(panels int, strips int, kc int, a *float32, lda int, b *float32, ldb int, next int, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)
 
 // gemmPanel2AVX512 computes c[i·ldc + j] (+)= Σ_k a[k·lda + i]·b[k·ldb + j] for i < 2, k < kc and the columns j whose bit is set in mask,
-// for each of panels blocks of 2 rows: the next one begins at a[2] and c[2·ldc].
+// for each of panels blocks of 2 rows, of which the next one begins at a[2] and c[2·ldc], and that
+// for each of strips, of which the next one begins at b[next] and c[32].
 // Meanwhile two lines of 64 bytes are prefetched for every eight products: 1 KB from ahead on, one from ahead + 4·apart, and so on.
 //
 //go:noescape
-func gemmPanel2AVX512(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)
+func gemmPanel2AVX512(panels int, strips int, kc int, a *float32, lda int, b *float32, ldb int, next int, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)
 
 // gemmRows1AVX512 computes c[i·ldc + j] (+)= Σ_k a[i·lda + k]·b[k·ldb + j] for i < 1, k < kc and the columns j whose bit is set in mask,
-// for each of panels blocks of 1 rows: the next one begins at a[1·lda] and c[1·ldc].
+// for each of panels blocks of 1 rows, of which the next one begins at a[1·lda] and c[1·ldc], and that
+// for each of strips, of which the next one begins at b[next] and c[32].
 // Meanwhile two lines of 64 bytes are prefetched for every eight products: 1 KB from ahead on, one from ahead + 4·apart, and so on.
 //
 //go:noescape
-func gemmRows1AVX512(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)
+func gemmRows1AVX512(panels int, strips int, kc int, a *float32, lda int, b *float32, ldb int, next int, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)
 
 // gemmPanel1AVX512 computes c[i·ldc + j] (+)= Σ_k a[k·lda + i]·b[k·ldb + j] for i < 1, k < kc and the columns j whose bit is set in mask,
-// for each of panels blocks of 1 rows: the next one begins at a[1] and c[1·ldc].
+// for each of panels blocks of 1 rows, of which the next one begins at a[1] and c[1·ldc], and that
+// for each of strips, of which the next one begins at b[next] and c[32].
 // Meanwhile two lines of 64 bytes are prefetched for every eight products: 1 KB from ahead on, one from ahead + 4·apart, and so on.
 //
 //go:noescape
-func gemmPanel1AVX512(panels int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)
+func gemmPanel1AVX512(panels int, strips int, kc int, a *float32, lda int, b *float32, ldb int, next int, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)
 
 // copyPanel32AVX512 copies dst[k·32 + j] = src[k·ld + j] where bit j of mask is set, and writes 0 elsewhere, for j < 32, k < kc, kc > 0.
 //

@@ -3,26 +3,32 @@ package kernels
 import "sync/atomic"
 
 // gemmRowsGeneric is the twin of the micro-kernels on rows of A: two rows by four columns at a time, the eight sums in registers.
-func gemmRowsGeneric(m, kc int, a []float32, lda int, b []float32, ldb int, c []float32, ldc, cols int, add bool, _ lines) {
-	for i := 0; i < m; i += 2 {
-		j := min(i+1, m-1) // an odd last row is computed twice
-		sum := tile(kc, a[i*lda:], a[j*lda:], 1, b, ldb)
-		store(&sum[0], c[i*ldc:][:cols], add)
-		if j > i {
-			store(&sum[1], c[j*ldc:][:cols], add)
+func gemmRowsGeneric(m, kc int, a []float32, lda int, b []float32, ldb, next int, c []float32, ldc, cols int, add bool, _ lines) {
+	for s := 0; s < cols; s += 4 {
+		n, strip := min(4, cols-s), b[s/4*next:]
+		for i := 0; i < m; i += 2 {
+			j := min(i+1, m-1) // an odd last row is computed twice
+			sum := tile(kc, a[i*lda:], a[j*lda:], 1, strip, ldb)
+			store(&sum[0], c[i*ldc+s:][:n], add)
+			if j > i {
+				store(&sum[1], c[j*ldc+s:][:n], add)
+			}
 		}
 	}
 }
 
 // gemmPanelsGeneric is the twin of the micro-kernels on columns of A.
-func gemmPanelsGeneric(m, kc int, a []float32, lda int, b []float32, ldb int, c []float32, ldc, cols int, add bool, _ lines) {
-	for i := 0; i < m; i += 2 {
-		j := min(1, m-1-i)
-		panel := a[i:]
-		sum := tile(kc, panel, panel[j:], lda, b, ldb)
-		store(&sum[0], c[i*ldc:][:cols], add)
-		if i+1 < m {
-			store(&sum[1], c[(i+1)*ldc:][:cols], add)
+func gemmPanelsGeneric(m, kc int, a []float32, lda int, b []float32, ldb, next int, c []float32, ldc, cols int, add bool, _ lines) {
+	for s := 0; s < cols; s += 4 {
+		n, strip := min(4, cols-s), b[s/4*next:]
+		for i := 0; i < m; i += 2 {
+			j := min(1, m-1-i)
+			panel := a[i:]
+			sum := tile(kc, panel, panel[j:], lda, strip, ldb)
+			store(&sum[0], c[i*ldc+s:][:n], add)
+			if i+1 < m {
+				store(&sum[1], c[(i+1)*ldc+s:][:n], add)
+			}
 		}
 	}
 }

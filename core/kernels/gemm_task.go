@@ -128,9 +128,9 @@ func (t *gemmTask) take(buf *gemmBuffers, own bool) {
 				next.a = t.nextA(t.g, i, t.j, k)
 			}
 			kc := min(t.kc, k1-k)
-			b := operandB{b: t.g.B, at: k*t.g.LDB + t.j, next: 1, along: t.g.LDB}
+			b := operandB{b: t.g.B, at: k*t.g.LDB + t.j, next: nr, along: t.g.LDB}
 			if t.packB {
-				b = operandB{b: t.b, at: (k - t.k0) * ((n + nr - 1) / nr * nr), next: kc, along: nr}
+				b = operandB{b: t.b, at: (k - t.k0) * ((n + nr - 1) / nr * nr), next: kc * nr, along: nr}
 			}
 			t.p.block(t.g, buf, i, min(t.chunk, t.i1-i), t.j, n, k, kc, b, &next)
 		}

@@ -34,7 +34,7 @@ func gemmAVX2(c *build.Context) {
 	newVector(c, false).peak(12)
 }
 
-// microKernel writes the products of a number of rows of A with one strip of B. Either is packed or in place.
+// microKernel writes the products of a number of rows of A with strips of B. Either is packed or in place.
 func (c *vector) microKernel(rows int, columns bool) {
 	const vectors, unroll = 2, 8
 	width := c.lanes()
@@ -43,19 +43,19 @@ func (c *vector) microKernel(rows int, columns bool) {
 		name, element, next = "Panel", "a[k·lda + i]", fmt.Sprintf("a[%d]", rows)
 	}
 	name = fmt.Sprintf("gemm%s%d", name, rows)
-	signature, which := "func(panels, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, add bool)", fmt.Sprintf("j < %d", vectors*width)
+	signature, which := "func(panels, strips, kc int, a *float32, lda int, b *float32, ldb, next int, c *float32, ldc int, ahead uintptr, apart int, add bool)", fmt.Sprintf("j < %d", vectors*width)
 	if c.wide {
-		signature, which = "func(panels, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)", "the columns j whose bit is set in mask"
+		signature, which = "func(panels, strips, kc int, a *float32, lda int, b *float32, ldb, next int, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)", "the columns j whose bit is set in mask"
 	}
 	c.begin(name, signature,
 		fmt.Sprintf("computes c[i·ldc + j] (+)= Σ_k %s·b[k·ldb + j] for i < %d, k < kc and %s,\n", element, rows, which)+
-			fmt.Sprintf("for each of panels blocks of %d rows: the next one begins at %s and c[%d·ldc].\n", rows, next, rows)+
+			fmt.Sprintf("for each of panels blocks of %d rows, of which the next one begins at %s and c[%d·ldc], and that\nfor each of strips, of which the next one begins at b[next] and c[%d].\n", rows, next, rows, vectors*width)+
 			"Meanwhile two lines of 64 bytes are prefetched for every eight products: 1 KB from ahead on, one from ahead + 4·apart, and so on.")
 
 	// What is read once for a panel stays in memory: there are just enough registers for the pointers of the loop.
-	panels, kc, strip := address(c.Param("panels")), address(c.Param("kc")), address(c.Param("b"))
-	add := address(c.Param("add"))
-	a := c.Load(c.Param("a"), c.GP64()).(reg.GPVirtual)
+	panels, strips, kc := address(c.Param("panels")), address(c.Param("strips")), address(c.Param("kc"))
+	begin, strip, corner, add := address(c.Param("a")), address(c.Param("b")), address(c.Param("c")), address(c.Param("add"))
+	left := c.AllocLocal(8) // panels
 	lda := c.Load(c.Param("lda"), c.GP64()).(reg.GPVirtual)
 	c.SHLQ(operand.U8(2), lda)
 	ldb := c.Load(c.Param("ldb"), c.GP64()).(reg.GPVirtual)
@@ -64,7 +64,6 @@ func (c *vector) microKernel(rows int, columns bool) {
 	c.SHLQ(operand.U8(2), apart)
 	c.SUBQ(operand.U32(1024), apart)
 	line := c.Load(c.Param("ahead"), c.GP64())
-	cc := c.Load(c.Param("c"), c.GP64()).(reg.GPVirtual)
 	ldc := c.Load(c.Param("ldc"), c.GP64()).(reg.GPVirtual)
 	masks := []reg.OpmaskVirtual{c.K(), c.K()}
 	if c.wide {
@@ -81,6 +80,12 @@ func (c *vector) microKernel(rows int, columns bool) {
 			sums[i][v] = c.reg()
 		}
 	}
+	a, cc, t := c.GP64(), c.GP64(), c.GP64()
+	c.Label("strip")
+	c.MOVQ(panels, t)
+	c.MOVQ(t, left)
+	c.MOVQ(begin, a)
+	c.MOVQ(corner, cc)
 	c.Label("panel")
 	b, k, row := c.GP64(), c.GP64().(reg.GPVirtual), c.GP64()
 	c.MOVQ(strip, b)
@@ -234,8 +239,14 @@ func (c *vector) microKernel(rows int, columns bool) {
 		c.IMUL3Q(operand.I32(rows), lda, step)
 		c.ADDQ(step, a)
 	}
-	c.DECQ(panels)
+	c.DECQ(left)
 	c.JNZ(operand.LabelRef("panel"))
+	c.ADDQ(operand.I32(vectors*c.bytes()), corner)
+	c.MOVQ(address(c.Param("next")), t)
+	c.SHLQ(operand.U8(2), t)
+	c.ADDQ(t, strip)
+	c.DECQ(strips)
+	c.JNZ(operand.LabelRef("strip"))
 	c.VZEROUPPER()
 	c.RET()
 	c.Label("apart")
