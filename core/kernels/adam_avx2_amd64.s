@@ -13,27 +13,28 @@ TEXT ·adamWAVX2(SB), NOSPLIT, $16-104
 	MOVQ    m_base+24(FP), BX
 	MOVQ    v_base+48(FP), SI
 	MOVQ    g_base+72(FP), DI
+	MOVQ    ·fetchAhead+0(SB), R8
 	STMXCSR (SP)
-	MOVL    (SP), R8
-	ORL     $0x00008040, R8
-	MOVL    R8, 8(SP)
+	MOVL    (SP), R9
+	ORL     $0x00008040, R9
+	MOVL    R9, 8(SP)
 	LDMXCSR 8(SP)
 	SUBQ    $+8, CX
 	JLT     rest2
 
 loop1:
-	PREFETCHT0   4096(DI)
+	PREFETCHT0   (DI)(R8*1)
 	VMOVUPS      (DI), Y0
 	VBROADCASTSS 4(AX), Y1
 	VMULPS       Y1, Y0, Y0
-	PREFETCHT0   4096(BX)
+	PREFETCHT0   (BX)(R8*1)
 	VMOVUPS      (BX), Y1
 	VBROADCASTSS 8(AX), Y2
 	VMULPS       Y2, Y1, Y1
 	VBROADCASTSS 16(AX), Y2
 	VFMADD231PS  Y2, Y0, Y1
 	VMOVUPS      Y1, (BX)
-	PREFETCHT0   4096(SI)
+	PREFETCHT0   (SI)(R8*1)
 	VMOVUPS      (SI), Y2
 	VBROADCASTSS 12(AX), Y3
 	VMULPS       Y3, Y2, Y2
@@ -51,7 +52,7 @@ loop1:
 	VBROADCASTSS c3f800000<>+0(SB), Y2
 	VDIVPS       Y0, Y2, Y2
 	VMULPS       Y2, Y1, Y0
-	PREFETCHT0   4096(DX)
+	PREFETCHT0   (DX)(R8*1)
 	VMOVUPS      (DX), Y1
 	VBROADCASTSS 36(AX), Y2
 	VFMADD231PS  Y2, Y1, Y0
@@ -148,28 +149,29 @@ TEXT ·lambAVX2(SB), NOSPLIT, $16-128
 	MOVQ    m_base+48(FP), BX
 	MOVQ    v_base+72(FP), SI
 	MOVQ    g_base+96(FP), DI
+	MOVQ    ·fetchAhead+0(SB), R8
 	STMXCSR (SP)
-	MOVL    (SP), R8
-	ORL     $0x00008040, R8
-	MOVL    R8, 8(SP)
+	MOVL    (SP), R9
+	ORL     $0x00008040, R9
+	MOVL    R9, 8(SP)
 	LDMXCSR 8(SP)
-	MOVQ    u_base+0(FP), R8
+	MOVQ    u_base+0(FP), R9
 	SUBQ    $+8, CX
 	JLT     rest2
 
 loop1:
-	PREFETCHT0   4096(DI)
+	PREFETCHT0   (DI)(R8*1)
 	VMOVUPS      (DI), Y0
 	VBROADCASTSS 4(AX), Y1
 	VMULPS       Y1, Y0, Y0
-	PREFETCHT0   4096(BX)
+	PREFETCHT0   (BX)(R8*1)
 	VMOVUPS      (BX), Y1
 	VBROADCASTSS 8(AX), Y2
 	VMULPS       Y2, Y1, Y1
 	VBROADCASTSS 16(AX), Y2
 	VFMADD231PS  Y2, Y0, Y1
 	VMOVUPS      Y1, (BX)
-	PREFETCHT0   4096(SI)
+	PREFETCHT0   (SI)(R8*1)
 	VMOVUPS      (SI), Y2
 	VBROADCASTSS 12(AX), Y3
 	VMULPS       Y3, Y2, Y2
@@ -187,12 +189,12 @@ loop1:
 	VBROADCASTSS c3f800000<>+0(SB), Y2
 	VDIVPS       Y0, Y2, Y2
 	VMULPS       Y2, Y1, Y0
-	PREFETCHT0   4096(DX)
+	PREFETCHT0   (DX)(R8*1)
 	VMOVUPS      (DX), Y1
 	VBROADCASTSS 36(AX), Y2
 	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      Y0, (R8)
-	ADDQ         $+32, R8
+	VMOVUPS      Y0, (R9)
+	ADDQ         $+32, R9
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	ADDQ         $+32, SI
@@ -204,10 +206,10 @@ rest2:
 	ADDQ         $+8, CX
 	TESTQ        CX, CX
 	JZ           done3
-	LEAQ         tail<>+0(SB), R9
+	LEAQ         tail<>+0(SB), R8
 	MOVQ         $+8, R10
 	SUBQ         CX, R10
-	VMOVUPS      (R9)(R10*4), Y0
+	VMOVUPS      (R8)(R10*4), Y0
 	VMASKMOVPS   (DI), Y0, Y1
 	VBROADCASTSS 4(AX), Y2
 	VMULPS       Y2, Y1, Y1
@@ -237,7 +239,7 @@ rest2:
 	VMASKMOVPS   (DX), Y0, Y2
 	VBROADCASTSS 36(AX), Y3
 	VFMADD231PS  Y3, Y2, Y1
-	VMASKMOVPS   Y1, Y0, (R8)
+	VMASKMOVPS   Y1, Y0, (R9)
 
 done3:
 	LDMXCSR (SP)

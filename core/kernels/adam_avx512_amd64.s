@@ -13,24 +13,25 @@ TEXT ·adamWAVX512(SB), NOSPLIT, $16-104
 	MOVQ    m_base+24(FP), BX
 	MOVQ    v_base+48(FP), SI
 	MOVQ    g_base+72(FP), DI
+	MOVQ    ·fetchAhead+0(SB), R8
 	STMXCSR (SP)
-	MOVL    (SP), R8
-	ORL     $0x00008040, R8
-	MOVL    R8, 8(SP)
+	MOVL    (SP), R9
+	ORL     $0x00008040, R9
+	MOVL    R9, 8(SP)
 	LDMXCSR 8(SP)
 	SUBQ    $+16, CX
 	JLT     rest2
 
 loop1:
-	PREFETCHT0        4096(DI)
+	PREFETCHT0        (DI)(R8*1)
 	VMOVUPS           (DI), Z0
 	VMULPS.BCST       4(AX), Z0, Z0
-	PREFETCHT0        4096(BX)
+	PREFETCHT0        (BX)(R8*1)
 	VMOVUPS           (BX), Z1
 	VMULPS.BCST       8(AX), Z1, Z1
 	VFMADD231PS.BCST  16(AX), Z0, Z1
 	VMOVUPS           Z1, (BX)
-	PREFETCHT0        4096(SI)
+	PREFETCHT0        (SI)(R8*1)
 	VMOVUPS           (SI), Z2
 	VMULPS.BCST       12(AX), Z2, Z2
 	VMULPS.BCST       20(AX), Z0, Z3
@@ -45,7 +46,7 @@ loop1:
 	VFNMADD213PS.BCST c3f800000<>+0(SB), Z0, Z3
 	VFMADD213PS       Z2, Z2, Z3
 	VMULPS            Z3, Z1, Z0
-	PREFETCHT0        4096(DX)
+	PREFETCHT0        (DX)(R8*1)
 	VMOVUPS           (DX), Z1
 	VFMADD231PS.BCST  36(AX), Z1, Z0
 	VFNMADD231PS.BCST (AX), Z0, Z1
@@ -113,12 +114,13 @@ TEXT ·lambAVX512(SB), NOSPLIT, $16-144
 	MOVQ    m_base+48(FP), BX
 	MOVQ    v_base+72(FP), SI
 	MOVQ    g_base+96(FP), DI
+	MOVQ    ·fetchAhead+0(SB), R8
 	STMXCSR (SP)
-	MOVL    (SP), R8
-	ORL     $0x00008040, R8
-	MOVL    R8, 8(SP)
+	MOVL    (SP), R9
+	ORL     $0x00008040, R9
+	MOVL    R9, 8(SP)
 	LDMXCSR 8(SP)
-	MOVQ    u_base+0(FP), R8
+	MOVQ    u_base+0(FP), R9
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -127,15 +129,15 @@ TEXT ·lambAVX512(SB), NOSPLIT, $16-144
 	JLT     rest2
 
 loop1:
-	PREFETCHT0        4096(DI)
+	PREFETCHT0        (DI)(R8*1)
 	VMOVUPS           (DI), Z4
 	VMULPS.BCST       4(AX), Z4, Z4
-	PREFETCHT0        4096(BX)
+	PREFETCHT0        (BX)(R8*1)
 	VMOVUPS           (BX), Z5
 	VMULPS.BCST       8(AX), Z5, Z5
 	VFMADD231PS.BCST  16(AX), Z4, Z5
 	VMOVUPS           Z5, (BX)
-	PREFETCHT0        4096(SI)
+	PREFETCHT0        (SI)(R8*1)
 	VMOVUPS           (SI), Z6
 	VMULPS.BCST       12(AX), Z6, Z6
 	VMULPS.BCST       20(AX), Z4, Z7
@@ -150,10 +152,10 @@ loop1:
 	VFNMADD213PS.BCST c3f800000<>+0(SB), Z4, Z7
 	VFMADD213PS       Z6, Z6, Z7
 	VMULPS            Z7, Z5, Z4
-	PREFETCHT0        4096(DX)
+	PREFETCHT0        (DX)(R8*1)
 	VMOVUPS           (DX), Z5
 	VFMADD231PS.BCST  36(AX), Z5, Z4
-	VMOVUPS           Z4, (R8)
+	VMOVUPS           Z4, (R9)
 	VCVTPS2PD         Y5, Z6
 	VFMADD231PD       Z6, Z6, Z0
 	VEXTRACTF32X8     $0x01, Z5, Y5
@@ -164,7 +166,7 @@ loop1:
 	VEXTRACTF32X8     $0x01, Z4, Y4
 	VCVTPS2PD         Y4, Z4
 	VFMADD231PD       Z4, Z4, Z3
-	ADDQ              $+64, R8
+	ADDQ              $+64, R9
 	ADDQ              $+64, DX
 	ADDQ              $+64, BX
 	ADDQ              $+64, SI
@@ -176,9 +178,9 @@ rest2:
 	ADDQ              $+16, CX
 	TESTQ             CX, CX
 	JZ                done3
-	MOVL              $0x0000ffff, R9
-	BZHIL             CX, R9, R9
-	KMOVW             R9, K1
+	MOVL              $0x0000ffff, R8
+	BZHIL             CX, R8, R8
+	KMOVW             R8, K1
 	VMOVUPS.Z         (DI), K1, Z4
 	VMULPS.BCST       4(AX), Z4, Z4
 	VMOVUPS.Z         (BX), K1, Z5
@@ -201,7 +203,7 @@ rest2:
 	VMULPS            Z7, Z5, Z4
 	VMOVUPS.Z         (DX), K1, Z5
 	VFMADD231PS.BCST  36(AX), Z5, Z4
-	VMOVUPS           Z4, K1, (R8)
+	VMOVUPS           Z4, K1, (R9)
 	VCVTPS2PD         Y5, Z6
 	VFMADD231PD       Z6, Z6, Z0
 	VEXTRACTF32X8     $0x01, Z5, Y5

@@ -61,3 +61,12 @@ func firstLevel() cache {
 	}
 	return cache{ways: int(b>>22) + 1, way: (int(b&4095) + 1) * (int(c) + 1) / 4}
 }
+
+// fetchAhead is how many bytes ahead passes over memory prefetch: a page, since Intel's prefetchers stop at the end of each (sums of squares 26%, AdamW 3%
+// faster), and nothing on AMD's, which do better alone (Zen 4: AdamW 16 to 30%, sums of squares 3 to 17% faster).
+var fetchAhead = func() int {
+	if vendorName() == "AuthenticAMD" {
+		return 0
+	}
+	return 4096
+}()

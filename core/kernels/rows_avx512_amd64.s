@@ -66,13 +66,14 @@ done3:
 TEXT ·sumSquaresAVX512(SB), NOSPLIT, $0-32
 	MOVQ   x_len+8(FP), AX
 	MOVQ   x_base+0(FP), CX
+	MOVQ   ·fetchAhead+0(SB), DX
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	SUBQ   $+16, AX
 	JLT    rest2
 
 loop1:
-	PREFETCHT0    4096(CX)
+	PREFETCHT0    (CX)(DX*1)
 	VMOVUPS       (CX), Z2
 	VCVTPS2PD     Y2, Z3
 	VFMADD231PD   Z3, Z3, Z0
@@ -219,21 +220,22 @@ GLOBL cff800000<>(SB), RODATA|NOPTR, $32
 TEXT ·allFiniteAVX512(SB), NOSPLIT, $0-25
 	MOVQ   x_len+8(FP), AX
 	MOVQ   x_base+0(FP), CX
+	MOVQ   ·fetchAhead+0(SB), DX
 	VPXORD Z0, Z0, Z0
 	SUBQ   $+64, AX
 	JLT    rest2
 
 loop1:
-	PREFETCHT0       4096(CX)
+	PREFETCHT0       (CX)(DX*1)
 	VMOVUPS          (CX), Z1
 	VFMADD231PS.BCST c00000000<>+0(SB), Z1, Z0
-	PREFETCHT0       4160(CX)
+	PREFETCHT0       64(CX)(DX*1)
 	VMOVUPS          64(CX), Z1
 	VFMADD231PS.BCST c00000000<>+0(SB), Z1, Z0
-	PREFETCHT0       4224(CX)
+	PREFETCHT0       128(CX)(DX*1)
 	VMOVUPS          128(CX), Z1
 	VFMADD231PS.BCST c00000000<>+0(SB), Z1, Z0
-	PREFETCHT0       4288(CX)
+	PREFETCHT0       192(CX)(DX*1)
 	VMOVUPS          192(CX), Z1
 	VFMADD231PS.BCST c00000000<>+0(SB), Z1, Z0
 	ADDQ             $+256, CX
@@ -246,7 +248,7 @@ rest2:
 	JLT  rest4
 
 loop3:
-	PREFETCHT0       4096(CX)
+	PREFETCHT0       (CX)(DX*1)
 	VMOVUPS          (CX), Z1
 	VFMADD231PS.BCST c00000000<>+0(SB), Z1, Z0
 	ADDQ             $+64, CX

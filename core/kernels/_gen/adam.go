@@ -26,6 +26,7 @@ func adam(wide bool) func(c *build.Context) {
 		e.begin("adamW", "func(p, m, v, g []float32, c *float32)", "is the vector version of adamWGeneric; c points to an Adam.")
 		at := e.Load(e.Param("c"), e.GP64()).(reg.GPVirtual)
 		n, p, m, v, g := e.length("p"), e.pointer("p"), e.pointer("m"), e.pointer("v"), e.pointer("g")
+		e.prefetch()
 		restore := e.flush()
 		e.each(n, []reg.GPVirtual{p, m, v, g}, 1, func(j int, last bool) {
 			x, u := e.update(at, p, m, v, g, j, last)
@@ -43,6 +44,7 @@ func adam(wide bool) func(c *build.Context) {
 		e.begin("lamb", signature, doc)
 		at = e.Load(e.Param("c"), e.GP64()).(reg.GPVirtual)
 		n, p, m, v, g = e.length("p"), e.pointer("p"), e.pointer("m"), e.pointer("v"), e.pointer("g")
+		e.prefetch()
 		restore = e.flush()
 		out := e.pointer("u")
 		var pp, uu sum64

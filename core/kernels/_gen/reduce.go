@@ -86,6 +86,7 @@ func (e *vector) dot() {
 func (e *vector) sumSquares() {
 	e.begin("sumSquares", "func(x []float32) float64", "is the vector version of sumSquaresGeneric, with the same bits.")
 	n, p := e.length("x"), []reg.GPVirtual{e.pointer("x")}
+	e.prefetch()
 	s := e.newSum64()
 	e.each(n, p, 1, func(j int, last bool) { e.addSquare64(s, e.fetch(p[0], j, last)) })
 	e.result64(s, 0)
@@ -161,6 +162,7 @@ func (e *vector) max1() {
 func (e *vector) allFinite() {
 	e.begin("allFinite", "func(x []float32) bool", "is the vector version of allFiniteGeneric.")
 	n, p := e.length("x"), []reg.GPVirtual{e.pointer("x")}
+	e.prefetch()
 	any := e.zero()
 	// x·0 is NaN for NaN and infinities, and 0 otherwise, and so is the sum.
 	e.each(n, p, 4, func(j int, last bool) { e.addMul(any, e.fetch(p[0], j, last), e.k(0)) })

@@ -20,6 +20,7 @@ type vector struct {
 	labels int
 	tail   tail
 	consts map[uint32]operand.Mem
+	ahead  reg.GPVirtual // how far fetch prefetches
 }
 
 type vec = reg.VecVirtual
@@ -294,10 +295,16 @@ func (e *vector) load(p reg.GPVirtual, j int, last bool) vec {
 	return d
 }
 
-// fetch is load for passes over memory: it also prefetches what lies a page ahead, since hardware prefetchers stop at the end of each.
+// prefetch gets the distance for fetch.
+func (e *vector) prefetch() {
+	e.ahead = e.GP64()
+	e.MOVQ(operand.NewDataAddr(operand.Symbol{Name: "·fetchAhead"}, 0), e.ahead)
+}
+
+// fetch is load for passes over memory: it also prefetches what lies ahead.
 func (e *vector) fetch(p reg.GPVirtual, j int, last bool) vec {
 	if !last {
-		e.PREFETCHT0(operand.Mem{Base: p, Disp: j*e.bytes() + 4096})
+		e.PREFETCHT0(operand.Mem{Base: p, Index: e.ahead, Scale: 1, Disp: j * e.bytes()})
 	}
 	return e.load(p, j, last)
 }
