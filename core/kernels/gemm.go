@@ -147,7 +147,8 @@ type gemmLevel struct {
 
 // Blocking. A packed block of B (packedB floats) stays in the second level cache while all rows of A pass. It reaches as far as it can along the rows of B as
 // stored, since that is how memory is read fastest, up to blockLength; where that is along K, C comes back less often, too. A strip of B (runLength·nr floats,
-// 32 KiB) stays in the first level cache while panelsAtOnce panels of A pass, or all of them where they are columns.
+// 32 KiB) stays in the first level cache while panelsAtOnce panels of A pass, or all of them where they are columns. A cache that is not larger than a packed
+// strip serves one panel of rows better.
 const (
 	runLength    = 256
 	packedB      = 256 << 10
@@ -167,7 +168,9 @@ const (
 // cache is the first level cache for data: lines that are a multiple of way floats apart share as many places as it has ways.
 type cache struct{ ways, way int }
 
-var l1 = firstLevel() // no ways where it is not known
+func (c cache) size() int { return c.ways * c.way }
+
+var l1 = firstLevel() // of size 0 where it is not known
 
 // sharesPlaces says whether the lines of A that a micro-kernel reads side by side, one of each of its rows, want the same places and are too many for them. A is
 // packed, then. (Measured on 8 ways: 1024³ and 1024 x 768 x 3072 7 to 10% faster.)
@@ -349,7 +352,7 @@ func (b *operandB) from(s, k int) []float32 { return b.b[b.at+s*b.next+k*b.along
 
 // block adds the products k..k+kc to C[i:i+m, j:j+n], and finishes it after the last; b is op(B)[k:k+kc, j:j+n].
 func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, b operandB, next *ahead) {
-	mr, width := p.level.mr, p.level.width
+	mr, nr, width := p.level.mr, p.level.nr, p.level.width
 	var a operandA
 	switch {
 	case g.TransA && p.packA:
@@ -378,8 +381,11 @@ func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, b ope
 	// Rows or columns of A in place stay in the first level cache while all strips pass, and C is written along its rows. (Measured against all rows for each
 	// strip: 4096 x 1024 x 256 79 -> 88% of peak, 1024 x 768 x 3072 65 -> 86%.) Packed columns come panel of width by panel of width.
 	group := panelsAtOnce * mr
-	if a.width < m {
+	switch {
+	case a.width < m:
 		group = a.width
+	case !g.TransA && b.along == nr && 0 < l1.size() && l1.size() <= runLength*nr:
+		group = mr
 	}
 	for r := 0; r < m; r += group {
 		rows := min(group, m-r)
