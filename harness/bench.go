@@ -152,7 +152,7 @@ func newBenchOptimizer() *cobra.Command {
 		Use:   "optimizer",
 		Short: "Measure updates of a model's parameters by optimizer plugins",
 		Long: `Optimizer measures updates of the parameters of a model of a published size, in memory shared with the plugin, as a share of the memory's bandwidth.
-The bytes counted are those that one pass over each array moves, those for the gradient norm and for the check that all is finite included.`,
+The bytes counted are those that one pass over each array moves. The gradient norm is the host's work, as in a run, and not part of it.`,
 		Example: `  harness bench optimizer
   harness bench optimizer --optimizer adamw --model large --count 5`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {

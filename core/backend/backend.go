@@ -156,13 +156,15 @@ type Step struct {
 
 // StepResult is what a step was like.
 type StepResult struct {
-	Losses    bert.Losses // summed over the global batch
-	Finite    bool        // false: a gradient is infinite or NaN; the step must be skipped
-	LossScale float64     // that was in force, 1 if none
-	Overflows int64       // values that left the range of the number format, where the backend counts them
-	Phases    []Phase     // measured times, in order
-	Invalid   int64       // results that are not a number, where the backend counts them
-	Schedule  *Schedule   // what the devices did; nil where there is nothing to tell, and behind the first step of a session, as every step is alike
+	Losses bert.Losses // summed over the global batch
+	Finite bool        // false: a gradient is infinite or NaN; the step must be skipped
+	// GradientNorm is the optimizer.Norm of the gradients, where they were looked through anyway, as a host does with those of a plugin; 0: not taken.
+	GradientNorm float64
+	LossScale    float64   // that was in force, 1 if none
+	Overflows    int64     // values that left the range of the number format, where the backend counts them
+	Phases       []Phase   // measured times, in order
+	Invalid      int64     // results that are not a number, where the backend counts them
+	Schedule     *Schedule // what the devices did; nil where there is nothing to tell, and behind the first step of a session, as every step is alike
 }
 
 // Schedule is the work of the devices of one replica in a step, as it was done. A stage is a row of units of the model that a device runs forward,

@@ -36,6 +36,9 @@ func (s Step) Check() error {
 	if !(s.LR >= 0 && s.LR <= math.MaxFloat32) {
 		return fmt.Errorf("optimizer: learning rate is %g, want a finite number of at least 0", s.LR)
 	}
+	if !(s.GradientNorm >= 0 && s.GradientNorm <= math.MaxFloat64) {
+		return fmt.Errorf("optimizer: gradient norm is %g, want a finite number of at least 0", s.GradientNorm)
+	}
 	return nil
 }
 

@@ -81,6 +81,8 @@ type Memory struct {
 type Step struct {
 	Step int     // 1, 2, ...: number of this update, skipped steps not counted (the t of bias correction)
 	LR   float64 // learning rate of this step, from the recipe's schedule
+	// GradientNorm is the Norm of Memory.Grads where the host has taken it, which saves a rule a pass over them; 0: not taken.
+	GradientNorm float64
 }
 
 // StepResult is what an update was like.

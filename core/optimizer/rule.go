@@ -106,12 +106,14 @@ var (
 	_ Averager = (*ruleSession)(nil)
 )
 
-// begin checks a step and computes the norm of the gradients.
+// begin checks a step and sees to the norm of the gradients.
 func (s *ruleSession) begin(step Step) error {
 	if err := step.Check(); err != nil {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
-	s.work.Norm = Norm(s.work.Blocks, s.work.Grads)
+	if s.work.Norm = step.GradientNorm; s.work.Norm == 0 {
+		s.work.Norm = Norm(s.work.Blocks, s.work.Grads)
+	}
 	return nil
 }
 

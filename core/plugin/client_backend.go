@@ -13,6 +13,7 @@ import (
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
+	"harness.invalid/core/optimizer"
 	"harness.invalid/core/plugin/internal/pb"
 	"harness.invalid/core/tensor"
 )
@@ -59,13 +60,14 @@ func (b backendClient) open(c *call, program backend.Program, m backend.Memory) 
 		_ = shared.close()
 		return nil, err
 	}
-	return &backendSession{session{p: b.p, id: r.GetSession(), sections: shared}, program, m}, nil
+	return &backendSession{session{p: b.p, id: r.GetSession(), sections: shared}, program, m, optimizer.Blocks(m.Layout)}, nil
 }
 
 type backendSession struct {
 	session
 	program backend.Program
 	memory  backend.Memory
+	blocks  []optimizer.Block // of the gradients
 }
 
 func (s *backendSession) Step(ctx context.Context, step backend.Step, batches iter.Seq2[*bert.Batch, error]) (backend.StepResult, error) {
@@ -123,8 +125,9 @@ func (s *backendSession) stepped(c *call, w *pb.BackendStepResponse) (_ backend.
 		r.Phases = append(r.Phases, backend.Phase{Name: p.GetName(), Seconds: p.GetSeconds()})
 	}
 	if r.Finite {
-		if err := requireFinite("gradients", s.memory.Layout, s.memory.Grads); err != nil {
-			return backend.StepResult{}, err
+		// One pass over the gradients: their norm is finite if all of them are, since no sum of squares of float32 leaves the range of float64.
+		if r.GradientNorm = optimizer.Norm(s.blocks, s.memory.Grads); r.GradientNorm-r.GradientNorm != 0 {
+			return backend.StepResult{}, localError{fmt.Errorf("it left %s, and did not say so", firstNotFinite("gradients", s.memory.Layout, s.memory.Grads))}
 		}
 		if total := r.Losses.Total(); total-total != 0 {
 			return backend.StepResult{}, localError{fmt.Errorf("it reports a loss of %g with finite gradients", total)}
@@ -171,7 +174,10 @@ func (s *backendSession) commit(c *call, step int) error {
 	if err := s.sections.after(c.ctx, s.id, paramsSection); err != nil {
 		return err
 	}
-	return requireFinite("parameters", s.memory.Layout, s.memory.Params)
+	if !finite(s.memory.Params) {
+		return localError{fmt.Errorf("%s: the optimizer left it there, or this commit did", firstNotFinite("parameters", s.memory.Layout, s.memory.Params))}
+	}
+	return nil
 }
 
 func (s *backendSession) Evaluate(ctx context.Context, e backend.Evaluation, batches iter.Seq2[*bert.Batch, error], yield func(backend.Outputs) error) (bert.Losses, error) {

@@ -111,7 +111,7 @@ func (s *optimizerSession) Step(ctx context.Context, step optimizer.Step) (optim
 
 func (s *optimizerSession) step(c *call, step optimizer.Step) (result optimizer.StepResult, err error) {
 	err = s.change(c, s.in, s.out, func() error {
-		r, err := s.p.optimizer.Step(c.ctx, &pb.OptimizerStepRequest{Session: s.id, Step: int64(step.Step), LearningRate: step.LR})
+		r, err := s.p.optimizer.Step(c.ctx, &pb.OptimizerStepRequest{Session: s.id, Step: int64(step.Step), LearningRate: step.LR, GradientNorm: step.GradientNorm})
 		result.GradientNorm = r.GetGradientNorm()
 		return err
 	})
@@ -124,7 +124,7 @@ func (s *optimizerSession) step(c *call, step optimizer.Step) (result optimizer.
 func (s *optimizerSession) Probe(ctx context.Context, step optimizer.Step) error {
 	c := s.p.call(ctx, s.id, s.p.spec.Timeouts.Step, "probe of step %d", step.Step)
 	return c.done(s.change(c, s.in, s.out, func() error {
-		_, err := s.p.optimizer.Probe(c.ctx, &pb.OptimizerProbeRequest{Session: s.id, Step: int64(step.Step), LearningRate: step.LR})
+		_, err := s.p.optimizer.Probe(c.ctx, &pb.OptimizerProbeRequest{Session: s.id, Step: int64(step.Step), LearningRate: step.LR, GradientNorm: step.GradientNorm})
 		return err
 	}))
 }
@@ -137,7 +137,8 @@ func (s *optimizerSession) Average(ctx context.Context, updates int) error {
 	}))
 }
 
-// change makes a call that reads some sections and changes some of them, the parameters among them.
+// change makes a call that reads some sections and changes some of them, the parameters among them. Whether these are finite is looked at once, after
+// the backend's commit, which comes next.
 func (s *optimizerSession) change(c *call, in, out []int, call func() error) error {
 	if err := s.sections.before(c.ctx, s.id, in...); err != nil {
 		return err
@@ -146,8 +147,5 @@ func (s *optimizerSession) change(c *call, in, out []int, call func() error) err
 	if err := call(); err != nil {
 		return err
 	}
-	if err := s.sections.after(c.ctx, s.id, out...); err != nil {
-		return err
-	}
-	return requireFinite("parameters", s.memory.Layout, s.memory.Params)
+	return s.sections.after(c.ctx, s.id, out...)
 }

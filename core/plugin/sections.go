@@ -245,21 +245,23 @@ func (s *session) Close() (err error) {
 	return err
 }
 
-// requireFinite reports the first element of a section that is infinite or not a number: a plugin must not hand on what it should have reported.
-func requireFinite(what string, l *tensor.Layout, section []float32) error {
+// finite reports whether all elements of a section are.
+func finite(section []float32) bool {
 	var bad atomic.Bool
 	kernels.Parallel(len(section)/chunkElements+1, func(i0, i1 int) {
 		if !kernels.AllFinite(section[i0*chunkElements : min(i1*chunkElements, len(section))]) {
 			bad.Store(true)
 		}
 	})
-	if !bad.Load() {
-		return nil
-	}
+	return !bad.Load()
+}
+
+// firstNotFinite says which element of a section that is not finite is the first, and where it is.
+func firstNotFinite(what string, l *tensor.Layout, section []float32) string {
 	for _, t := range l.Tensors() {
 		if i := slices.IndexFunc(t.Of(section), func(v float32) bool { return v-v != 0 }); i >= 0 {
-			return localError{fmt.Errorf("it left %g in the %s of %s, element %d, and did not say so", t.Of(section)[i], what, t.Name, i)}
+			return fmt.Sprintf("%g in the %s of %s, element %d", t.Of(section)[i], what, t.Name, i)
 		}
 	}
-	return localError{fmt.Errorf("it left a number that is not finite in the padding of the %s", what)}
+	return "a number that is not finite in the padding of the " + what
 }

@@ -56,7 +56,7 @@ func (s *optimizerServer) Step(ctx context.Context, r *pb.OptimizerStepRequest) 
 	start := time.Now()
 	var result optimizer.StepResult
 	err := withSession(ctx, s.store, r.GetSession(), func(session optimizer.Session) (err error) {
-		result, err = session.Step(ctx, optimizer.Step{Step: int(r.GetStep()), LR: r.GetLearningRate()})
+		result, err = session.Step(ctx, optimizer.Step{Step: int(r.GetStep()), LR: r.GetLearningRate(), GradientNorm: r.GetGradientNorm()})
 		return err
 	})
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *optimizerServer) Step(ctx context.Context, r *pb.OptimizerStepRequest) 
 
 func (s *optimizerServer) Probe(ctx context.Context, r *pb.OptimizerProbeRequest) (*pb.OptimizerProbeResponse, error) {
 	return &pb.OptimizerProbeResponse{}, withSession(ctx, s.store, r.GetSession(), func(session optimizer.Prober) error {
-		return session.Probe(ctx, optimizer.Step{Step: int(r.GetStep()), LR: r.GetLearningRate()})
+		return session.Probe(ctx, optimizer.Step{Step: int(r.GetStep()), LR: r.GetLearningRate(), GradientNorm: r.GetGradientNorm()})
 	})
 }
 

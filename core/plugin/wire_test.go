@@ -145,7 +145,7 @@ func train(t *testing.T, b backend.Backend, o optimizer.Optimizer, p backend.Pro
 		if !result.Finite {
 			continue
 		}
-		if _, err := updates.Step(ctx, optimizer.Step{Step: step, LR: 1e-3}); err != nil {
+		if _, err := updates.Step(ctx, optimizer.Step{Step: step, LR: 1e-3, GradientNorm: result.GradientNorm}); err != nil {
 			t.Fatal(err)
 		}
 		if err := session.Commit(ctx, step); err != nil {

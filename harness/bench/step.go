@@ -198,7 +198,7 @@ func (t *trainer) step(ctx context.Context) error {
 	parts["backend"] = now.Sub(start)
 	parts["other"] = now.Sub(start) - computed
 	if r.Finite {
-		if _, err := t.rule.Step(ctx, optimizer.Step{Step: t.done, LR: 1e-4}); err != nil {
+		if _, err := t.rule.Step(ctx, optimizer.Step{Step: t.done, LR: 1e-4, GradientNorm: r.GradientNorm}); err != nil {
 			return err
 		}
 		after := time.Now()

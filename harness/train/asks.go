@@ -74,7 +74,7 @@ func (p *phase) secondGradient(ctx context.Context, number int, step optimizer.S
 		return fmt.Errorf("second gradient: %w", err)
 	}
 	lap(partBackend)
-	r.Finite = second.Finite
+	r.Finite, r.GradientNorm = second.Finite, second.GradientNorm
 	r.Overflows += second.Overflows
 	r.Invalid += second.Invalid
 	r.Phases = append(r.Phases, second.Phases...)

@@ -137,6 +137,25 @@ func TestSecondGradient(t *testing.T) {
 	}
 }
 
+// TestGradientNorm: the norm that was taken of a step's gradients, the second ones where there are two, is the one that the rule goes by.
+func TestGradientNorm(t *testing.T) {
+	for name, test := range map[string]struct {
+		rule  optimizer.Optimizer
+		norms []float64
+	}{
+		"adamw": {adamw.New(), []float64{1, 2, 3}},
+		"sam":   {sam.New(), []float64{2, 4, 6}},
+	} {
+		b := &noting{Backend: builtIn("gpu-ref"), after: func(n int, r *backend.StepResult) { r.GradientNorm = float64(n) }}
+		o := short(t).with(test.rule, "gpu-ref", b)
+		for i, want := range test.norms {
+			if got := float64(o.steps[i].GradientNorm); got != want {
+				t.Errorf("%s: norm of step %d is %g, want %g", name, i+1, got, want)
+			}
+		}
+	}
+}
+
 // TestSecondGradientSkipped: when the second gradient is not finite there is no update, and the device has the parameters of before.
 func TestSecondGradientSkipped(t *testing.T) {
 	e := short(t)

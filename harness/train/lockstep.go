@@ -146,7 +146,8 @@ func (s *side) advance(ctx context.Context, b *bert.Batch) error {
 	keep(&s.seen.Gradients, s.memory.Grads)
 	keep(&s.seen.Updated, s.memory.Params)
 	if s.seen.Result.Finite {
-		if _, err := s.optimizer.Step(ctx, optimizer.Step{Step: s.Updates + 1, LR: s.schedule.LR(s.Step+1, s.steps)}); err != nil {
+		update := optimizer.Step{Step: s.Updates + 1, LR: s.schedule.LR(s.Step+1, s.steps), GradientNorm: s.seen.Result.GradientNorm}
+		if _, err := s.optimizer.Step(ctx, update); err != nil {
 			return err
 		}
 		keep(&s.seen.Updated, s.memory.Params)

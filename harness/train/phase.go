@@ -318,7 +318,7 @@ func (p *phase) step(ctx context.Context, batches <-chan loaded) error {
 		return err
 	}
 	lap(partBackend)
-	update := optimizer.Step{Step: p.Updates + 1, LR: p.schedule.LR(p.Step+1, p.steps)}
+	update := optimizer.Step{Step: p.Updates + 1, LR: p.schedule.LR(p.Step+1, p.steps), GradientNorm: res.GradientNorm}
 	if res.Finite && p.prober != nil {
 		if err := p.secondGradient(ctx, number, update, &res, compute, lap); err != nil {
 			return err
@@ -326,6 +326,7 @@ func (p *phase) step(ctx context.Context, batches <-chan loaded) error {
 	}
 	var norm float64
 	if res.Finite {
+		update.GradientNorm = res.GradientNorm
 		u, err := p.optimizer.Step(ctx, update)
 		if err != nil {
 			return err

@@ -128,7 +128,6 @@ func TestFaults(t *testing.T) {
 		{"unsupported", backend.ErrUnsupported, []string{"sparse gradients"}},
 		{"crash", plugin.ErrDied, []string{"exit status 3", "tile 311 is on fire"}},
 		{"hang", plugin.ErrDied, []string{"no answer within 500ms, so it was killed", "waiting for the device"}},
-		{"nan", nil, []string{"NaN in the parameters of w, element 1"}},
 	} {
 		t.Run(test.fault, func(t *testing.T) {
 			p := all

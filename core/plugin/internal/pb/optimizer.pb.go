@@ -309,6 +309,7 @@ type OptimizerStepRequest struct {
 	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`                                // from OpenOptimizerResponse
 	Step          int64                  `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`                                      // 1, 2, ...: number of this update, skipped steps not counted; the t of bias correction
 	LearningRate  float64                `protobuf:"fixed64,3,opt,name=learning_rate,json=learningRate,proto3" json:"learning_rate,omitempty"` // of this step, from the recipe's schedule
+	GradientNorm  float64                `protobuf:"fixed64,4,opt,name=gradient_norm,json=gradientNorm,proto3" json:"gradient_norm,omitempty"` // global L2 norm of the gradients, where the host has taken it; 0: not taken
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -360,6 +361,13 @@ func (x *OptimizerStepRequest) GetStep() int64 {
 func (x *OptimizerStepRequest) GetLearningRate() float64 {
 	if x != nil {
 		return x.LearningRate
+	}
+	return 0
+}
+
+func (x *OptimizerStepRequest) GetGradientNorm() float64 {
+	if x != nil {
+		return x.GradientNorm
 	}
 	return 0
 }
@@ -423,6 +431,7 @@ type OptimizerProbeRequest struct {
 	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`                                // from OpenOptimizerResponse
 	Step          int64                  `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`                                      // of the Step that follows
 	LearningRate  float64                `protobuf:"fixed64,3,opt,name=learning_rate,json=learningRate,proto3" json:"learning_rate,omitempty"` // likewise
+	GradientNorm  float64                `protobuf:"fixed64,4,opt,name=gradient_norm,json=gradientNorm,proto3" json:"gradient_norm,omitempty"` // of the first gradients, as in OptimizerStepRequest
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -474,6 +483,13 @@ func (x *OptimizerProbeRequest) GetStep() int64 {
 func (x *OptimizerProbeRequest) GetLearningRate() float64 {
 	if x != nil {
 		return x.LearningRate
+	}
+	return 0
+}
+
+func (x *OptimizerProbeRequest) GetGradientNorm() float64 {
+	if x != nil {
+		return x.GradientNorm
 	}
 	return 0
 }
@@ -633,18 +649,20 @@ const file_v1_optimizer_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"1\n" +
 	"\x15OpenOptimizerResponse\x12\x18\n" +
-	"\asession\x18\x01 \x01(\x04R\asession\"i\n" +
+	"\asession\x18\x01 \x01(\x04R\asession\"\x8e\x01\n" +
 	"\x14OptimizerStepRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x04R\asession\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x03R\x04step\x12#\n" +
-	"\rlearning_rate\x18\x03 \x01(\x01R\flearningRate\"\\\n" +
+	"\rlearning_rate\x18\x03 \x01(\x01R\flearningRate\x12#\n" +
+	"\rgradient_norm\x18\x04 \x01(\x01R\fgradientNorm\"\\\n" +
 	"\x15OptimizerStepResponse\x12#\n" +
 	"\rgradient_norm\x18\x01 \x01(\x01R\fgradientNorm\x12\x18\n" +
-	"\aseconds\x18\x02 \x01(\x01R\asecondsJ\x04\b\x10\x10 \"j\n" +
+	"\aseconds\x18\x02 \x01(\x01R\asecondsJ\x04\b\x10\x10 \"\x8f\x01\n" +
 	"\x15OptimizerProbeRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x04R\asession\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x03R\x04step\x12#\n" +
-	"\rlearning_rate\x18\x03 \x01(\x01R\flearningRate\"\x18\n" +
+	"\rlearning_rate\x18\x03 \x01(\x01R\flearningRate\x12#\n" +
+	"\rgradient_norm\x18\x04 \x01(\x01R\fgradientNorm\"\x18\n" +
 	"\x16OptimizerProbeResponse\">\n" +
 	"\x0eAverageRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x04R\asession\x12\x12\n" +

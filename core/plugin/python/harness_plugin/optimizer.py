@@ -120,10 +120,12 @@ def service(o: Optimizer, sessions: Sessions) -> grpc.GenericRpcHandler:
             raise ValueError(f"step is {request.step}, want at least 1")
         if not 0 <= request.learning_rate <= float(np.finfo(np.float32).max):
             raise ValueError(f"learning rate is {request.learning_rate}, want a finite number of at least 0")
+        if not 0 <= request.gradient_norm < math.inf:
+            raise ValueError(f"gradient norm is {request.gradient_norm}, want a finite number of at least 0")
         with sessions.acquire(request.session, context) as entry:
 
             def run() -> float:
-                n = norm(entry.memory.grads)
+                n = request.gradient_norm or norm(entry.memory.grads)
                 getattr(entry.session, call)(Update(request.step, request.learning_rate, n))
                 return n
 

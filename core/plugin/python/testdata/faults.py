@@ -37,9 +37,6 @@ class Faulty(Optimizer):
         print("waiting for the device", flush=True)  # standard output goes to where errors go
         time.sleep(600)
 
-    def nan(self, memory: Memory) -> None:
-        memory.params[1] = float("nan")
-
     def slow(self, memory: Memory) -> None:
         time.sleep(0.3)
         memory.params[0] = 42
