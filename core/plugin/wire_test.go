@@ -120,6 +120,40 @@ type trained struct {
 	state                []byte
 }
 
+// TestGradientNorm: the host takes the norm of the gradients that a backend's plugin left, and an optimizer's plugin goes by the one that it is told.
+func TestGradientNorm(t *testing.T) {
+	p := program()
+	l, err := bert.Parameters(p.Model, p.Head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := backend.Memory{Layout: l, Params: make([]float32, l.Len()), Grads: make([]float32, l.Len())}
+	bert.Initialize(p.Model, l, m.Params, 1)
+	for _, transport := range transports {
+		s, err := start(t, spec(t, plugin.Backend, "gpu-ref", transport)).Backend().Open(t.Context(), p, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if err := s.Commit(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		r, err := s.Step(t.Context(), stepOf(p, 1), batches(p, 1))
+		if want := optimizer.Norm(optimizer.Blocks(l), m.Grads); err != nil || r.GradientNorm != want || want == 0 {
+			t.Errorf("%s: norm %g of gradients with norm %g (error %v)", transport, r.GradientNorm, want, err)
+		}
+		u, err := start(t, spec(t, plugin.Optimizer, "sgd", transport)).Optimizer().Open(t.Context(), map[string]string{"momentum": "0"},
+			optimizer.Memory{Layout: l, Params: m.Params, Grads: m.Grads})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer u.Close()
+		if r, err := u.Step(t.Context(), optimizer.Step{Step: 1, LR: 0, GradientNorm: 7}); err != nil || r.GradientNorm != 7 {
+			t.Errorf("%s: told a norm of 7, the optimizer reports %g (error %v)", transport, r.GradientNorm, err)
+		}
+	}
+}
+
 // train runs a few steps of a backend and an optimizer over memory that both have.
 func train(t *testing.T, b backend.Backend, o optimizer.Optimizer, p backend.Program, r *arena.Region) (out trained) {
 	t.Helper()

@@ -155,6 +155,17 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestGradientNorm: a rule gets the norm that the host has taken, and where there is none, that of its gradients.
+func TestGradientNorm(t *testing.T) {
+	m, session := faulty(t, start(t, spec(t, plugin.Memory, "testdata/faults.py")), "slow")
+	m.Grads[0], m.Grads[1] = 3, 4
+	for told, want := range map[float64]float64{0: 5, 7: 7} {
+		if r, err := session.Step(t.Context(), optimizer.Step{Step: 1, LR: 1, GradientNorm: told}); err != nil || r.GradientNorm != want {
+			t.Errorf("told a norm of %g, it reports %g (error %v), want %g", told, r.GradientNorm, err, want)
+		}
+	}
+}
+
 // TestCancelled: when a call that was given up returns, the plugin does not touch memory any more.
 func TestCancelled(t *testing.T) {
 	m, session := faulty(t, start(t, spec(t, plugin.Memory, "testdata/faults.py")), "slow")
