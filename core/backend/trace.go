@@ -24,5 +24,6 @@ type Traced struct {
 	Scale    float64      // 1 where these are no gradients
 	Format   string       // in which the device stores them: a name of numerics.Format; "" where it does not say
 	Shape    tensor.Shape // bert.Operator.Shape of the micro-batch
-	Values   []float32
+	// Values of rows that bert.Operator.Read leaves out are 0 in a gradient, and anything in a result: a device need not compute them.
+	Values []float32
 }

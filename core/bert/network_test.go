@@ -3,6 +3,7 @@ package bert_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,6 +126,30 @@ func TestSites(t *testing.T) {
 					seen[n] = name
 				}
 			}
+		}
+	}
+}
+
+// TestRead: the tokens that heads read, also where two predictions are of one token.
+func TestRead(t *testing.T) {
+	b := batch(2, 8, 3)
+	b.MaskedLMPositions = []int32{3, 0, 3, 7, 1, 2}
+	packed := *b
+	packed.Sequences, packed.FirstPositions = 2, []int32{0, 5, 0, 4}
+	for _, test := range []struct {
+		name string
+		head bert.Head
+		of   *bert.Batch
+		want []int32
+	}{
+		{"pre-training", bert.Head{Task: bert.Pretraining}, b, []int32{0, 3, 0, 3, 8, 15, 9, 10}},
+		{"packed rows", bert.Head{Task: bert.Pretraining}, &packed, []int32{0, 5, 3, 0, 3, 8, 12, 15, 9, 10}},
+		{"classification", bert.Head{Task: bert.Classification, Labels: 2}, b, []int32{0, 8}},
+		{"multiple choice", bert.Head{Task: bert.MultipleChoice, Labels: 2}, b, []int32{0, 8}},
+		{"questions", bert.Head{Task: bert.QuestionAnswering}, b, nil},
+	} {
+		if got := test.of.Read(test.head); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %d, want %d", test.name, got, test.want)
 		}
 	}
 }

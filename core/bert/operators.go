@@ -18,6 +18,8 @@ type Operator struct {
 	per  per
 	// Width is the number of columns of the result.
 	Width int
+	// Read says that the loss depends on the rows of Batch.Read alone. The others' gradients are 0, and their results need not be computed.
+	Read bool
 }
 
 // LossName is From of the operators whose result goes into the loss.
@@ -28,7 +30,8 @@ func Operators(c Config, h Head) []Operator {
 	H := c.HiddenSize
 	var all []Operator
 	add := func(layer int, op Op, name, from string, p per, width int) {
-		all = append(all, Operator{Name: name, Site: Site{layer, op}, From: from, per: p, Width: width})
+		read := layer == c.NumHiddenLayers-1 && op != OpKey && op != OpValue && h.Task != QuestionAnswering
+		all = append(all, Operator{Name: name, Site: Site{layer, op}, From: from, per: p, Width: width, Read: read})
 	}
 	layer := func(i int) string { return fmt.Sprintf("bert.encoder.layer.%d.", i) }
 	heads := map[Task]string{

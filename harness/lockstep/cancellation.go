@@ -57,7 +57,7 @@ func (t *terms) gradient(o bert.Operator) float64 {
 	if g.of == nil || o.Name == t.operators[0].Name { // the embeddings' go through a layer norm first
 		return 0
 	}
-	squares := squaresOf(g.of, g.scale) * float64(t.step.Program.GlobalBatch()) / float64(t.step.Sequences)
+	squares := squaresOf(g.of, g.scale) * float64(t.step.Program.GlobalBatch()) / float64(t.step.Traced.Size)
 	if strings.HasSuffix(o.Name, "LayerNorm") {
 		return math.Sqrt(2 * squares)
 	}

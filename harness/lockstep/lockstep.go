@@ -145,7 +145,7 @@ func distance(a, b []float32) float64 {
 func (r *Record) differences(l *train.LockedStep) []Difference {
 	tolerance := [2]float64{r.Sides[0].OutputTolerance + r.Sides[1].OutputTolerance, r.Sides[0].GradientTolerance + r.Sides[1].GradientTolerance}
 	operators := bert.Operators(l.Program.Model, l.Program.Head)
-	traced := r.traced(l)
+	traced := r.traced(l, operators)
 	sums := terms{l, operators, traced}
 	var all []Difference
 	add := func(kind Kind, tensor, operator string, t float64, pair [2]values, least float64) {
@@ -207,8 +207,9 @@ type tracedKey struct {
 	gradient bool
 }
 
-// traced pairs what both sides traced. The sides may cut a batch differently: what they have in common is the first sequences.
-func (r *Record) traced(l *train.LockedStep) map[tracedKey][2]values {
+// traced pairs what both sides traced. The sides may cut a batch differently: what they have in common is the first sequences. Rows that the loss does not
+// depend on are left out.
+func (r *Record) traced(l *train.LockedStep, operators []bert.Operator) map[tracedKey][2]values {
 	pairs := map[tracedKey][2]values{}
 	count := map[tracedKey]int{}
 	for i := range l.Sides {
@@ -234,12 +235,33 @@ func (r *Record) traced(l *train.LockedStep) map[tracedKey][2]values {
 		pair[0].of, pair[1].of = pair[0].of[:n], pair[1].of[:n]
 		pairs[k] = pair
 	}
+	read := l.Traced.Read(l.Program.Head)
+	slices.Sort(read)
+	read = slices.Compact(read)
+	for _, o := range operators {
+		for _, gradient := range []bool{false, true} {
+			k := tracedKey{o.Name, gradient}
+			if pair, ok := pairs[k]; ok && o.Read {
+				pair[0].of, pair[1].of = picked(pair[0].of, read, o.Width), picked(pair[1].of, read, o.Width)
+				pairs[k] = pair
+			}
+		}
+	}
 	for i := range l.Sides {
 		if l.Sides[i].Traced == nil {
 			r.Note(r.Sides[i].Backend + " does not show what its operators store: gradients of parameters and weights alone are compared.")
 		}
 	}
 	return pairs
+}
+
+// picked are some rows of a tensor.
+func picked(values []float32, rows []int32, width int) []float32 {
+	p := make([]float32, 0, len(rows)*width)
+	for _, row := range rows {
+		p = append(p, values[int(row)*width:][:width]...)
+	}
+	return p
 }
 
 // Note adds a doubt once.

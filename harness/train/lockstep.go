@@ -30,7 +30,7 @@ type LockedStep struct {
 	Phase        *recipe.Phase
 	Program      backend.Program // of the first side
 	LearningRate float64
-	Sequences    int // that both sides traced: those of the smaller micro-batch
+	Traced       *bert.Batch // the sequences that both sides traced: those of the smaller micro-batch
 	Layout       *tensor.Layout
 	Sides        [2]LockedSide
 }
@@ -114,7 +114,7 @@ func (l *Lockstep) Run(ctx context.Context) (err error) {
 		p := sides[0].phase
 		if err := l.Observe(&LockedStep{
 			Step: step, Steps: steps, Phase: p.recipe, Program: p.program, LearningRate: p.schedule.LR(step, p.steps),
-			Sequences: min(p.program.MicroBatch, sides[1].program.MicroBatch), Layout: p.memory.Layout, Sides: [2]LockedSide{sides[0].seen, sides[1].seen},
+			Traced: b.Slice(0, min(p.program.MicroBatch, sides[1].program.MicroBatch)), Layout: p.memory.Layout, Sides: [2]LockedSide{sides[0].seen, sides[1].seen},
 		}); err != nil {
 			return err
 		}
