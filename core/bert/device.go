@@ -142,12 +142,14 @@ type Attention struct {
 	Site         Site
 	Size, Length int       // B, S
 	Heads, Width int       // A, H
-	Q, K, V      []float32 // [B·S, H]
+	Queries      []int32   // [B·R]: the tokens that ask, as rows of the micro-batch, R of each sequence, at most S; empty: all, in order
+	Q            []float32 // [B·R, H]
+	K, V         []float32 // [B·S, H]
 	Mask         []int32   // [B, S]: 0 for keys that nobody may see
 	Packed       bool      // Mask numbers the sequences of a row, and a query sees keys of its own number
 	MaskValue    float64   // added to their scores
 	Dropout      float64   // of the probabilities
-	Context      []float32 // [B·S, H]
+	Context      []float32 // [B·R, H]
 }
 
 // Gather picks rows.

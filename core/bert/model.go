@@ -28,6 +28,7 @@ type Shape struct {
 	Length      int // tokens a sequence, S
 	Predictions int // masked positions a sequence, P; Pretraining only
 	Sequences   int // sequences in a packed row, Q; 0 and 1: rows are not packed
+	read        int // tokens that the last layer is computed for, see reading
 }
 
 // Objective is the loss whose gradient a pass computes: Scale times the mean loss of the global batch, of which the micro-batch holds a part. The

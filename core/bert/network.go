@@ -38,6 +38,7 @@ type Network struct {
 	wide                  []float32 // [B·S, max(I, 4H)]: gradients inside a layer
 	dfirst, dpooled       []float32 // [B, H]
 	dmasked, dtransformed []float32 // [B·P, H]
+	read                  reading
 	buffers               []buffer
 	key                   workspaceKey // of the next buffer
 	current               Shape
@@ -61,6 +62,7 @@ const (
 	perToken per = iota
 	perSequence
 	perMasked
+	perRead // see reading
 )
 
 // buffer is an allocation and the slices that show the part of it that the current micro-batch uses.
@@ -85,6 +87,7 @@ func NewPart(m *Model, params, grads []float32, limit Shape, p Part) (*Network, 
 		return nil, fmt.Errorf("bert: micro-batch of %d sequences of %d tokens, want at least 1 and 1 to %d", limit.Size, limit.Length, m.Config.MaxPositionEmbeddings)
 	}
 	limit.Sequences = max(1, limit.Sequences)
+	limit.read = limit.rows(perToken)
 	if m.Head.Task != Pretraining {
 		limit.Predictions, limit.Sequences = 0, 1
 	} else if limit.Predictions < 1 || limit.Predictions > limit.Length {
@@ -101,6 +104,7 @@ func NewPart(m *Model, params, grads []float32, limit Shape, p Part) (*Network, 
 	if n.workspace == nil {
 		n.workspace = &Workspace{}
 	}
+	n.read.places = make([]int32, limit.rows(perToken))
 	n.build(&binder{layout: m.Layout, params: params, grads: grads})
 	n.shape(limit)
 	return n, nil
@@ -136,6 +140,8 @@ func (s Shape) rows(p per) int {
 		return s.Size * s.Sequences
 	case perMasked:
 		return s.Size * s.Predictions
+	case perRead:
+		return s.read
 	}
 	return s.Size * s.Length
 }
@@ -148,13 +154,13 @@ func (n *Network) build(b *binder) {
 	// enter makes the buffer between two units, which show it in from and in to.
 	enter := func(u int, to ...*[]float32) {
 		views := append(from, to...)
-		switch {
+		switch rows := n.leaving(u - 1); {
 		case u == n.first:
-			n.allocate(perToken, c.HiddenSize, append(views, &n.in)...)
+			n.allocate(rows, c.HiddenSize, append(views, &n.in)...)
 		case n.recompute == RecomputeLayer && n.group(u) == u:
-			n.allocate(perToken, c.HiddenSize, views...)
+			n.allocate(rows, c.HiddenSize, views...)
 		default:
-			n.inside(perToken, c.HiddenSize, views...)
+			n.inside(rows, c.HiddenSize, views...)
 		}
 	}
 	for u := n.first; u < n.end; u++ {
@@ -174,7 +180,12 @@ func (n *Network) build(b *binder) {
 			from = nil
 		case u%2 == 1:
 			l := &n.layers[u/2]
-			enter(u, &l.query.X, &l.key.X, &l.value.X, &l.attentionOutput.Residual)
+			if n.leaving(u) == perRead {
+				enter(u, &n.read.input, &l.key.X, &l.value.X)
+				n.inside(perRead, c.HiddenSize, &l.query.X, &l.attentionOutput.Residual)
+			} else {
+				enter(u, &l.query.X, &l.key.X, &l.value.X, &l.attentionOutput.Residual)
+			}
 			from = n.buildAttention(b, u/2)
 		default:
 			l := &n.layers[u/2-1]
@@ -184,12 +195,20 @@ func (n *Network) build(b *binder) {
 	}
 	n.key = workspaceKey{group: -1}
 	if n.end < c.Units() {
-		n.inside(perToken, c.HiddenSize, append(from, &n.out)...)
+		n.inside(n.leaving(n.end-1), c.HiddenSize, append(from, &n.out)...)
 	}
 	if n.grads != nil {
 		n.scratch(perToken, c.HiddenSize, &n.dhidden)
 		n.scratch(perToken, max(c.IntermediateSize, 4*c.HiddenSize), &n.wide)
 	}
+}
+
+// leaving says what the hidden states stand for that leave a unit.
+func (n *Network) leaving(u int) per {
+	if u >= n.model.Config.Units()-3 && n.model.Head.Task != QuestionAnswering {
+		return perRead
+	}
+	return perToken
 }
 
 // buildEmbeddings returns where the embeddings write, as the builders of the other units do.
@@ -218,12 +237,13 @@ func (n *Network) buildAttention(b *binder, i int) (out []*[]float32) {
 	b.norm(&l.attentionNorm, at(OpAttentionNorm), name+"output.LayerNorm", c)
 	l.attention = Attention{Site: at(OpAttention), Heads: c.NumAttentionHeads, Width: H, MaskValue: c.AttentionMask, Dropout: c.AttentionProbsDropoutProb}
 	l.attentionOutput.Dropout = c.HiddenDropoutProb
-	n.inside(perToken, H, &l.query.Y, &l.attention.Q)
+	rows := n.leaving(1 + 2*i)
+	n.inside(rows, H, &l.query.Y, &l.attention.Q)
 	n.inside(perToken, H, &l.key.Y, &l.attention.K)
 	n.inside(perToken, H, &l.value.Y, &l.attention.V)
-	n.inside(perToken, H, &l.attention.Context, &l.attentionOutput.X)
-	n.inside(perToken, H, &l.attentionOutput.Y, &l.attentionNorm.X)
-	n.normBuffers(perToken, &l.attentionNorm)
+	n.inside(rows, H, &l.attention.Context, &l.attentionOutput.X)
+	n.inside(rows, H, &l.attentionOutput.Y, &l.attentionNorm.X)
+	n.normBuffers(rows, &l.attentionNorm)
 	return []*[]float32{&l.attentionNorm.Y}
 }
 
@@ -237,10 +257,11 @@ func (n *Network) buildFeedForward(b *binder, i int) (out []*[]float32) {
 	b.norm(&l.outputNorm, at(OpOutputNorm), name+"output.LayerNorm", c)
 	l.output.Dropout = c.HiddenDropoutProb
 	l.intermediate.Activation = c.HiddenAct
-	n.inside(perToken, I, &l.intermediate.Pre)
-	n.inside(perToken, I, &l.intermediate.Y, &l.output.X)
-	n.inside(perToken, H, &l.output.Y, &l.outputNorm.X)
-	n.normBuffers(perToken, &l.outputNorm)
+	rows := n.leaving(2 + 2*i)
+	n.inside(rows, I, &l.intermediate.Pre)
+	n.inside(rows, I, &l.intermediate.Y, &l.output.X)
+	n.inside(rows, H, &l.output.Y, &l.outputNorm.X)
+	n.normBuffers(rows, &l.outputNorm)
 	return []*[]float32{&l.outputNorm.Y}
 }
 
@@ -317,11 +338,13 @@ func (n *Network) shape(s Shape) {
 	n.embed.Norm.Rows = tokens
 	for i := range n.layers {
 		l := &n.layers[i]
-		for _, op := range [...]*Linear{&l.query, &l.key, &l.value, &l.attentionOutput, &l.intermediate, &l.output} {
-			op.Rows = tokens
-		}
-		l.attentionNorm.Rows, l.outputNorm.Rows = tokens, tokens
+		l.key.Rows, l.value.Rows = tokens, tokens
 		l.attention.Size, l.attention.Length = s.Size, s.Length
+		rows := s.rows(n.leaving(1 + 2*i))
+		for _, op := range [...]*Linear{&l.query, &l.attentionOutput, &l.intermediate, &l.output} {
+			op.Rows = rows
+		}
+		l.attentionNorm.Rows, l.outputNorm.Rows = rows, rows
 	}
 	n.span.Rows = tokens
 	n.pooler.Rows, n.nextSentence.Rows, n.classifier.Rows = sequences, sequences, sequences

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// A model is cut into units that can be placed apart. One [B·S, H] buffer goes from each unit to the next, and one gradient of it comes back.
+// A model is cut into units that can be placed apart. One [B·S, H] buffer goes from each unit to the next, and one gradient of it comes back; behind the
+// attention of the last layer they begin with the tokens that are computed, see reading.
 //
 //	0              embeddings
 //	1 + 2i         attention of layer i, with the norm behind it

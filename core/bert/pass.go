@@ -36,9 +36,12 @@ func (n *Network) Run(d Device, p *Pass, o *Objective, w Work) (l Losses) {
 	case heads:
 		return n.heads(d, p, o)
 	case attention && w.Backward:
-		n.attentionBackward(d, p, &n.layers[i])
+		n.attentionBackward(d, p, &n.layers[i], n.leaving(w.Unit))
 	case attention:
 		l := &n.layers[i]
+		if n.leaving(w.Unit) == perRead {
+			n.read.gather(l.query.X, l.query.In)
+		}
 		d.Linear(p, &l.query)
 		d.Linear(p, &l.key)
 		d.Linear(p, &l.value)
@@ -72,6 +75,7 @@ func (n *Network) Load(p *Pass, b *Batch, labels bool) error {
 		return fmt.Errorf("bert: micro-batch of %d rows, with %d tokens, %d predictions and %d sequences a row, want at most %d, %d, %d and %d",
 			s.Size, s.Length, s.Predictions, s.Sequences, n.limit.Size, n.limit.Length, n.limit.Predictions, n.limit.Sequences)
 	}
+	s.read = n.read.choose(p, b, n.model.Head.Task)
 	n.shape(s)
 	n.batch = b
 	p.Sample, p.Size = b.Sample, b.Size
@@ -79,19 +83,17 @@ func (n *Network) Load(p *Pass, b *Batch, labels bool) error {
 	for i := range n.layers {
 		n.layers[i].attention.Mask, n.layers[i].attention.Packed = b.AttentionMask, b.packed()
 	}
+	n.layers[len(n.layers)-1].attention.Queries = n.read.rows
 	if n.firstRows != nil {
 		n.firstToken.Rows = n.firstRows[:s.rows(perSequence)]
 		for i := range n.firstToken.Rows {
-			n.firstToken.Rows[i] = int32(i / s.Sequences * s.Length)
-			if b.packed() {
-				n.firstToken.Rows[i] += b.FirstPositions[i]
-			}
+			n.firstToken.Rows[i] = n.read.place(b.firstToken(i))
 		}
 	}
 	if n.maskedRows != nil {
 		n.masked.Rows = n.maskedRows[:s.rows(perMasked)]
-		for i, position := range b.MaskedLMPositions {
-			n.masked.Rows[i] = int32(i/s.Predictions*s.Length) + position
+		for i := range n.masked.Rows {
+			n.masked.Rows[i] = n.read.place(b.maskedToken(i))
 		}
 	}
 	return nil
@@ -163,48 +165,54 @@ func (n *Network) classify(d Device, p *Pass, op Op, logits []float32, labels []
 }
 
 func (n *Network) headsBackward(d Device, p *Pass) {
+	dhidden := n.dhidden[:len(n.firstToken.X)]
 	switch n.model.Head.Task {
 	case Pretraining:
-		clear(n.dhidden)
+		clear(dhidden)
 		d.LinearBackward(p, &n.decoder, n.decoder.Y, n.dmasked, false)
 		d.NormBackward(p, &n.transformNorm, n.dmasked, n.dmasked)
 		d.LinearBackward(p, &n.transform, n.dmasked, n.dtransformed, false)
-		d.GatherBackward(p, &n.masked, n.dtransformed, n.dhidden)
+		d.GatherBackward(p, &n.masked, n.dtransformed, dhidden)
 		d.LinearBackward(p, &n.nextSentence, n.nextSentence.Y, n.dpooled, false)
-		n.poolBackward(d, p)
+		n.poolBackward(d, p, dhidden)
 	case QuestionAnswering:
 		for i := range n.start {
 			n.span.Y[2*i], n.span.Y[2*i+1] = n.start[i], n.finish[i]
 		}
-		d.LinearBackward(p, &n.span, n.span.Y, n.dhidden, false)
+		d.LinearBackward(p, &n.span, n.span.Y, dhidden, false)
 	case Classification, MultipleChoice:
-		clear(n.dhidden)
+		clear(dhidden)
 		d.LinearBackward(p, &n.classifier, n.classifier.Y, n.dpooled, false)
-		n.poolBackward(d, p)
+		n.poolBackward(d, p, dhidden)
 	}
 }
 
-func (n *Network) poolBackward(d Device, p *Pass) {
+func (n *Network) poolBackward(d Device, p *Pass, dhidden []float32) {
 	d.LinearBackward(p, &n.pooler, n.dpooled, n.dfirst, false)
-	d.GatherBackward(p, &n.firstToken, n.dfirst, n.dhidden)
+	d.GatherBackward(p, &n.firstToken, n.dfirst, dhidden)
 }
 
 // feedForwardBackward takes the gradient of a layer's output to that of the feed-forward half's input.
 func (n *Network) feedForwardBackward(d Device, p *Pass, l *encoderLayer) {
-	dwide := n.wide[:len(l.intermediate.Y)]
-	d.NormBackward(p, &l.outputNorm, n.dhidden, n.dhidden)
-	d.LinearBackward(p, &l.output, n.dhidden, dwide, false)
-	d.LinearBackward(p, &l.intermediate, dwide, n.dhidden, true)
+	dwide, dhidden := n.wide[:len(l.intermediate.Y)], n.dhidden[:len(l.outputNorm.Y)]
+	d.NormBackward(p, &l.outputNorm, dhidden, dhidden)
+	d.LinearBackward(p, &l.output, dhidden, dwide, false)
+	d.LinearBackward(p, &l.intermediate, dwide, dhidden, true)
 }
 
 // attentionBackward takes it on to that of the layer's input.
-func (n *Network) attentionBackward(d Device, p *Pass, l *encoderLayer) {
+func (n *Network) attentionBackward(d Device, p *Pass, l *encoderLayer, leaving per) {
 	size := len(n.dhidden)
-	dcontext, dq, dk, dv := n.wide[:size], n.wide[size:2*size], n.wide[2*size:3*size], n.wide[3*size:4*size]
-	d.NormBackward(p, &l.attentionNorm, n.dhidden, n.dhidden)
-	d.LinearBackward(p, &l.attentionOutput, n.dhidden, dcontext, false)
+	dcontext, dq, dk, dv := n.wide[:len(l.attention.Context)], n.wide[size:size+len(l.query.Y)], n.wide[2*size:3*size], n.wide[3*size:4*size]
+	dhidden := n.dhidden[:len(l.attentionNorm.Y)]
+	d.NormBackward(p, &l.attentionNorm, dhidden, dhidden)
+	d.LinearBackward(p, &l.attentionOutput, dhidden, dcontext, false)
 	d.AttentionBackward(p, &l.attention, dcontext, dq, dk, dv)
-	d.LinearBackward(p, &l.query, dq, n.dhidden, true)
+	d.LinearBackward(p, &l.query, dq, dhidden, true)
+	if leaving == perRead {
+		copy(dcontext, dhidden)
+		n.read.spread(n.dhidden, dcontext, l.query.In)
+	}
 	d.LinearBackward(p, &l.key, dk, n.dhidden, true)
 	d.LinearBackward(p, &l.value, dv, n.dhidden, true)
 }

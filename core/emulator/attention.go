@@ -16,8 +16,8 @@ func (d *Device) Attention(p *bert.Pass, op *bert.Attention) {
 	d.heads(p, op, func(h *head) {
 		h.probabilities()
 		h.dropout(h.p)
-		h.product(drawContext, d.policy.Linear.Out, kernels.Gemm{M: h.length, N: h.width, K: h.length, A: h.p, LDA: h.length, B: h.of(op.V), LDB: op.Width,
-			RoundA: d.policy.read(d.policy.Probabilities.Out), RoundB: d.policy.read(d.policy.Linear.Out), C: h.of(op.Context), LDC: op.Width})
+		h.product(drawContext, d.policy.Linear.Out, kernels.Gemm{M: h.queries, N: h.width, K: h.length, A: h.p, LDA: h.length, B: h.of(op.V), LDB: op.Width,
+			RoundA: d.policy.read(d.policy.Probabilities.Out), RoundB: d.policy.read(d.policy.Linear.Out), C: h.ofQueries(op.Context), LDC: op.Width})
 	})
 }
 
@@ -26,26 +26,26 @@ func (d *Device) Attention(p *bert.Pass, op *bert.Attention) {
 //	dV = Dᵀ·dC    dP = dropout(dC·Vᵀ)    dS = scale·P·(dP - Σ dP·P)    dQ = dS·K    dK = dSᵀ·Q
 func (d *Device) AttentionBackward(p *bert.Pass, op *bert.Attention, dcontext, dq, dk, dv []float32) {
 	d.heads(p, op, func(h *head) {
-		S, W, H := h.length, h.width, op.Width
+		R, S, W, H := h.queries, h.length, h.width, op.Width
 		linear, grad := d.policy.read(d.policy.Linear.Out), d.policy.read(d.policy.Linear.Grad)
 		h.probabilities()
 		copy(h.dp, h.p)
 		h.dropout(h.dp)
-		h.product(drawValueGrad, d.policy.Linear.Grad, kernels.Gemm{TransA: true, M: S, N: W, K: S, A: h.dp, LDA: S, B: h.of(dcontext), LDB: H, C: h.of(dv), LDC: H,
+		h.product(drawValueGrad, d.policy.Linear.Grad, kernels.Gemm{TransA: true, M: S, N: W, K: R, A: h.dp, LDA: S, B: h.ofQueries(dcontext), LDB: H, C: h.of(dv), LDC: H,
 			RoundA: d.policy.read(d.policy.Probabilities.Out), RoundB: grad})
-		h.product(drawProbabilitiesGrad, d.policy.Linear.Grad, kernels.Gemm{TransB: true, M: S, N: S, K: W, A: h.of(dcontext), LDA: H, B: h.of(op.V), LDB: H, C: h.dp, LDC: S,
+		h.product(drawProbabilitiesGrad, d.policy.Linear.Grad, kernels.Gemm{TransB: true, M: R, N: S, K: W, A: h.ofQueries(dcontext), LDA: H, B: h.of(op.V), LDB: H, C: h.dp, LDC: S,
 			RoundA: grad, RoundB: linear})
 		if h.drop {
 			h.mask.drop(h.dp, op.Dropout, 0, 0)
 			h.put(h.dp, d.policy.Probabilities.Grad, drawDropoutGrad)
 		}
-		for i := range S {
+		for i := range R {
 			kernels.SoftmaxGrad(h.dp[i*S:(i+1)*S], h.dp[i*S:(i+1)*S], h.p[i*S:(i+1)*S], h.scale)
 		}
 		h.put(h.dp, d.policy.Scores.Grad, drawScoresGrad)
 		scores := d.policy.read(d.policy.Scores.Grad)
-		h.product(drawQueryGrad, d.policy.Linear.Grad, kernels.Gemm{M: S, N: W, K: S, A: h.dp, LDA: S, B: h.of(op.K), LDB: H, C: h.of(dq), LDC: H, RoundA: scores, RoundB: linear})
-		h.product(drawKeyGrad, d.policy.Linear.Grad, kernels.Gemm{TransA: true, M: S, N: W, K: S, A: h.dp, LDA: S, B: h.of(op.Q), LDB: H, C: h.of(dk), LDC: H, RoundA: scores, RoundB: linear})
+		h.product(drawQueryGrad, d.policy.Linear.Grad, kernels.Gemm{M: R, N: W, K: S, A: h.dp, LDA: S, B: h.of(op.K), LDB: H, C: h.ofQueries(dq), LDC: H, RoundA: scores, RoundB: linear})
+		h.product(drawKeyGrad, d.policy.Linear.Grad, kernels.Gemm{TransA: true, M: S, N: W, K: R, A: h.dp, LDA: S, B: h.ofQueries(op.Q), LDB: H, C: h.of(dk), LDC: H, RoundA: scores, RoundB: linear})
 	})
 }
 
@@ -56,9 +56,10 @@ type head struct {
 	op            *bert.Attention
 	sequence      int // in the micro-batch
 	index         int // of the head
+	queries       int // R
 	length, width int // S, d
 	scale         float32
-	p, dp         []float32 // [S, S]
+	p, dp         []float32 // [R, S]
 	numbers       []int32   // [S]: op.Mask of the sequence
 	rows          []float32 // [Q, S]: what is added to the scores of the queries of each sequence of a row; Q is 1 unless the row is packed
 	ones          []float32 // [S]: 1
@@ -70,7 +71,10 @@ type head struct {
 
 // heads calls body for every head of every sequence, in parallel.
 func (d *Device) heads(p *bert.Pass, op *bert.Attention, body func(h *head)) {
-	S := op.Length
+	S, R := op.Length, op.Length
+	if len(op.Queries) > 0 {
+		R = len(op.Queries) / op.Size
+	}
 	kernels.Parallel(op.Size*op.Heads, func(i0, i1 int) {
 		s := d.scratch.get()
 		defer d.scratch.put(s)
@@ -79,9 +83,9 @@ func (d *Device) heads(p *bert.Pass, op *bert.Attention, body func(h *head)) {
 		if op.Packed {
 			Q = max(1, int(slices.Max(op.Mask)))
 		}
-		floats := s.take(2*S*S + (Q+1)*S + S*W)
-		h := head{d: d, pass: p, op: op, length: S, width: W, gemm: &s.gemm}
-		h.p, h.dp, floats = floats[:S*S], floats[S*S:2*S*S], floats[2*S*S:]
+		floats := s.take(2*R*S + (Q+1)*S + S*W)
+		h := head{d: d, pass: p, op: op, queries: R, length: S, width: W, gemm: &s.gemm}
+		h.p, h.dp, floats = floats[:R*S], floats[R*S:2*R*S], floats[2*R*S:]
 		h.rows, h.ones, h.tile = floats[:Q*S], floats[Q*S:(Q+1)*S], floats[(Q+1)*S:]
 		for i := range h.ones {
 			h.ones[i] = 1
@@ -110,7 +114,11 @@ func (d *Device) heads(p *bert.Pass, op *bert.Attention, body func(h *head)) {
 func (h *head) row(i int) []float32 {
 	q := 0
 	if h.op.Packed {
-		q = max(0, int(h.numbers[i])-1)
+		token := i
+		if len(h.op.Queries) > 0 {
+			token = int(h.op.Queries[h.sequence*h.queries+i]) - h.sequence*h.length
+		}
+		q = max(0, int(h.numbers[token])-1)
 	}
 	return h.rows[q*h.length : (q+1)*h.length]
 }
@@ -120,7 +128,12 @@ func (h *head) of(x []float32) []float32 {
 	return x[h.sequence*h.length*h.op.Width+h.index*h.width:]
 }
 
-// place is where an [S, width] buffer of this head lies.
+// ofQueries is the head's part of a [B·R, H] buffer.
+func (h *head) ofQueries(x []float32) []float32 {
+	return x[h.sequence*h.queries*h.op.Width+h.index*h.width:]
+}
+
+// place is where a buffer of this head lies, with a row for each query, or for each token.
 func (h *head) place(purpose random.Purpose, draw uint32, width int) place {
 	s := random.New(h.pass.Seed, purpose)
 	s.Step, s.Site = h.pass.Step, h.op.Site.Stream(draw, uint32(h.index))
@@ -134,7 +147,7 @@ func (h *head) store(s Store, draw uint32, width int) store {
 	return store{s, h.place(random.Rounding, draw, width)}
 }
 
-// put stores an [S, S] matrix of this head.
+// put stores an [R, S] matrix of this head.
 func (h *head) put(x []float32, s Store, draw uint32) {
 	out := h.store(s, draw, h.length)
 	h.d.put(&out, x, 0, 0)
@@ -164,7 +177,7 @@ func (h *head) product(draw uint32, s Store, g kernels.Gemm) {
 func (h *head) probabilities() {
 	d, op, S := h.d, h.op, h.length
 	linear := d.policy.read(d.policy.Linear.Out)
-	h.product(drawOut, d.policy.Scores.Out, kernels.Gemm{TransB: true, M: S, N: S, K: h.width, A: h.of(op.Q), LDA: op.Width, B: h.of(op.K), LDB: op.Width, C: h.p, LDC: S,
+	h.product(drawOut, d.policy.Scores.Out, kernels.Gemm{TransB: true, M: h.queries, N: S, K: h.width, A: h.ofQueries(op.Q), LDA: op.Width, B: h.of(op.K), LDB: op.Width, C: h.p, LDC: S,
 		RoundA: linear, RoundB: linear})
 	scale := h.scale
 	if d.policy.Scores.Out.Format != numerics.FP32 {
@@ -175,7 +188,7 @@ func (h *head) probabilities() {
 	if d.policy.Exponential.Format != numerics.FP32 {
 		h.narrowSoftmax()
 	} else {
-		for i := range S {
+		for i := range h.queries {
 			kernels.Softmax(h.p[i*S:(i+1)*S], h.p[i*S:(i+1)*S], h.row(i), scale)
 		}
 	}
@@ -191,8 +204,8 @@ func (h *head) narrowSoftmax() {
 	masked := h.store(d.policy.Masked, drawMasked, S)
 	exponential := h.store(d.policy.Exponential, drawExponential, S)
 	reciprocal := h.store(d.policy.Reciprocal, drawReciprocal, 1)
-	for i0 := 0; i0 < S; i0 += softmaxRows {
-		i1 := min(S, i0+softmaxRows)
+	for i0 := 0; i0 < h.queries; i0 += softmaxRows {
+		i1 := min(h.queries, i0+softmaxRows)
 		for i := i0; i < i1; i++ {
 			x := h.p[i*S : (i+1)*S]
 			kernels.Add(x, x, h.row(i))

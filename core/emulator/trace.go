@@ -1,6 +1,8 @@
 package emulator
 
 import (
+	"slices"
+
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
 	"harness.invalid/core/numerics"
@@ -12,14 +14,16 @@ type tracing struct {
 	yield     func(backend.Traced) error
 	operators map[bert.Site]bert.Operator
 	policy    *Policy
+	head      bert.Head
 	batch     *bert.Batch
-	scale     float64 // of the loss
-	err       error   // of yield
+	scale     float64   // of the loss
+	err       error     // of yield
+	rows      []float32 // of all tokens, where some have none
 }
 
 // Watch makes the next step show the operators of its first micro-batch, see backend.Tracer; end ends that. An error of yield becomes the step's.
 func (t *Trainer) Watch(yield func(backend.Traced) error) (end func()) {
-	w := &tracing{yield: yield, operators: map[bert.Site]bert.Operator{}, policy: &t.train.policy}
+	w := &tracing{yield: yield, operators: map[bert.Site]bert.Operator{}, policy: &t.train.policy, head: t.model.Head}
 	for _, o := range bert.Operators(t.model.Config, t.model.Head) {
 		w.operators[o.Site] = o
 	}
@@ -37,6 +41,11 @@ func (t *tracing) see(s bert.Site, gradient bool, values []float32) {
 	traced.Shape = o.Shape(bert.Shape{Size: t.batch.Size, Length: t.batch.Length, Predictions: t.batch.Predictions, Sequences: t.batch.Sequences})
 	if gradient {
 		traced.Scale = t.scale
+	}
+	if all := traced.Shape.Len(); len(values) < all {
+		t.rows = slices.Grow(t.rows[:0], all)[:all]
+		bert.Spread(t.rows, values, t.batch.Read(t.head), o.Width)
+		traced.Values = t.rows
 	}
 	t.err = t.yield(traced)
 }

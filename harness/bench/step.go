@@ -50,19 +50,20 @@ func (o *StepOptions) Config() (bert.Config, error) {
 	return c, err
 }
 
-// FLOP is the number of floating point operations of the matrix products of a step, a multiplication and an addition counted as two. The backward
-// pass is twice the forward pass; what an implementation computes again to save memory does not count.
+// FLOP is the number of floating point operations of the matrix products of a step that the loss depends on, a multiplication and an addition counted as
+// two. The backward pass is twice the forward pass. What an implementation computes again to save memory does not count, nor do the tokens that no head
+// reads, in the last layer: of those the loss depends on keys and values alone.
 func (o *StepOptions) FLOP(c bert.Config) float64 {
 	B, S, H, I, V := float64(o.Batch), float64(o.Length), float64(c.HiddenSize), float64(c.IntermediateSize), float64(c.VocabSize)
 	T := B * S
-	forward := float64(c.NumHiddenLayers) * (4*2*T*H*H + 2*2*T*H*I + 2*2*B*S*S*H)
+	read, heads := T, 2*T*H*2
 	if o.Task == bert.Pretraining {
 		P := B * float64(o.Predictions())
-		forward += 2*B*H*H + 2*B*H*2 + 2*P*H*H + 2*P*H*V
-	} else {
-		forward += 2 * T * H * 2
+		read, heads = min(T, B+P), 2*B*H*H+2*B*H*2+2*P*H*H+2*P*H*V
 	}
-	return 3 * forward
+	layers := float64(c.NumHiddenLayers)
+	keys, rest := 2*2*H*H, 2*2*H*H+2*2*S*H+2*2*H*I // of a token in a layer; keys and values, and all that is computed for a query
+	return 3 * (layers*T*keys + ((layers-1)*T+read)*rest + heads)
 }
 
 // Step is a whole training step through plugins: batch to the backend, forward, backward, gradients to the optimizer, parameters back.
