@@ -368,7 +368,12 @@ func (p *phase) step(ctx context.Context, batches <-chan loaded) error {
 }
 
 // save writes a checkpoint and what was recorded up to it. A signal does not cut it short: it may be what the signal asks for.
-func (p *phase) save(ctx context.Context) error {
+func (p *phase) save(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("checkpoint after step %d: %w", p.Step, err)
+		}
+	}()
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
