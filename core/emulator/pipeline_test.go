@@ -332,3 +332,47 @@ func TestPacking(t *testing.T) {
 		}
 	}
 }
+
+// TestSteadyAllocation: once buffers are there, a step allocates no more the longer it goes on, and no tensors: hardly more for a model eight times as large.
+func TestSteadyAllocation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector allocates, too")
+	}
+	wide := small
+	wide.HiddenSize, wide.IntermediateSize, wide.VocabSize = 96, 384, 500
+	perStep := func(c bert.Config, policy emulator.Policy) (early, late uint64) {
+		b := newBench(t, c, bert.Pretraining, 4)
+		p := backend.Program{Model: c, Head: b.model.Head, Seed: 3, Length: b.limit.Length, MicroBatch: 2, Accumulation: 2, Replicas: 1, MaxPredictions: b.limit.Predictions}
+		s, err := emulator.NewTrainer(p, backend.Memory{Layout: b.model.Layout, Params: b.params, Grads: b.grads}, policy, emulator.Plan{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Commit(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		done := 0
+		steps := func(n int) uint64 {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for range n {
+				done++
+				if _, err := s.Step(t.Context(), backend.Step{Step: done, Sequences: 4, MaskedWeight: b.batch.MaskedWeight()}, func(yield func(*bert.Batch, error) bool) {
+					_ = yield(b.batch.Slice(0, 2), nil) && yield(b.batch.Slice(2, 4), nil)
+				}, 64); err != nil {
+					t.Fatal(err)
+				}
+			}
+			runtime.ReadMemStats(&after)
+			return (after.TotalAlloc - before.TotalAlloc) / uint64(n)
+		}
+		steps(3)
+		return steps(6), steps(6)
+	}
+	for name, policy := range map[string]emulator.Policy{"fp32": {}, "fp16": half(true)} {
+		early, late := perStep(small, policy)
+		large, _ := perStep(wide, policy)
+		if late > early+early/10 || large > early+early/2 {
+			t.Errorf("%s: a step allocates %d bytes, later %d, in a large model %d", name, early, late, large)
+		}
+	}
+}
