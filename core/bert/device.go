@@ -32,6 +32,8 @@ type Device interface {
 	Gather(p *Pass, op *Gather)
 	// GatherBackward adds dy[i] to dx[Rows[i]].
 	GatherBackward(p *Pass, op *Gather, dy, dx []float32)
+	// Scatter sets dx[Rows[i]] to dy[i], of equal rows to the first, and all other rows to 0.
+	Scatter(p *Pass, op *Gather, dy, dx []float32)
 
 	// CrossEntropy returns the weighted loss of softmax(Logits). When p.Train is set, it replaces Logits by the gradient of Coefficient·loss;
 	// else it leaves them.

@@ -104,7 +104,7 @@ func NewPart(m *Model, params, grads []float32, limit Shape, p Part) (*Network, 
 	if n.workspace == nil {
 		n.workspace = &Workspace{}
 	}
-	n.read.places = make([]int32, limit.rows(perToken))
+	n.read = newReading(limit.rows(perToken))
 	n.build(&binder{layout: m.Layout, params: params, grads: grads})
 	n.shape(limit)
 	return n, nil
@@ -181,8 +181,9 @@ func (n *Network) build(b *binder) {
 		case u%2 == 1:
 			l := &n.layers[u/2]
 			if n.leaving(u) == perRead {
-				enter(u, &n.read.input, &l.key.X, &l.value.X)
-				n.inside(perRead, c.HiddenSize, &l.query.X, &l.attentionOutput.Residual)
+				enter(u, &n.read.X, &l.key.X, &l.value.X)
+				n.read.Site, n.read.Width = Site{Layer: u / 2, Op: OpGather}, c.HiddenSize
+				n.inside(perRead, c.HiddenSize, &n.read.Y, &l.query.X, &l.attentionOutput.Residual)
 			} else {
 				enter(u, &l.query.X, &l.key.X, &l.value.X, &l.attentionOutput.Residual)
 			}

@@ -152,11 +152,6 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: %d, want %d", test.name, got, test.want)
 		}
 	}
-	all := make([]float32, 10)
-	bert.Spread(all, []float32{1, 2, 3, 4, 5, 6}, []int32{3, 1, 3}, 2)
-	if want := []float32{0, 0, 3, 4, 0, 0, 1, 2, 0, 0}; !slices.Equal(all, want) {
-		t.Errorf("spread to %g, want %g", all, want)
-	}
 }
 
 func TestNetworkRefuses(t *testing.T) {

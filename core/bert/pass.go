@@ -40,7 +40,7 @@ func (n *Network) Run(d Device, p *Pass, o *Objective, w Work) (l Losses) {
 	case attention:
 		l := &n.layers[i]
 		if n.leaving(w.Unit) == perRead {
-			n.read.gather(l.query.X, l.query.In)
+			d.Gather(p, &n.read.Gather)
 		}
 		d.Linear(p, &l.query)
 		d.Linear(p, &l.key)
@@ -83,7 +83,7 @@ func (n *Network) Load(p *Pass, b *Batch, labels bool) error {
 	for i := range n.layers {
 		n.layers[i].attention.Mask, n.layers[i].attention.Packed = b.AttentionMask, b.packed()
 	}
-	n.layers[len(n.layers)-1].attention.Queries = n.read.rows
+	n.layers[len(n.layers)-1].attention.Queries = n.read.tokens
 	if n.firstRows != nil {
 		n.firstToken.Rows = n.firstRows[:s.rows(perSequence)]
 		for i := range n.firstToken.Rows {
@@ -211,7 +211,7 @@ func (n *Network) attentionBackward(d Device, p *Pass, l *encoderLayer, leaving 
 	d.LinearBackward(p, &l.query, dq, dhidden, true)
 	if leaving == perRead {
 		copy(dcontext, dhidden)
-		n.read.spread(n.dhidden, dcontext, l.query.In)
+		d.Scatter(p, &n.read.Gather, dcontext, n.dhidden)
 	}
 	d.LinearBackward(p, &l.key, dk, n.dhidden, true)
 	d.LinearBackward(p, &l.value, dv, n.dhidden, true)

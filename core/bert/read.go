@@ -37,61 +37,45 @@ func (b *Batch) maskedToken(prediction int) int32 {
 	return int32(prediction/b.Predictions*b.Length) + b.MaskedLMPositions[prediction]
 }
 
-// Spread sets the rows of to that were read to those of from, and all others to 0. Of several that belong to one row the first counts.
-func Spread(to, from []float32, read []int32, width int) {
-	clear(to)
-	for i := len(read) - 1; i >= 0; i-- {
-		copy(to[int(read[i])*width:][:width], from[i*width:])
-	}
-}
-
 // reading says for which tokens the last layer is computed, but for its keys and values: no token depends on another there. In training these are the tokens
 // that the head reads: the loss does not depend on the others, whose gradients are 0. In evaluation they are all, since hidden states are outputs.
 type reading struct {
-	rows   []int32   // of the batch; empty: all of them, in order
-	places []int32   // [B·S]: where a token is in rows, the first time
-	input  []float32 // [B·S, H]: hidden states that enter the last layer
+	Gather          // of the hidden states that enter the last layer
+	tokens  []int32 // that are read, as rows of the batch; empty: all, in order
+	places  []int32 // [B·S]: where a token is in tokens, the first time
+	ordered []int32 // [B·S]: 0, 1, 2 ...
+}
+
+func newReading(tokens int) reading {
+	r := reading{places: make([]int32, tokens), ordered: make([]int32, tokens)}
+	for i := range r.ordered {
+		r.ordered[i] = int32(i)
+	}
+	return r
 }
 
 // choose takes the tokens that a pass over a batch computes, and returns how many they are.
 func (r *reading) choose(p *Pass, b *Batch, t Task) int {
-	r.rows = r.rows[:0]
+	r.tokens, r.Rows = r.tokens[:0], r.ordered[:b.Size*b.Length]
 	if p.Train {
-		r.rows = b.appendRead(r.rows, t)
+		r.tokens = b.appendRead(r.tokens, t)
 	}
-	if tokens := b.Size * b.Length; len(r.rows) == 0 || len(r.rows) >= tokens {
-		r.rows = r.rows[:0]
-		return tokens
+	if len(r.tokens) >= len(r.Rows) {
+		r.tokens = r.tokens[:0]
 	}
-	for i := len(r.rows) - 1; i >= 0; i-- {
-		r.places[r.rows[i]] = int32(i)
+	if len(r.tokens) > 0 {
+		r.Rows = r.tokens
 	}
-	return len(r.rows)
+	for i := len(r.tokens) - 1; i >= 0; i-- {
+		r.places[r.tokens[i]] = int32(i)
+	}
+	return len(r.Rows)
 }
 
 // place is the row of a token in the last layer.
 func (r *reading) place(token int32) int32 {
-	if len(r.rows) == 0 {
+	if len(r.tokens) == 0 {
 		return token
 	}
 	return r.places[token]
-}
-
-// gather copies the hidden states of the tokens that are computed.
-func (r *reading) gather(to []float32, width int) {
-	if len(r.rows) == 0 {
-		copy(to, r.input)
-	}
-	for i, row := range r.rows {
-		copy(to[i*width:(i+1)*width], r.input[int(row)*width:])
-	}
-}
-
-// spread takes gradients of the computed tokens to those of all.
-func (r *reading) spread(to, from []float32, width int) {
-	if len(r.rows) == 0 {
-		copy(to, from)
-		return
-	}
-	Spread(to, from, r.rows, width)
 }

@@ -109,10 +109,13 @@ func (d *Device) storeTables(p *bert.Pass, op *bert.Embed, length int) {
 }
 
 // Gather copies rows.
-func (d *Device) Gather(_ *bert.Pass, op *bert.Gather) {
-	for i, r := range op.Rows {
-		copy(op.Y[i*op.Width:(i+1)*op.Width], op.X[int(r)*op.Width:])
-	}
+func (d *Device) Gather(p *bert.Pass, op *bert.Gather) {
+	rows := len(op.Rows) / p.Size
+	kernels.Parallel(p.Size, func(b0, b1 int) {
+		for i := b0 * rows; i < b1*rows; i++ {
+			copy(op.Y[i*op.Width:(i+1)*op.Width], op.X[int(op.Rows[i])*op.Width:])
+		}
+	})
 }
 
 // GatherBackward adds rows, in order. Sequences are apart, so that workers may share them.
@@ -124,6 +127,17 @@ func (d *Device) GatherBackward(p *bert.Pass, op *bert.Gather, dy, dx []float32)
 			sum := dx[int(op.Rows[i])*op.Width:][:op.Width]
 			kernels.Add(sum, sum, dy[i*op.Width:(i+1)*op.Width])
 			d.put(&meet, sum, i, 0)
+		}
+	})
+}
+
+// Scatter moves rows: nothing is added or rounded.
+func (d *Device) Scatter(p *bert.Pass, op *bert.Gather, dy, dx []float32) {
+	rows, sequence := len(op.Rows)/p.Size, len(dx)/p.Size
+	kernels.Parallel(p.Size, func(b0, b1 int) {
+		clear(dx[b0*sequence : b1*sequence])
+		for i := b1*rows - 1; i >= b0*rows; i-- {
+			copy(dx[int(op.Rows[i])*op.Width:][:op.Width], dy[i*op.Width:])
 		}
 	})
 }

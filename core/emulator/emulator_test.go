@@ -285,7 +285,7 @@ func TestReadTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.network.Backward(d, p)
-	masked, first := d.seen[0], d.seen[1]
+	masked, first := d.seen[1], d.seen[2]
 	row := func(of []float32, i int) []float32 { return of[i*small.HiddenSize:][:small.HiddenSize] }
 	for name, pair := range map[string][2][]float32{
 		"twice the same position":       {row(masked, 0), row(masked, 2)},
@@ -314,7 +314,17 @@ func TestReadTokens(t *testing.T) {
 	}
 }
 
-// gathers keeps what the heads gather.
+// TestScatter: of equal rows the first counts, and rows that are not there are 0.
+func TestScatter(t *testing.T) {
+	all := []float32{9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9}
+	op := &bert.Gather{Width: 2, Rows: []int32{2, 0, 2, 4, 4, 3}}
+	emulator.New(emulator.Policy{}).Scatter(&bert.Pass{Size: 2}, op, []float32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, all)
+	if want := []float32{3, 4, 0, 0, 1, 2, 11, 12, 7, 8, 0, 0}; !slices.Equal(all, want) {
+		t.Errorf("scattered to %g, want %g", all, want)
+	}
+}
+
+// gathers keeps what is gathered: hidden states for the last layer, masked ones, first ones.
 type gathers struct {
 	bert.Device
 	seen [][]float32

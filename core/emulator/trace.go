@@ -44,7 +44,7 @@ func (t *tracing) see(s bert.Site, gradient bool, values []float32) {
 	}
 	if all := traced.Shape.Len(); len(values) < all {
 		t.rows = slices.Grow(t.rows[:0], all)[:all]
-		bert.Spread(t.rows, values, t.batch.Read(t.head), o.Width)
+		t.device.Scatter(&bert.Pass{Size: t.batch.Size}, &bert.Gather{Width: o.Width, Rows: t.batch.Read(t.head)}, values, t.rows)
 		traced.Values = t.rows
 	}
 	t.err = t.yield(traced)
