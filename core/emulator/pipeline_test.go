@@ -338,6 +338,7 @@ func TestSteadyAllocation(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the race detector allocates, too")
 	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // each further worker allocates its scratch memory when it is first needed
 	wide := small
 	wide.HiddenSize, wide.IntermediateSize, wide.VocabSize = 96, 384, 500
 	perStep := func(c bert.Config, policy emulator.Policy) (early, late uint64) {
