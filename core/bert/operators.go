@@ -2,6 +2,7 @@ package bert
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"harness.invalid/core/tensor"
@@ -89,6 +90,20 @@ const (
 func (o Operator) Shape(s Shape) tensor.Shape {
 	s.Sequences = max(1, s.Sequences)
 	return tensor.Shape{s.rows(o.per), o.Width}
+}
+
+// Relevant are the rows of a result of a micro-batch, or of its gradient, that the loss depends on, each once: all of them unless Read is set.
+func (o Operator) Relevant(values []float32, h Head, b *Batch) []float32 {
+	if !o.Read {
+		return values
+	}
+	rows := b.Read(h)
+	slices.Sort(rows)
+	var relevant []float32
+	for _, row := range slices.Compact(rows) {
+		relevant = append(relevant, values[int(row)*o.Width:][:o.Width]...)
+	}
+	return relevant
 }
 
 // OperatorOf is the name of the operator that a parameter belongs to, by the parameter's name. The word embeddings are the embeddings', also where they

@@ -235,14 +235,13 @@ func (r *Record) traced(l *train.LockedStep, operators []bert.Operator) map[trac
 		pair[0].of, pair[1].of = pair[0].of[:n], pair[1].of[:n]
 		pairs[k] = pair
 	}
-	read := l.Traced.Read(l.Program.Head)
-	slices.Sort(read)
-	read = slices.Compact(read)
 	for _, o := range operators {
 		for _, gradient := range []bool{false, true} {
 			k := tracedKey{o.Name, gradient}
-			if pair, ok := pairs[k]; ok && o.Read {
-				pair[0].of, pair[1].of = picked(pair[0].of, read, o.Width), picked(pair[1].of, read, o.Width)
+			if pair, ok := pairs[k]; ok {
+				for i := range pair {
+					pair[i].of = o.Relevant(pair[i].of, l.Program.Head, l.Traced)
+				}
 				pairs[k] = pair
 			}
 		}
@@ -253,15 +252,6 @@ func (r *Record) traced(l *train.LockedStep, operators []bert.Operator) map[trac
 		}
 	}
 	return pairs
-}
-
-// picked are some rows of a tensor.
-func picked(values []float32, rows []int32, width int) []float32 {
-	p := make([]float32, 0, len(rows)*width)
-	for _, row := range rows {
-		p = append(p, values[int(row)*width:][:width]...)
-	}
-	return p
 }
 
 // Note adds a doubt once.

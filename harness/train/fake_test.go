@@ -94,6 +94,7 @@ type hooked struct {
 	backend.Backend
 	step     func(s backend.Step, m backend.Memory, r *backend.StepResult) error // after the step; nil: nothing
 	evaluate func(step int)                                                      // before an evaluation after so many steps; nil: nothing
+	save     func(step int) error                                                // before the state is saved after so many steps; nil: nothing
 	commits  []int
 	sessions int // that are open
 }
@@ -148,6 +149,11 @@ func (s *hookedSession) Commit(ctx context.Context, step int) error {
 func (s *hookedSession) Save(ctx context.Context) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if s.of.save != nil {
+		if err := s.of.save(slices.Max(s.of.commits)); err != nil {
+			return nil, err
+		}
 	}
 	return s.Session.Save(ctx)
 }

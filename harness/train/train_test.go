@@ -185,6 +185,21 @@ func TestCuts(t *testing.T) {
 	}
 }
 
+// TestSaveFails: the error of a checkpoint says after which step.
+func TestSaveFails(t *testing.T) {
+	e := load(t, "phases.phase1.checkpoint_every=2")
+	j := e.job("gpu-ref", t.TempDir())
+	j.Plugins = plugins{backend: &hooked{Backend: builtIn("gpu-ref"), save: func(step int) error {
+		if step == 4 {
+			return errors.New("no state")
+		}
+		return nil
+	}}}
+	if _, err := train.Run(t.Context(), j); err == nil || !strings.Contains(err.Error(), "phase phase1: checkpoint after step 4: no state") {
+		t.Errorf("%v, want an error that names the checkpoint after step 4 of phase1", err)
+	}
+}
+
 // TestSkipped: a step whose gradient is not finite changes no parameter, counts, and does not advance the optimizer.
 func TestSkipped(t *testing.T) {
 	e := load(t, "phases.phase1.steps=4", "phases.phase2.steps=1", "phases.squad.steps=1")
