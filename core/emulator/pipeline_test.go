@@ -333,14 +333,14 @@ func TestPacking(t *testing.T) {
 	}
 }
 
-// TestSteadyAllocation: once buffers are there, a step allocates no more the longer it goes on, and no tensors: hardly more for a model eight times as large.
+// TestSteadyAllocation: once buffers are there, a step allocates no more the longer it goes on, and no more for a larger model, so no tensors.
 func TestSteadyAllocation(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the race detector allocates, too")
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // each further worker allocates its scratch memory when it is first needed
 	wide := small
-	wide.HiddenSize, wide.IntermediateSize, wide.VocabSize = 96, 384, 500
+	wide.HiddenSize, wide.IntermediateSize, wide.VocabSize = 192, 384, 2000
 	perStep := func(c bert.Config, policy emulator.Policy) (early, late uint64) {
 		b := newBench(t, c, bert.Pretraining, 4)
 		p := backend.Program{Model: c, Head: b.model.Head, Seed: 3, Length: b.limit.Length, MicroBatch: 2, Accumulation: 2, Replicas: 1, MaxPredictions: b.limit.Predictions}
@@ -372,7 +372,8 @@ func TestSteadyAllocation(t *testing.T) {
 	for name, policy := range map[string]emulator.Policy{"fp32": {}, "fp16": half(true)} {
 		early, late := perStep(small, policy)
 		large, _ := perStep(wide, policy)
-		if late > early+early/10 || large > early+early/2 {
+		const slack = 2 << 10 // of the runtime; the smallest tensor of the larger model, the tokens that heads read, has 6 KB
+		if late > early+slack || large > early+slack {
 			t.Errorf("%s: a step allocates %d bytes, later %d, in a large model %d", name, early, late, large)
 		}
 	}
