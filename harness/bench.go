@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"harness.invalid/core/bert"
-	"harness.invalid/core/dataset/world"
+	"harness.invalid/core/dataset/synthetic"
 	"harness.invalid/core/plugin"
 	"harness.invalid/core/spelling"
 	"harness.invalid/core/wordpiece"
@@ -208,7 +208,7 @@ func benchText(text, vocab string) (*wordpiece.Tokenizer, string, error) {
 		return t, string(b), err
 	}
 	var b strings.Builder
-	if err := world.Text(&b, world.Settings{Seed: 1, People: 1200, Questions: 6000, DevQuestions: 400}); err != nil {
+	if err := synthetic.Text(&b, synthetic.Settings{Seed: 1, People: 1200, Questions: 6000, DevQuestions: 400}); err != nil {
 		return nil, "", err
 	}
 	v, err := wordpiece.Train(wordpiece.TrainOptions{Size: 1500, Options: wordpiece.Google(true)}, strings.NewReader(b.String()))

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"harness.invalid/core/dataset/world"
+	"harness.invalid/core/dataset/synthetic"
 	"harness.invalid/core/recipe"
 	"harness.invalid/harness/train"
 )
@@ -197,7 +197,7 @@ func raceDetector() bool {
 func workspace(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	files, err := world.Write(dir, world.Settings{Seed: 1, People: 50, Questions: 8, DevQuestions: 4})
+	files, err := synthetic.Write(dir, synthetic.Settings{Seed: 1, People: 50, Questions: 8, DevQuestions: 4})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"harness.invalid/core/backend"
 	"harness.invalid/core/dataset/tasks"
 	"harness.invalid/core/recipe"
-	"harness.invalid/harness/exam"
+	"harness.invalid/harness/evaluation"
 	"harness.invalid/harness/report"
 	"harness.invalid/harness/train"
 	"harness.invalid/results"
@@ -182,7 +182,7 @@ func (e *experiment) useModel() error {
 }
 
 // ask is what predict and evaluate do: the model answers the files.
-func (f *fineTuning) ask(ctx context.Context, e *experiment, p *progress, files []string) (_ *exam.Data, _ *exam.Answers, err error) {
+func (f *fineTuning) ask(ctx context.Context, e *experiment, p *progress, files []string) (_ *evaluation.Data, _ *evaluation.Answers, err error) {
 	if err := f.load(e, ""); err != nil {
 		return nil, nil, err
 	}

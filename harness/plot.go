@@ -9,13 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"harness.invalid/harness/curve"
-	"harness.invalid/harness/figure"
+	"harness.invalid/harness/plotting"
+	"harness.invalid/harness/series"
 	"harness.invalid/results"
 )
 
 func newPlot() *cobra.Command {
-	var o figure.Options
+	var o plotting.Options
 	var out, baseline, against string
 	cmd := &cobra.Command{
 		Use:   "plot RUN... -o FILE",
@@ -38,7 +38,7 @@ RUN is the folder of a run, or a folder with runs below. The ending of the file 
 				return fmt.Errorf("--smooth is %d, want 0 or more", o.Smooth)
 			}
 			var err error
-			if o.Against, err = curve.ParseAxis(against); err != nil {
+			if o.Against, err = series.ParseAxis(against); err != nil {
 				return fmt.Errorf("--against: %w", err)
 			}
 			records, err := openRecords(args, baseline)
@@ -48,14 +48,14 @@ RUN is the folder of a run, or a folder with runs below. The ending of the file 
 			if _, err := results.Compare(runsOf(records)); err != nil {
 				return err // curves of different experiments do not belong into one picture
 			}
-			return writeTo(cmd, out, func(w io.Writer) error { return figure.Write(w, records, o) })
+			return writeTo(cmd, out, func(w io.Writer) error { return plotting.Write(w, records, o) })
 		},
 	}
 	f := cmd.Flags()
 	f.StringVarP(&out, "output", "o", "", "file to write, ending in .svg, .png or .pdf")
 	f.StringVar(&o.Quantity, "quantity", "loss", `metric, gradient_norm, loss_scale, learning_rate, measured_step_seconds or modelled_step_seconds; "evaluated loss" where both are recorded`)
 	f.StringVar(&o.Phase, "phase", "", "one phase of the recipe (default: all)")
-	f.StringVar(&against, "against", string(curve.Steps), "steps, samples, measured-seconds or modelled-seconds")
+	f.StringVar(&against, "against", string(series.Steps), "steps, samples, measured-seconds or modelled-seconds")
 	f.BoolVar(&o.Log, "log", false, "logarithmic axis of values")
 	f.IntVar(&o.Smooth, "smooth", 0, "mean of the last so many steps of each run")
 	f.BoolVar(&o.EachRun, "each-run", false, "a line for each run in place of means and bands")

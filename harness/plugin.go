@@ -12,9 +12,9 @@ import (
 	"github.com/olekukonko/tablewriter/tw"
 	"github.com/spf13/cobra"
 
+	"harness.invalid/core/agreement"
 	"harness.invalid/core/backend/backendtest"
 	"harness.invalid/core/optimizer/optimizertest"
-	"harness.invalid/core/oracle"
 	"harness.invalid/core/plugin"
 	"harness.invalid/core/spelling"
 	"harness.invalid/harness/catalog"
@@ -85,9 +85,9 @@ func newTable(out io.Writer, header ...string) *tablewriter.Table {
 
 // verification is what verify found.
 type verification struct {
-	Cases []oracle.Row `json:"cases"`
-	Rules []ruleResult `json:"rules"`
-	Pass  bool         `json:"pass"`
+	Cases []agreement.Row `json:"cases"`
+	Rules []ruleResult    `json:"rules"`
+	Pass  bool            `json:"pass"`
 }
 
 // ruleResult is a rule of the contract and what broke it.
@@ -161,7 +161,7 @@ func verify(ctx context.Context, kind plugin.Kind, name string, transport plugin
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	v = &verification{Cases: []oracle.Row{}, Pass: true}
+	v = &verification{Cases: []agreement.Row{}, Pass: true}
 	switch kind {
 	case plugin.Backend:
 		for _, r := range backendtest.Conformance(ctx, p.Backend()) {
@@ -181,7 +181,7 @@ func verify(ctx context.Context, kind plugin.Kind, name string, transport plugin
 	if err != nil {
 		return nil, err
 	}
-	if file != "" && !oracle.Passed(v.Cases) {
+	if file != "" && !agreement.Passed(v.Cases) {
 		v.Pass = false
 	}
 	return v, nil

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"harness.invalid/harness/exam"
+	"harness.invalid/harness/evaluation"
 )
 
 func newPredict() *cobra.Command {
@@ -35,7 +35,7 @@ Without --task and --recipe those are taken with which harness finetune made the
 			if err := saveAnswers(answers, out); err != nil {
 				return err
 			}
-			for _, name := range exam.Files(answers.Task) {
+			for _, name := range evaluation.Files(answers.Task) {
 				fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(out, name))
 			}
 			return nil
@@ -49,7 +49,7 @@ Without --task and --recipe those are taken with which harness finetune made the
 }
 
 // saveAnswers writes answers into a folder, which is made if it is not there.
-func saveAnswers(answers *exam.Answers, dir string) error {
+func saveAnswers(answers *evaluation.Answers, dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}

@@ -14,9 +14,9 @@ import (
 
 	"harness.invalid/core/durable"
 	"harness.invalid/core/spelling"
-	"harness.invalid/harness/curve"
 	"harness.invalid/harness/page"
 	"harness.invalid/harness/report"
+	"harness.invalid/harness/series"
 	"harness.invalid/results"
 )
 
@@ -37,13 +37,13 @@ environment. --format prints the table alone, as compare does.`,
   harness report runs/mine --baseline gpu-ref --format latex -o table.tex`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			write := func(w io.Writer, records []*curve.Record) error { return page.Write(w, records) }
+			write := func(w io.Writer, records []*series.Record) error { return page.Write(w, records) }
 			if format != pageFormat {
 				f, err := report.ParseFormat(format)
 				if err != nil {
 					return fmt.Errorf("%w, or page", err)
 				}
-				write = func(w io.Writer, records []*curve.Record) error {
+				write = func(w io.Writer, records []*series.Record) error {
 					c, err := results.Compare(runsOf(records))
 					if err != nil {
 						return err
@@ -75,7 +75,7 @@ func writeTo(cmd *cobra.Command, path string, write func(io.Writer) error) error
 }
 
 // openRecords reads the runs in and below folders, in the order in which they began, those of the baseline first.
-func openRecords(folders []string, baseline string) ([]*curve.Record, error) {
+func openRecords(folders []string, baseline string) ([]*series.Record, error) {
 	var dirs []string
 	for _, folder := range folders {
 		found, err := results.Find(folder)
@@ -94,23 +94,23 @@ func openRecords(folders []string, baseline string) ([]*curve.Record, error) {
 			}
 		}
 	}
-	var records []*curve.Record
+	var records []*series.Record
 	for _, dir := range dirs {
 		run, err := results.Open(dir)
 		if err != nil {
 			return nil, err
 		}
-		r, err := curve.Read(run)
+		r, err := series.Read(run)
 		if err != nil {
 			return nil, err
 		}
 		records = append(records, r)
 	}
-	curve.SortByStart(records)
+	series.SortByStart(records)
 	if baseline == "" {
 		return records, nil
 	}
-	is := func(r *curve.Record) bool { return r.Arm().String() == baseline || r.Backend == baseline }
+	is := func(r *series.Record) bool { return r.Arm().String() == baseline || r.Backend == baseline }
 	if !slices.ContainsFunc(records, is) {
 		var arms, words []string
 		for _, r := range records {
@@ -121,7 +121,7 @@ func openRecords(folders []string, baseline string) ([]*curve.Record, error) {
 		}
 		return nil, fmt.Errorf("--baseline %s: no run is of that arm%s (there are: %s)", baseline, spelling.Hint(baseline, words), strings.Join(arms, ", "))
 	}
-	slices.SortStableFunc(records, func(a, b *curve.Record) int {
+	slices.SortStableFunc(records, func(a, b *series.Record) int {
 		switch {
 		case is(a) == is(b):
 			return 0
@@ -133,7 +133,7 @@ func openRecords(folders []string, baseline string) ([]*curve.Record, error) {
 	return records, nil
 }
 
-func runsOf(records []*curve.Record) []*results.Run {
+func runsOf(records []*series.Record) []*results.Run {
 	runs := make([]*results.Run, len(records))
 	for i, r := range records {
 		runs[i] = r.Run

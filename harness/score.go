@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"harness.invalid/core/dataset/tasks"
-	"harness.invalid/harness/exam"
+	"harness.invalid/harness/evaluation"
 	"harness.invalid/results"
 )
 
@@ -53,7 +53,7 @@ Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 				return errors.New("want a task, one or more files of data, and a file of predictions")
 			}
 			files, predictions := args[1:len(args)-1], args[len(args)-1]
-			data, err := exam.Read(t, files...)
+			data, err := evaluation.Read(t, files...)
 			if err != nil {
 				return err
 			}
@@ -112,7 +112,7 @@ func scoreBenchmark(cmd *cobra.Command, b tasks.Benchmark, folders []string) err
 			for i := range r.Recipe.Phases {
 				p := &r.Recipe.Phases[i]
 				if t := p.FineTuning(); t != nil && t.Benchmark == b {
-					marks := exam.Marks{Metrics: r.Result.Phases[i].Metrics}
+					marks := evaluation.Marks{Metrics: r.Result.Phases[i].Metrics}
 					values[t.Name] = append(values[t.Name], marks.Score(t))
 					arms[r.Arm().String()] = true
 				}
@@ -138,7 +138,7 @@ func scoreBenchmark(cmd *cobra.Command, b tasks.Benchmark, folders []string) err
 		return fmt.Errorf("%s: no complete run of one of its tasks in %s", b, strings.Join(folders, ", "))
 	}
 	var missing []string
-	out.Score, missing = exam.Overall(b, means)
+	out.Score, missing = evaluation.Overall(b, means)
 	out.Missing = append(out.Missing, missing...)
 	return json.NewEncoder(cmd.OutOrStdout()).Encode(out)
 }

@@ -12,15 +12,15 @@ import (
 	"testing"
 	"time"
 
-	"harness.invalid/harness/curve/curvetest"
 	"harness.invalid/harness/page"
+	"harness.invalid/harness/series/seriestest"
 	"harness.invalid/results"
 	"harness.invalid/results/index"
 )
 
 // TestServeIndex: the runs of an index are shown wherever their folders are, and one that begins later is told of and shown as well.
 func TestServeIndex(t *testing.T) {
-	arms := []curvetest.Arm{{Backend: "ipu", Precision: "fp16.16", F1: 80, StepSeconds: 0.01}, {Backend: "gpu-ref", Precision: "fp32", F1: 81, StepSeconds: 0.01}}
+	arms := []seriestest.Arm{{Backend: "ipu", Precision: "fp16.16", F1: 80, StepSeconds: 0.01}, {Backend: "gpu-ref", Precision: "fp32", F1: 81, StepSeconds: 0.01}}
 	x, err := index.Open(t.Context(), filepath.Join(t.TempDir(), "index.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -37,12 +37,12 @@ func TestServeIndex(t *testing.T) {
 		}
 	}
 	first, second, third := t.TempDir(), t.TempDir(), t.TempDir()
-	curvetest.Write(t, first, 1, arms...)
-	curvetest.Write(t, second, 1, arms[0])
+	seriestest.Write(t, first, 1, arms...)
+	seriestest.Write(t, second, 1, arms[0])
 	for _, arm := range arms {
-		put(filepath.Join(first, curvetest.Name(arm, 1)))
+		put(filepath.Join(first, seriestest.Name(arm, 1)))
 	}
-	put(filepath.Join(second, curvetest.Name(arms[0], 1)))
+	put(filepath.Join(second, seriestest.Name(arms[0], 1)))
 
 	handler := page.NewServer(inIndex(x))
 	handler.Every = 10 * time.Millisecond
@@ -87,8 +87,8 @@ func TestServeIndex(t *testing.T) {
 		t.Fatalf("no event: %v", lines.Err())
 	}
 	wait()
-	more := curvetest.Begun(t, third, arms[0], 7, 5)
-	put(filepath.Join(third, curvetest.Name(arms[0], 7)))
+	more := seriestest.Begun(t, third, arms[0], 7, 5)
+	put(filepath.Join(third, seriestest.Name(arms[0], 7)))
 	wait()
 	more(6)
 	wait()
@@ -96,7 +96,7 @@ func TestServeIndex(t *testing.T) {
 		t.Errorf("the run that goes on is not shown:\n%s", list)
 	}
 
-	if err := os.RemoveAll(filepath.Join(second, curvetest.Name(arms[0], 1))); err != nil {
+	if err := os.RemoveAll(filepath.Join(second, seriestest.Name(arms[0], 1))); err != nil {
 		t.Fatal(err)
 	}
 	if list := get("/"); strings.Contains(list, second) || !strings.Contains(list, "Of the index 1 run is not shown") {

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"harness.invalid/core/backend"
-	"harness.invalid/plugins/ipu/machine"
+	"harness.invalid/plugins/ipu/costmodel"
 )
 
 // point is one setting of a sweep.
@@ -95,7 +95,7 @@ func pipelines(p *backend.Program) []string {
 		list = append(list, own)
 	}
 	for n := 1; n <= min(mostIPUs, p.Model.NumHiddenLayers); n *= 2 {
-		if layers := machine.Joined(machine.Spread(p.Model.NumHiddenLayers, n)); !slices.Contains(list, layers) {
+		if layers := costmodel.Joined(costmodel.Spread(p.Model.NumHiddenLayers, n)); !slices.Contains(list, layers) {
 			list = append(list, layers)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"testing"
 
+	"harness.invalid/core/agreement"
 	"harness.invalid/core/arena"
 	"harness.invalid/core/backend"
 	"harness.invalid/core/backend/backendtest"
@@ -13,7 +14,6 @@ import (
 	"harness.invalid/core/internal/reference"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/optimizer/optimizertest"
-	"harness.invalid/core/oracle"
 	"harness.invalid/core/plugin"
 )
 
@@ -30,8 +30,8 @@ func TestOptimizers(t *testing.T) {
 				}
 				file := reference.Path(t, "golden", "optimizers.safetensors")
 				rows, err := optimizertest.Oracle(t.Context(), p.Optimizer(), name, file)
-				if err != nil || !oracle.Passed(rows) {
-					t.Errorf("oracle: passed %v, error %v", oracle.Passed(rows), err)
+				if err != nil || !agreement.Passed(rows) {
+					t.Errorf("oracle: passed %v, error %v", agreement.Passed(rows), err)
 				}
 				// The same numbers as without a process, digit by digit.
 				want, err := optimizertest.Oracle(t.Context(), direct, name, file)

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"harness.invalid/harness/curve"
+	"harness.invalid/harness/series"
 	"harness.invalid/results"
 )
 
@@ -19,7 +19,7 @@ import (
 // with no step, as the programs of NVIDIA's DeepLearningExamples do.
 //
 // Source: NVIDIA/dllogger, dllogger/logger.py, JSONStreamBackend: lines of "DLLL " and JSON, whose times are text.
-func dllogger(dir string, r *curve.Record) error {
+func dllogger(dir string, r *series.Record) error {
 	return put(filepath.Join(dir, r.Name()+".json"), func(w io.Writer) error { return writeDLLogger(w, r) })
 }
 
@@ -34,7 +34,7 @@ type dlLine struct {
 	Metadata  any    `json:"metadata,omitempty"`
 }
 
-func writeDLLogger(w io.Writer, r *curve.Record) error {
+func writeDLLogger(w io.Writer, r *series.Record) error {
 	out := bufio.NewWriter(w)
 	line := func(seconds float64, l dlLine) error {
 		at := r.Began().Add(time.Duration(seconds * float64(time.Second)))
@@ -48,7 +48,7 @@ func writeDLLogger(w io.Writer, r *curve.Record) error {
 		_, err = fmt.Fprintf(out, "DLLL %s\n", text)
 		return err
 	}
-	for _, q := range curve.Quantities([]*curve.Record{r}) {
+	for _, q := range series.Quantities([]*series.Record{r}) {
 		stage := "train"
 		if q.Evaluated {
 			stage = "val"

@@ -21,7 +21,7 @@ import (
 
 	"harness.invalid/core/durable"
 	"harness.invalid/core/spelling"
-	"harness.invalid/harness/curve"
+	"harness.invalid/harness/series"
 )
 
 // Format is a format of another tool.
@@ -29,8 +29,8 @@ type Format struct {
 	Name, Doc string
 	// Folder is a format that takes a folder; else one file holds all runs.
 	Folder bool
-	file   func(w io.Writer, records []*curve.Record) error
-	folder func(dir string, r *curve.Record) error // of one run
+	file   func(w io.Writer, records []*series.Record) error
+	folder func(dir string, r *series.Record) error // of one run
 }
 
 // Formats are all formats.
@@ -62,7 +62,7 @@ func Named(name string) (Format, error) {
 }
 
 // To writes runs to a file, a folder, or, for MLflow, to a server.
-func (f Format) To(ctx context.Context, path string, records []*curve.Record) error {
+func (f Format) To(ctx context.Context, path string, records []*series.Record) error {
 	switch {
 	case f.Name == "mlflow" && (strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://")):
 		return mlflowServer(ctx, path, records)
@@ -89,7 +89,7 @@ func (f Format) To(ctx context.Context, path string, records []*curve.Record) er
 }
 
 // Write writes a format that takes one file.
-func (f Format) Write(w io.Writer, records []*curve.Record) error {
+func (f Format) Write(w io.Writer, records []*series.Record) error {
 	if f.Folder {
 		return fmt.Errorf("%s: want a folder", f.Doc)
 	}

@@ -22,18 +22,18 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"golang.org/x/perf/benchfmt"
 
-	"harness.invalid/harness/curve"
-	"harness.invalid/harness/curve/curvetest"
 	"harness.invalid/harness/export"
+	"harness.invalid/harness/series"
+	"harness.invalid/harness/series/seriestest"
 )
 
 var (
-	ipu = curvetest.Arm{Backend: "ipu", Precision: "fp16.16", F1: 70, StepSeconds: 0.2, Skip: 35}
-	gpu = curvetest.Arm{Backend: "gpu-ref:fp16", Precision: "fp16", F1: 82, StepSeconds: 0.1, NaN: 60}
+	ipu = seriestest.Arm{Backend: "ipu", Precision: "fp16.16", F1: 70, StepSeconds: 0.2, Skip: 35}
+	gpu = seriestest.Arm{Backend: "gpu-ref:fp16", Precision: "fp16", F1: 82, StepSeconds: 0.1, NaN: 60}
 )
 
 // to exports the runs of two arms and returns where.
-func to(t *testing.T, format string, records []*curve.Record) string {
+func to(t *testing.T, format string, records []*series.Record) string {
 	t.Helper()
 	f, err := export.Named(format)
 	if err != nil {
@@ -89,7 +89,7 @@ func fields(t *testing.T, b []byte) (all []field) {
 
 // TestTensorBoard takes the event file apart again: frames, checksums, messages.
 func TestTensorBoard(t *testing.T) {
-	records := curvetest.Write(t, t.TempDir(), 1, ipu, gpu)
+	records := seriestest.Write(t, t.TempDir(), 1, ipu, gpu)
 	dir := to(t, "tensorboard", records)
 	files, err := filepath.Glob(filepath.Join(dir, "ipu-adamw-seed1", "*tfevents*"))
 	if err != nil || len(files) != 1 {
@@ -115,7 +115,7 @@ func TestTensorBoard(t *testing.T) {
 		for _, f := range fields(t, message) {
 			switch f.number {
 			case 1:
-				if at := math.Float64frombits(f.value); at < float64(curvetest.Begin.Unix()) || at > float64(curvetest.Begin.Unix())+60 {
+				if at := math.Float64frombits(f.value); at < float64(seriestest.Begin.Unix()) || at > float64(seriestest.Begin.Unix())+60 {
 					t.Errorf("wall time %f", at)
 				}
 			case 2:
@@ -157,7 +157,7 @@ func TestTensorBoard(t *testing.T) {
 // TestFirstBytes: every event file that TensorFlow writes begins with these bytes, since its first record has 24 of them: the length and its masked
 // checksum.
 func TestFirstBytes(t *testing.T) {
-	records := curvetest.Write(t, t.TempDir(), 1, ipu)
+	records := seriestest.Write(t, t.TempDir(), 1, ipu)
 	files, err := filepath.Glob(filepath.Join(to(t, "tensorboard", records), "*", "*"))
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
@@ -179,7 +179,7 @@ type mlEvent struct {
 
 // TestMLLog holds the lines to the rules of the compliance checker: the keys that must come once, at least once, and in which order.
 func TestMLLog(t *testing.T) {
-	dir := to(t, "mllog", curvetest.Write(t, t.TempDir(), 1, ipu))
+	dir := to(t, "mllog", seriestest.Write(t, t.TempDir(), 1, ipu))
 	for phase, accuracies := range map[string]int{"phase1": 1, "squad": 4} {
 		var events []mlEvent
 		place := map[string][]int{}
@@ -192,7 +192,7 @@ func TestMLLog(t *testing.T) {
 			if err := json.Unmarshal([]byte(text), &e); err != nil {
 				t.Fatal(err)
 			}
-			if e.Namespace == nil || e.TimeMS < curvetest.Begin.UnixMilli() || e.Metadata["file"] == "" || e.Metadata["lineno"] == nil {
+			if e.Namespace == nil || e.TimeMS < seriestest.Begin.UnixMilli() || e.Metadata["file"] == "" || e.Metadata["lineno"] == nil {
 				t.Errorf("%s: event %+v", phase, e)
 			}
 			if n := len(events); n > 0 && events[n-1].TimeMS > e.TimeMS {
@@ -240,14 +240,14 @@ func TestMLLog(t *testing.T) {
 func TestMLLogAborted(t *testing.T) {
 	weak := ipu
 	weak.F1 = 20
-	dir := to(t, "mllog", curvetest.Write(t, t.TempDir(), 1, weak))
+	dir := to(t, "mllog", seriestest.Write(t, t.TempDir(), 1, weak))
 	if text := readFile(t, filepath.Join(dir, "ipu-adamw-seed1", "squad.txt")); !bytes.Contains(text, []byte(`"status":"aborted"`)) {
 		t.Errorf("no run is aborted:\n%s", text)
 	}
 }
 
 func TestDLLogger(t *testing.T) {
-	dir := to(t, "dllogger", curvetest.Write(t, t.TempDir(), 1, ipu, gpu))
+	dir := to(t, "dllogger", seriestest.Write(t, t.TempDir(), 1, ipu, gpu))
 	steps := map[string]int{}
 	for line := range strings.Lines(string(readFile(t, filepath.Join(dir, "gpu-ref-fp16-adamw-seed1.json")))) {
 		text, ok := strings.CutPrefix(line, "DLLL ")
@@ -289,7 +289,7 @@ func TestDLLogger(t *testing.T) {
 }
 
 func TestParquet(t *testing.T) {
-	records := curvetest.Write(t, t.TempDir(), 2, ipu, gpu)
+	records := seriestest.Write(t, t.TempDir(), 2, ipu, gpu)
 	path := to(t, "parquet", records)
 	rows, err := parquet.ReadFile[export.Row](path)
 	if err != nil {
@@ -325,7 +325,7 @@ func TestGoBenchmarks(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := f.Write(&out, curvetest.Write(t, t.TempDir(), 2, ipu)); err != nil {
+	if err := f.Write(&out, seriestest.Write(t, t.TempDir(), 2, ipu)); err != nil {
 		t.Fatal(err)
 	}
 	// As benchstat reads it.
@@ -352,7 +352,7 @@ func TestGoBenchmarks(t *testing.T) {
 }
 
 func TestMLflowStore(t *testing.T) {
-	records := curvetest.Write(t, t.TempDir(), 1, ipu, gpu)
+	records := seriestest.Write(t, t.TempDir(), 1, ipu, gpu)
 	dir := to(t, "mlflow", records)
 	again, err := export.Named("mlflow")
 	if err != nil {
@@ -460,7 +460,7 @@ func (s *tracker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestMLflowServer(t *testing.T) {
-	records := curvetest.Write(t, t.TempDir(), 1, gpu)
+	records := seriestest.Write(t, t.TempDir(), 1, gpu)
 	s := &tracker{t: t, params: map[string]string{}}
 	server := httptest.NewServer(s)
 	defer server.Close()
@@ -488,7 +488,7 @@ func TestErrors(t *testing.T) {
 	if _, err := export.Named("tensorbord"); err == nil || !strings.Contains(err.Error(), "did you mean tensorboard?") {
 		t.Errorf("error is %v", err)
 	}
-	records := curvetest.Write(t, t.TempDir(), 1, ipu)
+	records := seriestest.Write(t, t.TempDir(), 1, ipu)
 	f, err := export.Named("tensorboard")
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode"
 
-	"harness.invalid/harness/curve"
+	"harness.invalid/harness/series"
 	"harness.invalid/results"
 )
 
@@ -18,7 +18,7 @@ import (
 // the metrics at the end. Runs that differ in the seed alone are samples of one benchmark: benchstat -col /backend FILE compares backends.
 //
 // Source: golang.org/design/14313-benchmark-format.
-func benchmarks(w io.Writer, records []*curve.Record) error {
+func benchmarks(w io.Writer, records []*series.Record) error {
 	out := bufio.NewWriter(w)
 	var last string
 	for _, r := range records {

@@ -22,7 +22,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"harness.invalid/harness/curve"
+	"harness.invalid/harness/series"
 	"harness.invalid/results"
 )
 
@@ -43,7 +43,7 @@ type mlflowMetric struct {
 }
 
 // newMLflowRun takes the recipe's fields as parameters, as far as MLflow takes texts so long.
-func newMLflowRun(r *curve.Record) *mlflowRun {
+func newMLflowRun(r *series.Record) *mlflowRun {
 	m := &mlflowRun{
 		Experiment: r.Identity.Recipe, Name: r.Name(), Status: "RUNNING", Start: r.Began().UnixMilli(),
 		Params: map[string]string{
@@ -102,7 +102,7 @@ const (
 //
 // Source: mlflow/store/tracking/file_store.py: EXPERIMENT/meta.yaml, EXPERIMENT/RUN/meta.yaml, and a file for each metric (lines of time, value,
 // step), parameter and tag.
-func mlflowStore(dir string, r *curve.Record) error {
+func mlflowStore(dir string, r *series.Record) error {
 	m := newMLflowRun(r)
 	root, err := filepath.Abs(dir)
 	if err != nil {
@@ -201,7 +201,7 @@ type mlflowClient struct {
 
 // mlflowServer sends runs to a tracking server. As MLflow's own client it takes MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and _PASSWORD, from
 // the environment.
-func mlflowServer(ctx context.Context, address string, records []*curve.Record) error {
+func mlflowServer(ctx context.Context, address string, records []*series.Record) error {
 	c := &mlflowClient{ctx, strings.TrimSuffix(address, "/") + "/api/2.0/mlflow/"}
 	for _, r := range records {
 		if err := c.send(newMLflowRun(r)); err != nil {

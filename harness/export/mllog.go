@@ -12,7 +12,7 @@ import (
 
 	"harness.invalid/core/bert"
 	"harness.invalid/core/recipe"
-	"harness.invalid/harness/curve"
+	"harness.invalid/harness/series"
 	"harness.invalid/results"
 )
 
@@ -21,7 +21,7 @@ import (
 //
 // Source: mlcommons/logging, mlperf_logging/mllog/mllog.py (the line), constants.py (the keys), compliance_checker/training_* (which keys must come
 // how often and in what order).
-func mllog(dir string, r *curve.Record) error {
+func mllog(dir string, r *series.Record) error {
 	for i := range r.Recipe.Phases {
 		p := &r.Recipe.Phases[i]
 		if err := put(filepath.Join(dir, r.Name(), p.Name+".txt"), func(w io.Writer) error { return writeMLLog(w, r, p) }); err != nil {
@@ -72,12 +72,12 @@ func (m *mlWriter) log(kind, key string, value any, metadata map[string]any) {
 	_, m.err = fmt.Fprintf(m.w, ":::MLLOG %s\n", text)
 }
 
-func writeMLLog(w io.Writer, r *curve.Record, p *recipe.Phase) error {
-	in := func(q curve.Point) bool { return q.Phase == p.Name }
-	steps := slices.DeleteFunc(slices.Clone(r.Steps), func(q curve.Point) bool { return !in(q) })
-	evaluations := slices.DeleteFunc(slices.Clone(r.Evaluations), func(q curve.Point) bool { return !in(q) })
+func writeMLLog(w io.Writer, r *series.Record, p *recipe.Phase) error {
+	in := func(q series.Point) bool { return q.Phase == p.Name }
+	steps := slices.DeleteFunc(slices.Clone(r.Steps), func(q series.Point) bool { return !in(q) })
+	evaluations := slices.DeleteFunc(slices.Clone(r.Evaluations), func(q series.Point) bool { return !in(q) })
 	m := &mlWriter{w: w, began: r.Began()}
-	var before curve.Point // where the phase begins
+	var before series.Point // where the phase begins
 	for _, q := range merge(r) {
 		if in(q.Point) {
 			break
@@ -199,7 +199,7 @@ func writeMLLog(w io.Writer, r *curve.Record, p *recipe.Phase) error {
 }
 
 // samplesOf is how many sequences a phase trained on.
-func samplesOf(steps []curve.Point, before curve.Point) int64 {
+func samplesOf(steps []series.Point, before series.Point) int64 {
 	if len(steps) == 0 {
 		return 0
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"harness.invalid/harness/curve"
+	"harness.invalid/harness/series"
 )
 
 // Row is a row of the Parquet table: one value of one run. Long and narrow, so that no quantity needs a column that others lack.
@@ -32,7 +32,7 @@ type Row struct {
 }
 
 // parquetTable writes all values of all runs.
-func parquetTable(w io.Writer, records []*curve.Record) error {
+func parquetTable(w io.Writer, records []*series.Record) error {
 	out := parquet.NewGenericWriter[Row](w, parquet.Compression(&parquet.Zstd))
 	var rows []Row
 	for _, r := range records {

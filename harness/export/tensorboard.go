@@ -13,14 +13,14 @@ import (
 	"slices"
 	"time"
 
-	"harness.invalid/harness/curve"
+	"harness.invalid/harness/series"
 )
 
 // tensorboard writes an event file: scalars with the tags trained/NAME and evaluated/NAME against the step of the run.
 //
 // An event file is a TFRecord file of tensorflow.Event messages, the first of which has the version. Sources: tensorflow/core/util/event.proto,
 // tensorflow/core/framework/summary.proto, tensorflow/core/lib/io/record_writer.cc; tensorboard issue 72.
-func tensorboard(dir string, r *curve.Record) error {
+func tensorboard(dir string, r *series.Record) error {
 	dir = filepath.Join(dir, r.Name())
 	// TensorBoard takes every file whose name holds "tfevents" and reads them in the order of their names.
 	path := filepath.Join(dir, fmt.Sprintf("events.out.tfevents.%010d.harness", r.Began().Unix()))
@@ -38,7 +38,7 @@ func tensorboard(dir string, r *curve.Record) error {
 	return put(path, func(w io.Writer) error { return writeEvents(w, r) })
 }
 
-func writeEvents(w io.Writer, r *curve.Record) error {
+func writeEvents(w io.Writer, r *series.Record) error {
 	out := bufio.NewWriter(w)
 	if err := writeTFRecord(out, event(r.Began(), 0, func(b []byte) []byte { return appendBytes(b, 3, "brain.Event:2") })); err != nil {
 		return err
@@ -68,12 +68,12 @@ func writeEvents(w io.Writer, r *curve.Record) error {
 
 // placed is a point of a record, and of which kind.
 type placed struct {
-	curve.Point
+	series.Point
 	evaluated bool
 }
 
 // merge puts steps and evaluations into the order in which they happened: an evaluation follows its step.
-func merge(r *curve.Record) []placed {
+func merge(r *series.Record) []placed {
 	var all []placed
 	rest := r.Evaluations
 	for _, s := range r.Steps {

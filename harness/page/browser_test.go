@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"harness.invalid/harness/curve/curvetest"
 	"harness.invalid/harness/page"
+	"harness.invalid/harness/series/seriestest"
 )
 
 // drive opens a page in a browser: in a frame of a width, under a script that clicks and looks, and reports what it saw by POST to /result. The page
@@ -112,7 +112,7 @@ func take(t *testing.T, seen <-chan []byte, v any) {
 // TestInBrowser: the script draws, zooms, toggles, changes axes and shows values, on a wide screen and on a phone, where nothing is wider than the
 // screen.
 func TestInBrowser(t *testing.T) {
-	text := write(t, curvetest.Write(t, t.TempDir(), 3, ipu, gpu))
+	text := write(t, seriestest.Write(t, t.TempDir(), 3, ipu, gpu))
 	pages := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, text)
@@ -186,8 +186,8 @@ func TestInBrowser(t *testing.T) {
 // TestLiveInBrowser: a page follows a run without being loaded again, and keeps what its reader chose.
 func TestLiveInBrowser(t *testing.T) {
 	dir := t.TempDir()
-	curvetest.Write(t, dir, 1, gpu)
-	more := curvetest.Begun(t, dir, ipu, 1, 5)
+	seriestest.Write(t, dir, 1, gpu)
+	more := seriestest.Begun(t, dir, ipu, 1, 5)
 	s := page.NewServer(page.InFolder(dir))
 	s.Every = 50 * time.Millisecond
 	server := httptest.NewServer(s)

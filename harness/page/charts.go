@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"harness.invalid/core/recipe"
-	"harness.invalid/harness/curve"
+	"harness.invalid/harness/series"
 	"harness.invalid/results"
 )
 
@@ -77,7 +77,7 @@ func (n numbers) MarshalJSON() ([]byte, error) {
 // mostPoints is how many points of a quantity a page may hold, over all runs: some megabytes with ten quantities.
 const mostPoints = 60000
 
-func newCharts(c *results.Comparison, records []*curve.Record) *charts {
+func newCharts(c *results.Comparison, records []*series.Record) *charts {
 	out := &charts{Arms: []string{}, Phases: []string{}, Targets: []target{}}
 	for _, a := range c.Arms {
 		out.Arms = append(out.Arms, a.Arm.String())
@@ -95,8 +95,8 @@ func newCharts(c *results.Comparison, records []*curve.Record) *charts {
 		all += len(r.Steps)
 	}
 	out.Every = 1 + all/mostPoints
-	for _, q := range curve.Quantities(records) {
-		if q.Evaluated && !series(records, q) {
+	for _, q := range series.Quantities(records) {
+		if q.Evaluated && !evaluatedOften(records, q) {
 			continue // the table has it
 		}
 		out.Quantities = append(out.Quantities, quantity{Name: q.Name, Label: q.Label, Evaluated: q.Evaluated, Log: spans(records, q)})
@@ -110,8 +110,8 @@ func newCharts(c *results.Comparison, records []*curve.Record) *charts {
 	return out
 }
 
-// series reports whether any run evaluated a quantity more than once in a phase, so that there is a curve to see.
-func series(records []*curve.Record, q curve.Quantity) bool {
+// evaluatedOften reports whether any run evaluated a quantity more than once in a phase, so that there is a curve to see.
+func evaluatedOften(records []*series.Record, q series.Quantity) bool {
 	for _, r := range records {
 		count := map[string]int{}
 		for _, p := range r.Evaluations {
@@ -127,7 +127,7 @@ func series(records []*curve.Record, q curve.Quantity) bool {
 }
 
 // columns turns points into columns, the mean of every so many of a phase into one. The means of all runs are over the same steps.
-func columns(list []curve.Point, r *recipe.Recipe, every int) points {
+func columns(list []series.Point, r *recipe.Recipe, every int) points {
 	out := points{Phase: []int{}, Step: numbers{}, Samples: numbers{}, Measured: numbers{}, Values: map[string]numbers{}}
 	phase := map[string]int{}
 	for i := range r.Phases {
@@ -174,10 +174,10 @@ func columns(list []curve.Point, r *recipe.Recipe, every int) points {
 }
 
 // spans reports whether the positive values of a quantity that has no others span more than a factor of 50.
-func spans(records []*curve.Record, q curve.Quantity) bool {
+func spans(records []*series.Record, q series.Quantity) bool {
 	low, high := math.Inf(1), 0.0
 	for _, r := range records {
-		for _, v := range r.Curve(q, "", curve.Steps).Y {
+		for _, v := range r.Curve(q, "", series.Steps).Y {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
 				continue
 			}

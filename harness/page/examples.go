@@ -15,7 +15,7 @@ import (
 	"harness.invalid/core/bert"
 	"harness.invalid/core/dataset/squad"
 	"harness.invalid/core/score"
-	"harness.invalid/harness/curve"
+	"harness.invalid/harness/series"
 	"harness.invalid/results"
 )
 
@@ -56,7 +56,7 @@ type armScores struct {
 
 // disagreements looks for the questions that one arm answers better than another. Phases whose questions or predictions are no longer there are left
 // out.
-func disagreements(c *results.Comparison, records []*curve.Record) ([]answers, error) {
+func disagreements(c *results.Comparison, records []*series.Record) ([]answers, error) {
 	if len(c.Arms) < 2 {
 		return nil, nil
 	}
@@ -82,7 +82,7 @@ func disagreements(c *results.Comparison, records []*curve.Record) ([]answers, e
 }
 
 // questions are those that runs were evaluated on: the files of the recipe, or the made-up one beside the runs; nil when they are not there any more.
-func questions(records []*curve.Record) (*squad.Data, error) {
+func questions(records []*series.Record) (*squad.Data, error) {
 	for _, r := range records {
 		paths := r.Recipe.Data.Files.SQuAD.Dev
 		if len(paths) == 0 {
@@ -107,7 +107,7 @@ func questions(records []*curve.Record) (*squad.Data, error) {
 	return nil, nil
 }
 
-func compareAnswers(c *results.Comparison, records []*curve.Record, phase string, data *squad.Data) (*answers, error) {
+func compareAnswers(c *results.Comparison, records []*series.Record, phase string, data *squad.Data) (*answers, error) {
 	predictions := make([][]map[string]string, len(c.Arms)) // by arm, then by run
 	seeds := make([][]uint64, len(c.Arms))
 	for i, a := range c.Arms {

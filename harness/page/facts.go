@@ -9,13 +9,13 @@ import (
 	"strings"
 
 	"harness.invalid/core/recipe"
-	"harness.invalid/harness/curve"
 	"harness.invalid/harness/report"
+	"harness.invalid/harness/series"
 	"harness.invalid/results"
 )
 
 // facts are what a page is of, in a line.
-func facts(c *results.Comparison, records []*curve.Record) []string {
+func facts(c *results.Comparison, records []*series.Record) []string {
 	var seeds []uint64
 	for _, r := range c.Runs {
 		seeds = append(seeds, r.Seed)
@@ -56,7 +56,7 @@ func (p progress) Percent() string { return strconv.FormatFloat(100*p.Share, 'f'
 // Known reports whether the share is known.
 func (p progress) Known() bool { return !math.IsNaN(p.Share) }
 
-func running(records []*curve.Record) []progress {
+func running(records []*series.Record) []progress {
 	var all []progress
 	for _, r := range records {
 		if r.Result != nil {
@@ -90,7 +90,7 @@ func running(records []*curve.Record) []progress {
 }
 
 // runsSheet lists the runs.
-func runsSheet(c *results.Comparison, records []*curve.Record) *report.Sheet {
+func runsSheet(c *results.Comparison, records []*series.Record) *report.Sheet {
 	s := &report.Sheet{Columns: []report.Column{
 		{Name: "arm"}, {Name: "format"}, {Name: "seed", Right: true}, {Name: "state"}, {Name: "steps", Right: true}, {Name: "skipped", Right: true},
 		{Name: "measured seconds", Right: true},
@@ -136,7 +136,7 @@ func runsSheet(c *results.Comparison, records []*curve.Record) *report.Sheet {
 }
 
 // machines tells where the runs took place: a row for each fact, or for each value of it where runs differ.
-func machines(records []*curve.Record) *report.Sheet {
+func machines(records []*series.Record) *report.Sheet {
 	s := &report.Sheet{Columns: []report.Column{{Name: "fact"}, {Name: "value"}, {Name: "runs"}}}
 	add := func(fact string, of func(e results.Environment) string) {
 		var values []string
@@ -231,7 +231,7 @@ func bytesText(n int64) string {
 }
 
 // sources are the recipes as they were run. Runs share all that is in the fingerprint; where settings of backends differ there are several.
-func sources(records []*curve.Record) ([]source, error) {
+func sources(records []*series.Record) ([]source, error) {
 	var all []source
 	for _, r := range records {
 		var text bytes.Buffer

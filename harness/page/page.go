@@ -16,8 +16,8 @@ import (
 	"io"
 	"slices"
 
-	"harness.invalid/harness/curve"
 	"harness.invalid/harness/report"
+	"harness.invalid/harness/series"
 	"harness.invalid/results"
 )
 
@@ -74,7 +74,7 @@ type source struct{ Name, Text string }
 
 // Write writes the page of runs of one recipe on the same data. The first run's arm is what the others are held against. results.ErrIncomparable,
 // with what differs, when the runs are of several experiments.
-func Write(w io.Writer, records []*curve.Record) error {
+func Write(w io.Writer, records []*series.Record) error {
 	p, err := newPage(records)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (p *page) write(w io.Writer) error {
 	return err
 }
 
-func newPage(records []*curve.Record) (*page, error) {
+func newPage(records []*series.Record) (*page, error) {
 	runs := make([]*results.Run, len(records))
 	for i, r := range records {
 		runs[i] = r.Run
@@ -101,11 +101,11 @@ func newPage(records []*curve.Record) (*page, error) {
 		return nil, err
 	}
 	// In the order of the comparison: by arm, then by seed.
-	place := func(r *curve.Record) int {
+	place := func(r *series.Record) int {
 		return slices.IndexFunc(c.Runs, func(s results.RunSummary) bool { return s.Arm == r.Arm() && s.Seed == r.Seed })
 	}
 	records = slices.Clone(records)
-	slices.SortFunc(records, func(a, b *curve.Record) int { return cmp.Compare(place(a), place(b)) })
+	slices.SortFunc(records, func(a, b *series.Record) int { return cmp.Compare(place(a), place(b)) })
 
 	first := records[0]
 	p := &page{Title: title(c), Recipe: c.Recipe, Doc: first.Recipe.Doc, Facts: facts(c, records)}

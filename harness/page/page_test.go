@@ -11,18 +11,18 @@ import (
 	"strings"
 	"testing"
 
-	"harness.invalid/harness/curve"
-	"harness.invalid/harness/curve/curvetest"
 	"harness.invalid/harness/page"
+	"harness.invalid/harness/series"
+	"harness.invalid/harness/series/seriestest"
 	"harness.invalid/results"
 )
 
 var (
-	ipu = curvetest.Arm{Backend: "ipu", Precision: "fp16.16", F1: 70, StepSeconds: 0.2, Skip: 35}
-	gpu = curvetest.Arm{Backend: "gpu-ref:fp16", Precision: "fp16", F1: 82, StepSeconds: 0.1}
+	ipu = seriestest.Arm{Backend: "ipu", Precision: "fp16.16", F1: 70, StepSeconds: 0.2, Skip: 35}
+	gpu = seriestest.Arm{Backend: "gpu-ref:fp16", Precision: "fp16", F1: 82, StepSeconds: 0.1}
 )
 
-func write(t *testing.T, records []*curve.Record) string {
+func write(t *testing.T, records []*series.Record) string {
 	t.Helper()
 	var out bytes.Buffer
 	if err := page.Write(&out, records); err != nil {
@@ -45,7 +45,7 @@ func section(t *testing.T, html, id string) string {
 // TestPage: what a page says, section by section.
 func TestPage(t *testing.T) {
 	dir := t.TempDir()
-	html := write(t, curvetest.Write(t, dir, 3, ipu, gpu))
+	html := write(t, seriestest.Write(t, dir, 3, ipu, gpu))
 	for id, wanted := range map[string][]string{
 		"verdict": {`DIFFERENT, better</span> gpu-ref:fp16/adamw against ipu/adamw`, "<strong>squad F1, %</strong>", "3 paired seeds", "phase1 masked LM loss, nats", "EQUIVALENT"},
 		"table":   {"<caption>Recipe invented", `<th scope="row" class="in">F1, %</th>`, "steps to F1 50"},
@@ -72,7 +72,7 @@ func TestPage(t *testing.T) {
 
 // TestSelfContained: nothing in a page is loaded from anywhere.
 func TestSelfContained(t *testing.T) {
-	html := write(t, curvetest.Write(t, t.TempDir(), 1, ipu, gpu))
+	html := write(t, seriestest.Write(t, t.TempDir(), 1, ipu, gpu))
 	if m := regexp.MustCompile(`(?i)(src|href|action)\s*=\s*"?[^"#d][^"]*|@import|url\((?:[^#)]*:)`).FindAllString(html, -1); len(m) > 0 {
 		t.Errorf("the page refers to %q", m)
 	}
@@ -83,7 +83,7 @@ func TestSelfContained(t *testing.T) {
 
 // TestSameRunsSamePage: nothing in a page depends on the order of a map, or on the clock.
 func TestSameRunsSamePage(t *testing.T) {
-	records := curvetest.Write(t, t.TempDir(), 2, ipu, gpu)
+	records := seriestest.Write(t, t.TempDir(), 2, ipu, gpu)
 	if first, second := write(t, records), write(t, records); first != second {
 		t.Error("two pages of the same runs differ")
 	}
@@ -123,7 +123,7 @@ func TestNumbers(t *testing.T) {
 	lost.NaN = 60
 	modelled := ipu
 	modelled.ModelledSeconds = 0.001
-	d := data(t, write(t, curvetest.Write(t, t.TempDir(), 2, modelled, lost)))
+	d := data(t, write(t, seriestest.Write(t, t.TempDir(), 2, modelled, lost)))
 	if strings.Join(d.Arms, " ") != "ipu/adamw gpu-ref:fp16/adamw" || strings.Join(d.Phases, " ") != "phase1 squad" || len(d.Runs) != 4 || d.Every != 1 {
 		t.Fatalf("arms %v, phases %v, %d runs, every %d", d.Arms, d.Phases, len(d.Runs), d.Every)
 	}
@@ -147,7 +147,7 @@ func TestNumbers(t *testing.T) {
 // TestOneRun: a run alone has no verdict, and one that broke off no result.
 func TestOneRun(t *testing.T) {
 	dir := t.TempDir()
-	records := curvetest.Write(t, dir, 1, ipu)
+	records := seriestest.Write(t, dir, 1, ipu)
 	if text := section(t, write(t, records), "verdict"); !strings.Contains(text, "One arm alone") {
 		t.Errorf("verdict: %s", text)
 	}
@@ -158,11 +158,11 @@ func TestOneRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := curve.Read(run)
+	r, err := series.Read(run)
 	if err != nil {
 		t.Fatal(err)
 	}
-	html := write(t, []*curve.Record{r})
+	html := write(t, []*series.Record{r})
 	if text := section(t, html, "verdict"); !strings.Contains(text, "ipu/adamw, seed 1: squad, step 40 of 40") || !strings.Contains(text, `value="100.0"`) {
 		t.Errorf("verdict: %s", text)
 	}
@@ -172,7 +172,7 @@ func TestOneRun(t *testing.T) {
 }
 
 func TestIncomparable(t *testing.T) {
-	a, b := curvetest.Write(t, t.TempDir(), 1, ipu), curvetest.Write(t, t.TempDir(), 1, ipu)
+	a, b := seriestest.Write(t, t.TempDir(), 1, ipu), seriestest.Write(t, t.TempDir(), 1, ipu)
 	if err := page.Write(io.Discard, append(a, b...)); !errors.Is(err, results.ErrIncomparable) {
 		t.Errorf("error is %v, want ErrIncomparable", err)
 	}

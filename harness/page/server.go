@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"harness.invalid/harness/curve"
 	"harness.invalid/harness/report"
+	"harness.invalid/harness/series"
 	"harness.invalid/results"
 )
 
@@ -60,7 +60,7 @@ type Server struct {
 // read is a run as it was when its files were of these sizes.
 type read struct {
 	mark   string
-	record *curve.Record
+	record *series.Record
 	err    error
 }
 
@@ -100,7 +100,7 @@ func loopback(host string) bool {
 // experiment are runs that can be compared: of one folder, recipe and data.
 type experiment struct {
 	folder, fingerprint, data string // folder is as the source shows it
-	records                   []*curve.Record
+	records                   []*series.Record
 }
 
 // query finds the experiment again.
@@ -126,7 +126,7 @@ func (s *Server) experiments(ctx context.Context) (all []*experiment, broken []s
 			k := read{mark: m}
 			var run *results.Run
 			if run, k.err = results.Open(dir); k.err == nil {
-				k.record, k.err = curve.Read(run)
+				k.record, k.err = series.Read(run)
 			}
 			s.known[dir] = k
 		}
@@ -146,7 +146,7 @@ func (s *Server) experiments(ctx context.Context) (all []*experiment, broken []s
 		all[i].records = append(all[i].records, k.record)
 	}
 	for _, e := range all {
-		curve.SortByStart(e.records)
+		series.SortByStart(e.records)
 	}
 	slices.SortStableFunc(all, func(a, b *experiment) int { return b.records[0].Began().Compare(a.records[0].Began()) })
 	return all, broken, nil

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"harness.invalid/harness/curve/curvetest"
 	"harness.invalid/harness/page"
+	"harness.invalid/harness/series/seriestest"
 )
 
 // start serves a folder.
@@ -47,8 +47,8 @@ var link = regexp.MustCompile(`<a href="(/report\?[^"]+)">`)
 // TestServer: the list has a link to each experiment, whose page is that of `harness report`.
 func TestServer(t *testing.T) {
 	dir := t.TempDir()
-	curvetest.Write(t, filepath.Join(dir, "a b&c"), 1, ipu, gpu)
-	curvetest.Write(t, filepath.Join(dir, "second"), 1, ipu)
+	seriestest.Write(t, filepath.Join(dir, "a b&c"), 1, ipu, gpu)
+	seriestest.Write(t, filepath.Join(dir, "second"), 1, ipu)
 	if err := os.Mkdir(filepath.Join(dir, "broken"), 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestRebinding(t *testing.T) {
 // TestEvents: each step that a run writes is told to who waits, and the page then has it.
 func TestEvents(t *testing.T) {
 	dir := t.TempDir()
-	more := curvetest.Begun(t, dir, ipu, 1, 5)
+	more := seriestest.Begun(t, dir, ipu, 1, 5)
 	server := start(t, dir)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

@@ -12,18 +12,18 @@ import (
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
-	"harness.invalid/plugins/ipu/machine"
+	"harness.invalid/plugins/ipu/costmodel"
 )
 
 // step is BERT-Base on four IPUs, modelled.
-func step(t *testing.T, schedule machine.Schedule, accumulation int) Step {
+func step(t *testing.T, schedule costmodel.Schedule, accumulation int) Step {
 	t.Helper()
-	bow, err := machine.Systems.Load("bow-pod16")
+	bow, err := costmodel.Systems.Load("bow-pod16")
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := backend.Program{Model: bert.Defaults(), Head: bert.Head{Task: bert.Pretraining}, Precision: "fp16.16", Length: 128, MaxPredictions: 20, MicroBatch: 4, Accumulation: accumulation, Replicas: 2}
-	e, err := machine.Estimate(p, machine.Settings{LayersPerIPU: []float64{0, 4, 4, 4}, Schedule: schedule}, bow, backend.Machine{Optimizer: "lamb"})
+	e, err := costmodel.Estimate(p, costmodel.Settings{LayersPerIPU: []float64{0, 4, 4, 4}, Schedule: schedule}, bow, backend.Machine{Optimizer: "lamb"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func step(t *testing.T, schedule machine.Schedule, accumulation int) Step {
 // TestLayOut: every stage does every micro-batch once, in order; a device does one thing at a time, and no cycle runs into the next; forward comes before the
 // stage behind it. With the schedule interleaved, neighbours go forward in different halves of a cycle, each at its own time.
 func TestLayOut(t *testing.T) {
-	for _, schedule := range []machine.Schedule{machine.Grouped, machine.Interleaved, machine.Sequential} {
+	for _, schedule := range []costmodel.Schedule{costmodel.Grouped, costmodel.Interleaved, costmodel.Sequential} {
 		s := step(t, schedule, 12)
 		p := &s.Estimate.Pipeline
 		shown, left := s.layOut(1000)
@@ -76,7 +76,7 @@ func TestLayOut(t *testing.T) {
 			}
 		}
 		for i, st := range p.Stages[:5] {
-			if later := turns[st.Name]; schedule == machine.Interleaved && later != (i%2 == 1) {
+			if later := turns[st.Name]; schedule == costmodel.Interleaved && later != (i%2 == 1) {
 				t.Errorf("%s goes forward in the second half of a cycle: %v", st.Name, later)
 			}
 		}
@@ -85,7 +85,7 @@ func TestLayOut(t *testing.T) {
 
 // TestPictures: the pictures are XML with a box for each part, the trace is JSON, and a long step is shortened to its ends.
 func TestPictures(t *testing.T) {
-	s := step(t, machine.Grouped, 500)
+	s := step(t, costmodel.Grouped, 500)
 	shown, left := s.layOut(drawnCycles)
 	if ends := s.Estimate.Pipeline.Cycles - left.cycles; ends != 2*(8+drawnCycles) || left.first != 8+drawnCycles {
 		t.Errorf("%d cycles are shown, %d of them before the gap", ends, left.first)

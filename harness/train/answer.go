@@ -9,7 +9,7 @@ import (
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
 	"harness.invalid/core/recipe"
-	"harness.invalid/harness/exam"
+	"harness.invalid/harness/evaluation"
 )
 
 // Asking has a model that was trained before answer the examples of a task.
@@ -23,10 +23,10 @@ type Asking struct {
 }
 
 // Ask runs the model over the files. There is no training and no random choice in it.
-func Ask(ctx context.Context, a Asking) (_ *exam.Data, _ *exam.Answers, err error) {
+func Ask(ctx context.Context, a Asking) (_ *evaluation.Data, _ *evaluation.Answers, err error) {
 	p := &a.Recipe.Phases[len(a.Recipe.Phases)-1]
 	t := p.FineTuning()
-	data, err := exam.Read(t, a.Files...)
+	data, err := evaluation.Read(t, a.Files...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -42,7 +42,7 @@ func Ask(ctx context.Context, a Asking) (_ *exam.Data, _ *exam.Answers, err erro
 	if err := sameLabels(d.model.Config.Other, t); err != nil {
 		return nil, nil, fmt.Errorf("model %s: %w", files.Model, err)
 	}
-	sheet, err := exam.New(data, d.Tokenizer, p)
+	sheet, err := evaluation.New(data, d.Tokenizer, p)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -65,7 +65,7 @@ func Ask(ctx context.Context, a Asking) (_ *exam.Data, _ *exam.Answers, err erro
 }
 
 // ask opens a session over the model's parameters.
-func (d *Data) ask(ctx context.Context, a Asking, program backend.Program, sheet *exam.Exam) (_ *exam.Answers, err error) {
+func (d *Data) ask(ctx context.Context, a Asking, program backend.Program, sheet *evaluation.Exam) (_ *evaluation.Answers, err error) {
 	l, err := bert.Parameters(program.Model, program.Head)
 	if err != nil {
 		return nil, err

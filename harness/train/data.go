@@ -19,12 +19,12 @@ import (
 	"harness.invalid/core/checkpoint/huggingface"
 	"harness.invalid/core/dataset"
 	"harness.invalid/core/dataset/pretraining"
+	"harness.invalid/core/dataset/synthetic"
 	"harness.invalid/core/dataset/tasks"
-	"harness.invalid/core/dataset/world"
 	"harness.invalid/core/durable"
 	"harness.invalid/core/recipe"
 	"harness.invalid/core/wordpiece"
-	"harness.invalid/harness/exam"
+	"harness.invalid/harness/evaluation"
 	"harness.invalid/results"
 )
 
@@ -44,7 +44,7 @@ type Data struct {
 }
 
 // split are the examples of a task.
-type split struct{ train, dev *exam.Data }
+type split struct{ train, dev *evaluation.Data }
 
 // OpenData opens the files of a recipe. The made-up world of generated data is written to dir first, and a vocabulary is learned from the text
 // when none is given. told is told what takes time.
@@ -53,7 +53,7 @@ func OpenData(r *recipe.Recipe, dir string, told func(what string)) (_ *Data, er
 	if r.Data.Kind == recipe.GeneratedData {
 		told("generating data")
 		g := r.Data.Generated
-		w, err := world.Write(dir, world.Settings{Seed: uint64(g.Seed), People: g.People, Questions: g.Questions, DevQuestions: g.DevQuestions})
+		w, err := synthetic.Write(dir, synthetic.Settings{Seed: uint64(g.Seed), People: g.People, Questions: g.Questions, DevQuestions: g.DevQuestions})
 		if err != nil {
 			return nil, err
 		}
@@ -160,10 +160,10 @@ func (d *Data) openTasks(r *recipe.Recipe, files *recipe.Files, sum io.Writer) (
 		}
 		var s split
 		f := files.Of(t.Name)
-		if s.train, err = exam.Read(t, f.Train...); err != nil {
+		if s.train, err = evaluation.Read(t, f.Train...); err != nil {
 			return err
 		}
-		if s.dev, err = exam.Read(t, f.Dev...); err != nil {
+		if s.dev, err = evaluation.Read(t, f.Dev...); err != nil {
 			return err
 		}
 		if !s.dev.Marked() {
@@ -391,8 +391,8 @@ func unigramLoss(batches []*bert.Batch) float64 {
 
 // taskSet is fine-tuning.
 type taskSet struct {
-	*exam.Training
-	exam *exam.Exam
+	*evaluation.Training
+	exam *evaluation.Exam
 }
 
 func (d *Data) openTask(s split, p *recipe.Phase, seed uint64) (*taskSet, error) {
@@ -401,7 +401,7 @@ func (d *Data) openTask(s split, p *recipe.Phase, seed uint64) (*taskSet, error)
 	if t.Training, err = s.train.Training(d.Tokenizer, p, seed); err != nil {
 		return nil, err
 	}
-	t.exam, err = exam.New(s.dev.First(p.Evaluation.Sequences), d.Tokenizer, p)
+	t.exam, err = evaluation.New(s.dev.First(p.Evaluation.Sequences), d.Tokenizer, p)
 	return t, err
 }
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"harness.invalid/core/dataset/pretraining"
-	"harness.invalid/core/dataset/world"
+	"harness.invalid/core/dataset/synthetic"
 	"harness.invalid/core/recipe"
 	"harness.invalid/core/wordpiece"
 	"harness.invalid/harness/train"
@@ -15,7 +15,7 @@ import (
 // TestPrepared trains on prepared data, one folder for each length, and stops and resumes the run.
 func TestPrepared(t *testing.T) {
 	dir := t.TempDir()
-	files, err := world.Write(dir, world.Settings{Seed: 1, People: 50, Questions: 80, DevQuestions: 20})
+	files, err := synthetic.Write(dir, synthetic.Settings{Seed: 1, People: 50, Questions: 80, DevQuestions: 20})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/option"
-	"harness.invalid/plugins/gpu-ref/machine"
+	"harness.invalid/plugins/gpu-ref/costmodel"
 )
 
 var _ backend.Estimator = (*Backend)(nil)
@@ -30,15 +30,15 @@ func estimate(p backend.Program, on backend.Machine) (backend.Estimate, error) {
 	if err != nil {
 		return backend.Estimate{}, err
 	}
-	settings := machine.Settings{
+	settings := costmodel.Settings{
 		LengthBins: v.Int("length_bins", 0, 1<<10), Checkpointing: v.Bool("checkpoint_activations"), ReduceEach: !v.Bool("allreduce_post_accumulation"),
 	}
 	if err := v.Err(); err != nil {
 		return backend.Estimate{}, err
 	}
-	system, err := machine.Systems.Find(on, v.Text("system"))
+	system, err := costmodel.Systems.Find(on, v.Text("system"))
 	if err != nil {
 		return backend.Estimate{}, err
 	}
-	return machine.Estimate(p, settings, system, on)
+	return costmodel.Estimate(p, settings, system, on)
 }

@@ -6,7 +6,7 @@ import (
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/option"
-	"harness.invalid/plugins/ipu/machine"
+	"harness.invalid/plugins/ipu/costmodel"
 )
 
 var _ backend.Estimator = (*Backend)(nil)
@@ -34,13 +34,13 @@ func estimate(p backend.Program, on backend.Machine) (backend.Estimate, error) {
 	if err := checkModelled(v); err != nil {
 		return backend.Estimate{}, err
 	}
-	settings, err := machine.ReadSettings(p.Options, p.Model.NumHiddenLayers)
+	settings, err := costmodel.ReadSettings(p.Options, p.Model.NumHiddenLayers)
 	if err != nil {
 		return backend.Estimate{}, err
 	}
-	system, err := machine.Find(on, v.Text("system"), p, settings)
+	system, err := costmodel.Find(on, v.Text("system"), p, settings)
 	if err != nil {
 		return backend.Estimate{}, err
 	}
-	return machine.Estimate(p, settings, system, on)
+	return costmodel.Estimate(p, settings, system, on)
 }

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"harness.invalid/core/agreement"
 	"harness.invalid/core/backend"
 	"harness.invalid/core/backend/backendtest"
 	"harness.invalid/core/bert"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/optimizer/optimizertest"
-	"harness.invalid/core/oracle"
 	"harness.invalid/core/plugin"
 	"harness.invalid/core/plugin/python"
 	gpuref "harness.invalid/plugins/gpu-ref"
@@ -238,7 +238,7 @@ func likeBuiltIn(t *testing.T, torchs optimizer.Optimizer) {
 		wide[i] = float64(w)
 	}
 	// A root of a second moment that is near zero magnifies an error of 6e-8.
-	if e := oracle.RelError(got, wide); e > 1e-6 {
+	if e := agreement.RelError(got, wide); e > 1e-6 {
 		t.Errorf("parameters differ by %.2g of their norm from those of adamw after 5 steps, want at most 1e-6", e)
 	}
 }

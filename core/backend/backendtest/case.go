@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	"harness.invalid/core/agreement"
 	"harness.invalid/core/bert"
 	"harness.invalid/core/checkpoint/safetensors"
 	"harness.invalid/core/checkpoint/weights"
-	"harness.invalid/core/oracle"
 	"harness.invalid/core/tensor"
 )
 
@@ -144,9 +144,9 @@ func (c *Case) GradientError(name string, got []float32) float64 {
 	want := c.Gradients[name]
 	whole := c.gradientNorm()
 	if norm(want) > vanishing*whole {
-		return oracle.RelError(got, want)
+		return agreement.RelError(got, want)
 	}
-	return oracle.RelError(got, make([]float64, len(got))) / whole
+	return agreement.RelError(got, make([]float64, len(got))) / whole
 }
 
 // gradientNorm is the norm of the whole gradient.

@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 
+	"harness.invalid/core/agreement"
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
-	"harness.invalid/core/oracle"
 )
 
 // The tolerances of every FP32 program, whatever it says of itself.
@@ -25,7 +25,7 @@ const (
 // Oracle runs the cases in a folder through a backend and compares every output, loss and gradient with what the files have: a row for each.
 // Cases are safetensors files (ReadCase) and folders (ReadFolder); path may be one of either. precisions are names of the backend's; none means all. The limits are those of the precision, and for fp32 never above
 // FP32OutputLimit and FP32GradientLimit.
-func Oracle(ctx context.Context, b backend.Backend, path string, precisions ...string) ([]oracle.Row, error) {
+func Oracle(ctx context.Context, b backend.Backend, path string, precisions ...string) ([]agreement.Row, error) {
 	info, err := b.Describe(ctx)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func Oracle(ctx context.Context, b backend.Backend, path string, precisions ...s
 			precisions = append(precisions, p.Name)
 		}
 	}
-	var rows []oracle.Row
+	var rows []agreement.Row
 	for _, c := range cases {
 		for _, name := range precisions {
 			p, err := info.Precision(name)
@@ -109,7 +109,7 @@ func (c *Case) limits(p backend.Precision) backend.Precision {
 func (c *Case) trains() bool { return len(c.Gradients) > 0 }
 
 // compare runs the case as one micro-batch.
-func (c *Case) compare(ctx context.Context, b backend.Backend, p backend.Precision) (rows []oracle.Row, err error) {
+func (c *Case) compare(ctx context.Context, b backend.Backend, p backend.Precision) (rows []agreement.Row, err error) {
 	l := c.Model.Layout
 	m := backend.Memory{Layout: l, Params: slices.Clone(c.Params), Grads: make([]float32, l.Len())}
 	program := backend.Program{Model: c.Model.Config, Head: c.Model.Head, Precision: p.Name, Seed: 1, Length: c.Batch.Length,
@@ -123,7 +123,7 @@ func (c *Case) compare(ctx context.Context, b backend.Backend, p backend.Precisi
 		return nil, err
 	}
 	row := func(quantity string, e, limit float64) {
-		rows = append(rows, oracle.Row{Case: c.Name, Task: string(c.Model.Head.Task), Precision: p.Name, Quantity: quantity, RelError: e, Limit: limit, Pass: e <= limit})
+		rows = append(rows, agreement.Row{Case: c.Name, Task: string(c.Model.Head.Task), Precision: p.Name, Quantity: quantity, RelError: e, Limit: limit, Pass: e <= limit})
 	}
 
 	var outputs backend.Outputs
@@ -136,7 +136,7 @@ func (c *Case) compare(ctx context.Context, b backend.Backend, p backend.Precisi
 		if got, want := len(outputs[name].Values), len(c.Outputs[name]); got != want {
 			return nil, fmt.Errorf("output %s has %d values, want %d", name, got, want)
 		}
-		row("out."+name, oracle.RelError(outputs[name].Values, c.Outputs[name]), p.OutputTolerance)
+		row("out."+name, agreement.RelError(outputs[name].Values, c.Outputs[name]), p.OutputTolerance)
 	}
 	compareLosses := func(kind string, l bert.Losses) error {
 		for _, name := range slices.Sorted(maps.Keys(c.Losses)) {
@@ -144,7 +144,7 @@ func (c *Case) compare(ctx context.Context, b backend.Backend, p backend.Precisi
 			if !ok {
 				return fmt.Errorf("loss %s is not known", name)
 			}
-			row(kind+name, oracle.RelError([]float64{got}, []float64{c.Losses[name]}), p.OutputTolerance)
+			row(kind+name, agreement.RelError([]float64{got}, []float64{c.Losses[name]}), p.OutputTolerance)
 		}
 		return nil
 	}
@@ -172,10 +172,10 @@ func (c *Case) compare(ctx context.Context, b backend.Backend, p backend.Precisi
 }
 
 // Worst is the row with the largest error for each precision, of gradients and of everything else: what a tolerance must bound.
-func Worst(rows []oracle.Row) []oracle.Row {
-	var worst []oracle.Row
+func Worst(rows []agreement.Row) []agreement.Row {
+	var worst []agreement.Row
 	for _, r := range rows {
-		i := slices.IndexFunc(worst, func(w oracle.Row) bool { return w.Precision == r.Precision && w.Limit == r.Limit })
+		i := slices.IndexFunc(worst, func(w agreement.Row) bool { return w.Precision == r.Precision && w.Limit == r.Limit })
 		switch {
 		case i < 0:
 			worst = append(worst, r)

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 
+	"harness.invalid/core/agreement"
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
-	"harness.invalid/core/oracle"
 )
 
 // packs compares short sequences in rows of two with the same in rows of their own, without dropout. A backend that does not pack must say so when
@@ -72,7 +72,7 @@ func (s *suite) packs() error {
 		grads[i] = float64(g)
 	}
 	// Both sides have the precision's error.
-	if e := oracle.RelError(packed.memory.Grads, grads); !(e <= 2*s.precision.GradientTolerance) {
+	if e := agreement.RelError(packed.memory.Grads, grads); !(e <= 2*s.precision.GradientTolerance) {
 		return fmt.Errorf("the gradient of packed rows differs by %.3g from that of unpacked ones, want at most %g", e, 2*s.precision.GradientTolerance)
 	}
 	return nil

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"harness.invalid/core/agreement"
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
 	"harness.invalid/core/numerics"
-	"harness.invalid/core/oracle"
 )
 
 // traced are the tensors that a trace showed, by operator: the result and its gradient.
@@ -130,7 +130,7 @@ func (f *fixture) tracesTruly(session backend.Session) error {
 		}
 		got, want := o.Relevant(t.Values, f.program.Head, b), o.Relevant(output.Values, f.program.Head, b)
 		// Training may round stochastically where evaluation rounds to nearest; both are within the tolerance of the truth.
-		if e := oracle.RelError(got, float64s(want)); !(e <= 2*f.suite.precision.OutputTolerance) {
+		if e := agreement.RelError(got, float64s(want)); !(e <= 2*f.suite.precision.OutputTolerance) {
 			return fmt.Errorf("operator %s is traced with results that differ by %.3g from output %s, want at most %g", t.Operator, e, name, 2*f.suite.precision.OutputTolerance)
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"math"
 	"slices"
 
+	"harness.invalid/core/agreement"
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
-	"harness.invalid/core/oracle"
 )
 
 func (s *suite) refusesBatches() error {
@@ -229,7 +229,7 @@ func (s *suite) cuts() error {
 			return err
 		}
 		// Both sides have the precision's error.
-		if e := oracle.RelError(got, want); e > 2*s.precision.GradientTolerance {
+		if e := agreement.RelError(got, want); e > 2*s.precision.GradientTolerance {
 			return fmt.Errorf("micro-batch %d x accumulation %d x replicas %d: gradient differs by %.3g from one micro-batch of 8, want at most %g",
 				c[0], c[1], c[2], e, 2*s.precision.GradientTolerance)
 		}

@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"strings"
 
+	"harness.invalid/core/agreement"
 	"harness.invalid/core/bert"
 	"harness.invalid/core/checkpoint/safetensors"
 	"harness.invalid/core/checkpoint/weights"
 	"harness.invalid/core/optimizer"
-	"harness.invalid/core/oracle"
 	"harness.invalid/core/tensor"
 )
 
@@ -29,7 +29,7 @@ const OracleLimit = 1e-5
 // counted from 0, RULE.STEP.TENSOR the parameters after the step. A rule that probes has RULE.STEP.probe.TENSOR, the parameters at which it wants the second
 // gradient, and RULE.STEP.second.TENSOR, that gradient; one that averages RULE.STEP.average.TENSOR, the parameters of the model after the step. The metadata has "rules", a JSON object with the settings of each rule, and
 // "betas". A rule that no built-in optimizer computes names its optimizer and options itself: {"plugin": "lion", "options": {"beta1": "0.9"}}.
-func Oracle(ctx context.Context, o optimizer.Optimizer, name, file string) (rows []oracle.Row, err error) {
+func Oracle(ctx context.Context, o optimizer.Optimizer, name, file string) (rows []agreement.Row, err error) {
 	f, err := safetensors.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("optimizertest: %w", err)
@@ -143,7 +143,7 @@ func readTrajectories(f *weights.File) (t trajectories, err error) {
 	return t, err
 }
 
-func (t trajectories) run(ctx context.Context, o optimizer.Optimizer, f *weights.File, name string, options map[string]string) (rows []oracle.Row, err error) {
+func (t trajectories) run(ctx context.Context, o optimizer.Optimizer, f *weights.File, name string, options map[string]string) (rows []agreement.Row, err error) {
 	info, err := o.Describe(ctx)
 	if err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func (t trajectories) run(ctx context.Context, o optimizer.Optimizer, f *weights
 				if err != nil {
 					return err
 				}
-				row, err := oracle.Compare(name, "optimizer", "fp32", "step."+at+what+of.Name, of.Of(m.Params), want, OracleLimit)
+				row, err := agreement.Compare(name, "optimizer", "fp32", "step."+at+what+of.Name, of.Of(m.Params), want, OracleLimit)
 				if err != nil {
 					return err
 				}

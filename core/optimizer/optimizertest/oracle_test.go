@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"harness.invalid/core/agreement"
 	"harness.invalid/core/checkpoint/safetensors"
 	"harness.invalid/core/checkpoint/weights"
 	"harness.invalid/core/internal/reference"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/optimizer/optimizertest"
-	"harness.invalid/core/oracle"
 	"harness.invalid/core/tensor"
 	"harness.invalid/plugins/optimizers/adamw"
 	"harness.invalid/plugins/optimizers/lamb"
@@ -41,7 +41,7 @@ func TestAgainstFloat64(t *testing.T) {
 		if want := test.rules * 6 * 5; len(rows) != want {
 			t.Errorf("%s: %d rows, want %d: rules x steps x tensors", name, len(rows), want)
 		}
-		var worst oracle.Row
+		var worst agreement.Row
 		for _, r := range rows {
 			if r.RelError >= worst.RelError {
 				worst = r
@@ -108,8 +108,8 @@ func TestOracleFindsErrors(t *testing.T) {
 	} {
 		rows, err := optimizertest.Oracle(t.Context(), sgd.New(), test.name, file)
 		switch {
-		case test.err == "" && (err != nil || oracle.Passed(rows) != test.pass):
-			t.Errorf("%s: passed %v, error %v, want %v and none", test.name, oracle.Passed(rows), err, test.pass)
+		case test.err == "" && (err != nil || agreement.Passed(rows) != test.pass):
+			t.Errorf("%s: passed %v, error %v, want %v and none", test.name, agreement.Passed(rows), err, test.pass)
 		case test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)):
 			t.Errorf("%s: error %v, want one with %q", test.name, err, test.err)
 		}

@@ -1,0 +1,86 @@
+package costmodel
+
+import "math"
+
+// format is what numbers take in a precision.
+type format struct {
+	bytes       float64 // of an activation
+	weightBytes float64 // of a weight that matrix products read
+	slots       float64 // of a parameter: masters where there are some, and two moments
+	tensorCores bool    // multiply in it
+}
+
+var formats = map[string]format{
+	"fp16": {2, 2, 12, true},
+	"bf16": {2, 2, 12, true},
+	"tf32": {4, 4, 8, true},
+	"fp32": {4, 4, 8, false},
+}
+
+// cost is time on the device by what bounds it, and the number of kernels.
+type cost struct {
+	compute float64 // bound by arithmetic
+	memory  float64 // bound by the memory
+	kernels float64
+}
+
+func (c cost) seconds() float64 { return c.compute + c.memory }
+
+func (c cost) plus(d cost) cost {
+	return cost{c.compute + d.compute, c.memory + d.memory, c.kernels + d.kernels}
+}
+
+func (c cost) times(f float64) cost { return cost{c.compute * f, c.memory * f, c.kernels * f} }
+
+// tiles are the blocks of C that cuBLAS computes on a multiprocessor, largest first.
+var tiles = []struct{ rows, columns int }{{256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}, {64, 32}, {32, 32}}
+
+// innerBlock is the unit of the inner dimension of a tile: what is over is computed in vain.
+const innerBlock = 32
+
+// sharedBytesPerCycle is what the shared memory of a multiprocessor reads or writes. Source: NVIDIA, Tesla V100 GPU Architecture, 2017: 128 bytes a clock.
+const sharedBytesPerCycle = 128
+
+// multiply is groups matrix products C[m, n] = A[m, k]·B[k, n] in one kernel. Blocks of C are dealt to the multiprocessors in waves, the last of which
+// is as long as the others however few blocks it has. A block takes as long as its arithmetic or as its operands from the cache, and the kernel no less than
+// operands and results from memory. Without asynchronous copies the warps that compute also load the operands and store them into shared memory: a block
+// fills a multiprocessor, and no other has the tensor cores meanwhile. The blocks of a wave write their results at the same time, when none computes. Where C
+// has fewer blocks than there are multiprocessors, the inner dimension is cut as well.
+func (m *model) multiply(groups, rows, inner, columns int) cost {
+	c := &m.system.Chip
+	flopsPerSM := m.flops / float64(c.Multiprocessors)
+	if m.format.tensorCores {
+		flopsPerSM *= m.constants.MatmulEfficiency
+	}
+	cachePerSM := c.L2BytesPerSecond / float64(c.Multiprocessors)
+	best := math.Inf(1)
+	for _, t := range tiles {
+		blocks := groups * ceil(rows, t.rows) * ceil(columns, t.columns)
+		splits := max(1, min(c.Multiprocessors/blocks, inner/(8*innerBlock)))
+		k := float64(ceil(ceil(inner, splits), innerBlock) * innerBlock)
+		waves := float64(ceil(blocks*splits, c.Multiprocessors))
+		arithmetic := 2 * float64(t.rows) * float64(t.columns) * k / flopsPerSM
+		block := float64(t.rows+t.columns) * k * m.format.bytes
+		if !c.AsynchronousCopies {
+			arithmetic += 2 * block / (sharedBytesPerCycle * c.ClockHz)
+		}
+		operands := block / cachePerSM
+		results := float64(t.rows*t.columns) * m.format.bytes * float64(c.Multiprocessors) / m.memoryBytesPerSecond
+		best = min(best, waves*(max(arithmetic, operands)+results))
+	}
+	g := float64(groups)
+	bytes := g * (float64(rows)*float64(inner) + float64(inner)*float64(columns) + float64(rows)*float64(columns)) * m.format.bytes
+	if t := bytes / m.memoryBytesPerSecond; t > best {
+		return cost{memory: t, kernels: 1}
+	}
+	return cost{compute: best, kernels: 1}
+}
+
+// passes are kernels that read and write elements, counted in elements read or written: each takes its bytes from memory, and instructions.
+func (m *model) passes(elements, moved, kernels float64) cost {
+	n := elements * moved
+	c := &m.system.Chip
+	return cost{memory: n*m.format.bytes/m.memoryBytesPerSecond + n/(m.constants.ElementsPerCycle*float64(c.Multiprocessors)*c.ClockHz), kernels: kernels}
+}
+
+func ceil(a, b int) int { return (a + b - 1) / b }

@@ -1,0 +1,32 @@
+package costmodel
+
+import (
+	"fmt"
+	"testing"
+
+	"harness.invalid/core/machine"
+	"harness.invalid/core/machine/machinetest"
+)
+
+// TestPublished holds the model against published.yaml. With -update it fits constants.yaml first and writes the table of docs/machines.md.
+func TestPublished(t *testing.T) {
+	machinetest.Check(t, machinetest.Model{
+		Name: "gpu-ref", Rows: "published.yaml", Constants: "constants.yaml", Document: "../../../docs/machines.md",
+		Start: []float64{0.8, 10, 2e-4}, Fitted: []float64{fitted.MatmulEfficiency, fitted.ElementsPerCycle, fitted.HostSecondsPerTensor},
+		Write: func(c []float64) string {
+			return fmt.Sprintf("# Written by go generate from published.yaml. What they are: constants.go.\nmatmul_efficiency: %g\nelements_per_cycle: %g\nhost_seconds_per_tensor: %g\n", c[0], c[1], c[2])
+		},
+		SequencesPerSecond: func(r *machine.Row, c []float64) (float64, error) {
+			program, err := r.Program()
+			if err != nil {
+				return 0, err
+			}
+			system, err := Systems.Load(r.System)
+			if err != nil {
+				return 0, err
+			}
+			e, err := estimate(program, Settings{LengthBins: 64}, system, r.Machine(), constants{c[0], c[1], c[2]})
+			return e.SequencesPerSecond, err
+		},
+	})
+}
