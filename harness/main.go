@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"harness.invalid/core/spelling"
+	"harness.invalid/harness/hint"
 )
 
 // Exit codes. Shells add 128 to a signal's number, and so does harness when it was asked to stop.
@@ -62,8 +63,8 @@ func execute(args []string, in io.Reader, out, errOut io.Writer) int {
 		code, stopped = exitInterrupted, "stopped: "
 	}
 	fmt.Fprintf(errOut, "harness: %s%v\n", stopped, err)
-	if hint := hintFor(err); hint != "" {
-		fmt.Fprintf(errOut, "hint: %s\n", hint)
+	if advice := hint.Of(err); advice != "" {
+		fmt.Fprintf(errOut, "hint: %s\n", advice)
 	}
 	return code
 }
@@ -88,26 +89,8 @@ func unknownCommand(root *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q for %q%s (known: %s)", rest[0], cmd.CommandPath(), spelling.Hint(rest[0], known), strings.Join(known, ", "))
 }
 
-// hinted is an error with a line that says what to do.
-type hinted struct {
-	error
-	hint string
-}
-
-func (h hinted) Unwrap() error { return h.error }
-
 // withHint adds to an error what to do about it.
-func withHint(err error, format string, args ...any) error {
-	return hinted{err, fmt.Sprintf(format, args...)}
-}
-
-func hintFor(err error) string {
-	var h hinted
-	if errors.As(err, &h) {
-		return h.hint
-	}
-	return ""
-}
+func withHint(err error, format string, args ...any) error { return hint.With(err, format, args...) }
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{

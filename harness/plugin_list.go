@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"harness.invalid/harness/catalog"
+	"harness.invalid/harness/hint"
 )
 
 func newPluginList() *cobra.Command {
@@ -98,8 +99,8 @@ func askOne(ctx context.Context, e catalog.Entry, timeout time.Duration) listing
 	defer cancel()
 	if row.description, err = describePlugin(ctx, e, nil); err != nil {
 		row.Error = err.Error()
-		if hint := hintFor(err); hint != "" {
-			row.Error += "; " + hint
+		if advice := hint.Of(err); advice != "" {
+			row.Error += "; " + advice
 		}
 	}
 	return row

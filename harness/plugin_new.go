@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"harness.invalid/core/plugin"
 	"harness.invalid/core/spelling"
 	"harness.invalid/harness/catalog"
+	"harness.invalid/harness/hint"
 )
 
 // templates has a folder for each kind and language. PLUGIN_NAME stands for the plugin's name, and .txt is behind the names of the files, which would
@@ -238,12 +238,5 @@ func (s *skeleton) printCommands(out io.Writer) error {
 	return err
 }
 
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./+:@%,=-]+$`)
-
 // shellString is a word as a POSIX shell takes it.
-func shellString(word string) string {
-	if plainWord.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
+func shellString(word string) string { return hint.Quote(word) }
