@@ -25,24 +25,24 @@ Without --task and --recipe those are taken with which harness finetune made the
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p := newProgress(cmd.ErrOrStderr(), e.quiet)
-			data, answers, err := f.ask(cmd.Context(), &e, p, files)
+			data, predictions, err := f.predict(cmd.Context(), &e, p, files)
 			p.close()
 			if err != nil {
 				return err
 			}
-			if !data.Marked() {
+			if !data.Labelled() {
 				return withHint(fmt.Errorf("%s has examples whose answers are not known", strings.Join(files, ", ")), "harness predict answers them")
 			}
-			marks, err := data.Mark(answers)
+			scores, err := data.Score(predictions)
 			if err != nil {
 				return err
 			}
 			if out != "" {
-				if err := saveAnswers(answers, out); err != nil {
+				if err := savePredictions(predictions, out); err != nil {
 					return err
 				}
 			}
-			return json.NewEncoder(cmd.OutOrStdout()).Encode(marks.Official)
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(scores.Report)
 		},
 	}
 	f.flags(cmd, &e)

@@ -181,8 +181,10 @@ func (e *experiment) useModel() error {
 	return train.UseModel(e.recipe)
 }
 
-// ask is what predict and evaluate do: the model answers the files.
-func (f *fineTuning) ask(ctx context.Context, e *experiment, p *progress, files []string) (_ *evaluation.Data, _ *evaluation.Answers, err error) {
+// predict runs the model over the files, for predict and evaluate.
+func (f *fineTuning) predict(
+	ctx context.Context, e *experiment, p *progress, files []string,
+) (_ *evaluation.Data, _ *evaluation.Predictions, err error) {
 	if err := f.load(e, ""); err != nil {
 		return nil, nil, err
 	}
@@ -205,7 +207,9 @@ func (f *fineTuning) ask(ctx context.Context, e *experiment, p *progress, files 
 		return nil, nil, err
 	}
 	told, done := p.count(f.task.Name)
-	data, answers, err := train.Ask(ctx, train.Asking{Recipe: e.recipe, Backend: name, Precision: precision, Plugins: plugins, Files: files, Told: told})
+	data, predictions, err := train.Predict(ctx, train.PredictionJob{
+		Recipe: e.recipe, Backend: name, Precision: precision, Plugins: plugins, Files: files, Progress: told,
+	})
 	done()
-	return data, answers, errors.Join(err, plugins.Close())
+	return data, predictions, errors.Join(err, plugins.Close())
 }

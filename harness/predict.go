@@ -27,15 +27,15 @@ Without --task and --recipe those are taken with which harness finetune made the
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p := newProgress(cmd.ErrOrStderr(), e.quiet)
-			_, answers, err := f.ask(cmd.Context(), &e, p, files)
+			_, predictions, err := f.predict(cmd.Context(), &e, p, files)
 			p.close()
 			if err != nil {
 				return err
 			}
-			if err := saveAnswers(answers, out); err != nil {
+			if err := savePredictions(predictions, out); err != nil {
 				return err
 			}
-			for _, name := range evaluation.Files(answers.Task) {
+			for _, name := range evaluation.Files(predictions.Task) {
 				fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(out, name))
 			}
 			return nil
@@ -48,10 +48,10 @@ Without --task and --recipe those are taken with which harness finetune made the
 	return cmd
 }
 
-// saveAnswers writes answers into a folder, which is made if it is not there.
-func saveAnswers(answers *evaluation.Answers, dir string) error {
+// savePredictions writes predictions into a folder, which it creates if necessary.
+func savePredictions(p *evaluation.Predictions, dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	return answers.Save(func(name string) string { return filepath.Join(dir, name) })
+	return p.Save(func(name string) string { return filepath.Join(dir, name) })
 }

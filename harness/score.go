@@ -57,25 +57,25 @@ Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 			if err != nil {
 				return err
 			}
-			if !data.Marked() {
+			if !data.Labelled() {
 				err := fmt.Errorf("task %s: %s has questions or examples without a known answer", t.Name, strings.Join(files, ", "))
 				if t.Name == "squad" {
 					err = withHint(err, "SQuAD v2.0, whose questions may have no answer, is the task squad2")
 				}
 				return err
 			}
-			marks, err := data.Score(predictions, odds, threshold)
+			scores, err := data.ScoreFile(predictions, odds, threshold)
 			if err != nil {
 				return err
 			}
-			if marks.Missing > 0 {
+			if scores.Missing > 0 {
 				how := "count 0"
 				if t.Impossible {
 					how = "are not counted, as published"
 				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "harness: %d of %d questions have no prediction and %s\n", marks.Missing, data.Len(), how)
+				fmt.Fprintf(cmd.ErrOrStderr(), "harness: %d of %d questions have no prediction and %s\n", scores.Missing, data.Len(), how)
 			}
-			return json.NewEncoder(cmd.OutOrStdout()).Encode(marks.Official)
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(scores.Report)
 		},
 	}
 	cmd.Flags().StringVar(&odds, "na-prob-file", "", "odds of no answer by question, such as null_odds.json (squad2)")
@@ -112,8 +112,8 @@ func scoreBenchmark(cmd *cobra.Command, b tasks.Benchmark, folders []string) err
 			for i := range r.Recipe.Phases {
 				p := &r.Recipe.Phases[i]
 				if t := p.FineTuning(); t != nil && t.Benchmark == b {
-					marks := evaluation.Marks{Metrics: r.Result.Phases[i].Metrics}
-					values[t.Name] = append(values[t.Name], marks.Score(t))
+					scores := evaluation.Scores{Metrics: r.Result.Phases[i].Metrics}
+					values[t.Name] = append(values[t.Name], scores.TaskScore(t))
 					arms[r.Arm().String()] = true
 				}
 			}
@@ -138,7 +138,7 @@ func scoreBenchmark(cmd *cobra.Command, b tasks.Benchmark, folders []string) err
 		return fmt.Errorf("%s: no complete run of one of its tasks in %s", b, strings.Join(folders, ", "))
 	}
 	var missing []string
-	out.Score, missing = evaluation.Overall(b, means)
+	out.Score, missing = evaluation.BenchmarkScore(b, means)
 	out.Missing = append(out.Missing, missing...)
 	return json.NewEncoder(cmd.OutOrStdout()).Encode(out)
 }

@@ -2,18 +2,27 @@ package evaluation
 
 import "harness.invalid/core/dataset/tasks"
 
-// together are tasks of a benchmark that count as one: the mean of those that are there. Both genres of MNLI are one task, and CLUE has either kind of
-// inference, CMNLI in version 1.0 and OCNLI in 1.1.
-var together = map[string]string{"mnli-mm": "mnli", "ocnli": "cmnli"}
+// TaskScore is a task's share in the score of a benchmark: the mean of those of its metrics that count there, in %.
+func (s *Scores) TaskScore(t *tasks.Task) float64 {
+	sum := 0.0
+	for _, name := range t.Metrics[:t.Scored] {
+		sum += s.Metrics[name]
+	}
+	return sum / float64(t.Scored)
+}
 
-// Overall is the score of a benchmark, the mean over its tasks of their scores, and which tasks it lacks. Sources: Wang et al. 2018 (GLUE), section 3;
-// Xu et al. 2020 (CLUE), table 4.
-func Overall(b tasks.Benchmark, scores map[string]float64) (mean float64, missing []string) {
+// merged maps tasks of a benchmark to those that they count as one with, by the mean of the scores that are there. The two
+// genres of MNLI are one task; so are the two kinds of inference of CLUE, CMNLI in version 1.0 and OCNLI in 1.1.
+var merged = map[string]string{"mnli-mm": "mnli", "ocnli": "cmnli"}
+
+// BenchmarkScore is the mean of the scores of a benchmark's tasks, and the tasks without a score.
+// Sources: Wang et al. 2018 (GLUE), section 3; Xu et al. 2020 (CLUE), table 4.
+func BenchmarkScore(b tasks.Benchmark, scores map[string]float64) (mean float64, missing []string) {
 	sums, counts := map[string]float64{}, map[string]int{}
 	for _, t := range tasks.Of(b) {
 		if v, ok := scores[t.Name]; ok {
 			key := t.Name
-			if other, ok := together[key]; ok {
+			if other, ok := merged[key]; ok {
 				key = other
 			}
 			sums[key] += v
@@ -23,7 +32,7 @@ func Overall(b tasks.Benchmark, scores map[string]float64) (mean float64, missin
 	n := 0
 	for _, t := range tasks.Of(b) {
 		switch {
-		case together[t.Name] != "":
+		case merged[t.Name] != "":
 		case counts[t.Name] == 0:
 			missing = append(missing, t.Name)
 		default:

@@ -166,7 +166,7 @@ func (d *Data) openTasks(r *recipe.Recipe, files *recipe.Files, sum io.Writer) (
 		if s.dev, err = evaluation.Read(t, f.Dev...); err != nil {
 			return err
 		}
-		if !s.dev.Marked() {
+		if !s.dev.Labelled() {
 			return fmt.Errorf("task %s: %s has examples without labels, which nothing can be measured on", t.Name, strings.Join(f.Dev, ", "))
 		}
 		fmt.Fprintf(sum, "%s.train %s\n%s.dev %s\n", t.Name, s.train.Digest(), t.Name, s.dev.Digest())
@@ -392,7 +392,7 @@ func unigramLoss(batches []*bert.Batch) float64 {
 // taskSet is fine-tuning.
 type taskSet struct {
 	*evaluation.Training
-	exam *evaluation.Exam
+	evaluator *evaluation.Evaluator
 }
 
 func (d *Data) openTask(s split, p *recipe.Phase, seed uint64) (*taskSet, error) {
@@ -401,36 +401,35 @@ func (d *Data) openTask(s split, p *recipe.Phase, seed uint64) (*taskSet, error)
 	if t.Training, err = s.train.Training(d.Tokenizer, p, seed); err != nil {
 		return nil, err
 	}
-	t.exam, err = evaluation.New(s.dev.First(p.Evaluation.Sequences), d.Tokenizer, p)
+	t.evaluator, err = evaluation.New(s.dev.First(p.Evaluation.Sequences), d.Tokenizer, p)
 	return t, err
 }
 
 func (t *taskSet) sequences() int                  { return t.Sequences }
 func (t *taskSet) source() (dataset.Source, error) { return t.Source, nil }
 func (t *taskSet) notes() []string                 { return t.Notes }
-func (t *taskSet) evaluated() int                  { return t.exam.Sequences() }
+func (t *taskSet) evaluated() int                  { return t.evaluator.Sequences() }
 
 func (t *taskSet) evaluate(ctx context.Context, s backend.Session, final bool, path func(string) string, phase string) (map[string]float64, error) {
-	answers, err := t.exam.Sit(ctx, s, nil)
+	predictions, err := t.evaluator.Run(ctx, s, nil)
 	if err != nil {
 		return nil, err
 	}
-	marks, err := t.exam.Data.Mark(answers)
+	scores, err := t.evaluator.Data.Score(predictions)
 	if err != nil {
 		return nil, err
 	}
-	if t.exam.Data.Task.Kind != bert.QuestionAnswering {
-		marks.Metrics["loss"] = answers.Loss
+	if t.evaluator.Data.Task.Kind != bert.QuestionAnswering {
+		scores.Metrics["loss"] = predictions.Loss
 	}
 	if !final {
-		return marks.Metrics, nil
+		return scores.Metrics, nil
 	}
-	if err := answers.Save(func(name string) string { return path(phase + "." + name) }); err != nil {
+	if err := predictions.Save(func(name string) string { return path(phase + "." + name) }); err != nil {
 		return nil, err
 	}
-	if marks.Questions != nil {
-		// What each question counts, for statistics over questions.
-		err = durable.WriteFile(path(results.ScoresFile(phase)), func(w io.Writer) error { return json.NewEncoder(w).Encode(marks.Questions) })
+	if scores.Questions != nil {
+		err = durable.WriteFile(path(results.ScoresFile(phase)), func(w io.Writer) error { return json.NewEncoder(w).Encode(scores.Questions) })
 	}
-	return marks.Metrics, err
+	return scores.Metrics, err
 }
