@@ -15,6 +15,7 @@ import (
 	"harness.invalid/core/spelling"
 	"harness.invalid/core/wordpiece"
 	"harness.invalid/harness/bench"
+	"harness.invalid/harness/processes"
 )
 
 // benchmarking is what all bench commands share.
@@ -82,7 +83,7 @@ a multiplication and an addition, and the backward pass as twice the forward pas
 				}
 				s.Options[name] = value
 			}
-			p, err := startProcesses(cmd.Context(), s.Backend, plugin.Transport(transport), printTo(cmd.ErrOrStderr()))
+			p, err := processes.NewSet(cmd.Context(), s.Backend, processes.Options{Transport: plugin.Transport(transport), Output: cmd.ErrOrStderr()})
 			if err != nil {
 				return err
 			}
@@ -156,7 +157,7 @@ The bytes counted are those that one pass over each array moves. The gradient no
 		Example: `  harness bench optimizer
   harness bench optimizer --optimizer adamw --model large --count 5`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			p, err := startProcesses(cmd.Context(), "gpu-ref", plugin.Memory, printTo(cmd.ErrOrStderr()))
+			p, err := processes.NewSet(cmd.Context(), "gpu-ref", processes.Options{Output: cmd.ErrOrStderr()})
 			if err != nil {
 				return err
 			}

@@ -24,6 +24,7 @@ import (
 	"harness.invalid/core/plugin"
 	"harness.invalid/core/recipe"
 	"harness.invalid/core/spelling"
+	"harness.invalid/harness/processes"
 )
 
 // estimation is what the command lines of `estimate` and `profile` say: a recipe, or everything in flags, and flags go before the recipe.
@@ -255,7 +256,7 @@ func (e *estimation) lay(j *job) error {
 // start starts the backend and returns its model of a machine.
 func (e *estimation) start(ctx context.Context) (backend.Estimator, *plugin.Process, error) {
 	name, _, _ := strings.Cut(e.backend, ":")
-	p, err := launch(ctx, plugin.Backend, name, plugin.Stream, nil)
+	p, err := processes.Launch(ctx, plugin.Backend, name, processes.Options{Transport: plugin.Stream})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,14 +14,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"harness.invalid/core/backend"
 	"harness.invalid/core/dataset/tasks"
 	"harness.invalid/core/kernels"
-	"harness.invalid/core/option"
 	"harness.invalid/core/plugin"
 	"harness.invalid/core/recipe"
 	"harness.invalid/core/spelling"
 	"harness.invalid/harness/catalog"
+	"harness.invalid/harness/processes"
 	"harness.invalid/harness/train"
 	"harness.invalid/results"
 	"harness.invalid/results/index"
@@ -43,12 +41,10 @@ type experiment struct {
 	noise     bool // run the first arm with as many other seeds as well
 	saveModel bool // leave the trained models in Hugging Face's format
 
-	recipe    *recipe.Recipe
-	arms      []arm
-	progress  *progress
-	described map[string]backend.Info
-	asked     map[string]*processes // by backend: those that described themselves and wait for a run
-	plugins   []results.Plugin      // that take part
+	recipe   *recipe.Recipe
+	arms     []arm
+	progress *progress
+	pool     *processes.Pool
 }
 
 // arm is a backend in a precision with an optimizer.
@@ -170,23 +166,23 @@ func nameFiles(f *recipe.Files, name string, paths []string) error {
 func (e *experiment) arrange(ctx context.Context, backends, optimizers []string) (err error) {
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, e.dismiss())
+			err = errors.Join(err, e.pool.Close())
 			e.progress.close()
 		}
 	}()
-	e.described = map[string]backend.Info{}
+	e.open()
 	if len(optimizers) == 0 {
 		optimizers = []string{""}
 	}
 	for _, spec := range backends {
 		name, precision, _ := strings.Cut(spec, ":")
-		info, err := e.describe(ctx, name)
+		info, err := e.pool.Backend(ctx, name)
 		if err != nil {
 			return err
 		}
 		for i := range e.recipe.Phases {
 			settings := e.recipe.ForBackend(name, precision, e.recipe.Phases[i].Name)
-			if err := takes(info, settings); err != nil {
+			if err := processes.Takes(info, settings); err != nil {
 				return err
 			}
 		}
@@ -206,9 +202,9 @@ func (e *experiment) arrange(ctx context.Context, backends, optimizers []string)
 	checked := map[string]bool{}
 	first, _, _ := strings.Cut(backends[0], ":")
 	for i, o := range optimizers {
-		of := e.asked[first]
+		with := first
 		if i > 0 {
-			of = nil // it waits for no run of the first optimizer
+			with = "" // no run of the first optimizer would find it
 		}
 		for i := range e.recipe.Phases {
 			u := e.recipe.Phases[i].OptimizerNamed(o)
@@ -217,7 +213,7 @@ func (e *experiment) arrange(ctx context.Context, backends, optimizers []string)
 				continue
 			}
 			checked[key] = true
-			if err := e.checkOptimizer(ctx, of, u); err != nil {
+			if err := e.pool.Optimizer(ctx, u, with); err != nil {
 				return fmt.Errorf("phase %s: %w", e.recipe.Phases[i].Name, err)
 			}
 		}
@@ -239,24 +235,11 @@ func (e *experiment) optimizerName(name string) string {
 	return strings.Join(names, "+")
 }
 
-// takes reports a precision or an option that a backend does not have.
-func takes(info backend.Info, b recipe.Backend) error {
-	if len(info.Precisions) == 0 {
-		return fmt.Errorf("backend %s: it says that it has no precision at all", info.Name)
+// open makes the pool of plugins, once.
+func (e *experiment) open() {
+	if e.pool == nil {
+		e.pool = processes.NewPool(processes.Options{Transport: plugin.Transport(e.transport), Output: e.progress})
 	}
-	var known []string
-	for _, p := range info.Precisions {
-		known = append(known, p.Name)
-	}
-	if b.Precision != "" && !slices.Contains(known, b.Precision) {
-		return fmt.Errorf("backend %s: no precision is named %q%s (known: %s)", info.Name, b.Precision, spelling.Hint(b.Precision, known), strings.Join(known, ", "))
-	}
-	for _, options := range append([]recipe.Options{b.Options}, slices.Collect(maps.Values(b.OptionsByStep))...) {
-		if _, err := option.Read(info.Options, options); err != nil {
-			return fmt.Errorf("backend %s: %w", info.Name, err)
-		}
-	}
-	return nil
 }
 
 // cell is one run of the matrix.
@@ -308,7 +291,7 @@ func (e *experiment) begin(what string) (*train.Data, error) {
 
 // train does all runs that are not done yet and returns them all.
 func (e *experiment) train(ctx context.Context) (_ []*results.Run, err error) {
-	defer func() { err = errors.Join(err, e.dismiss()) }()
+	defer func() { err = errors.Join(err, e.pool.Close()) }()
 	data, err := e.begin(fmt.Sprintf("%d runs", len(e.cells())))
 	if err != nil {
 		return nil, err
@@ -351,7 +334,7 @@ func (e *experiment) model(ctx context.Context, data *train.Data) error {
 		if !slices.ContainsFunc(e.recipe.Phases, named) {
 			continue
 		}
-		plugins, err := e.waiting(ctx, a.backend)
+		plugins, err := e.pool.Waiting(ctx, a.backend)
 		if err != nil {
 			return err
 		}
@@ -411,7 +394,7 @@ func (e *experiment) one(ctx context.Context, c cell, data *train.Data) (*result
 	}
 	job := train.Job{
 		Recipe: e.recipe, Data: data, Backend: c.arm.backend, Precision: c.arm.precision, Optimizer: c.arm.optimizer, Seed: c.seed,
-		Dir: dir, Identity: id, Environment: results.CaptureEnvironment(e.plugins...), Resume: e.resume,
+		Dir: dir, Identity: id, Environment: results.CaptureEnvironment(e.pool.Records()...), Resume: e.resume,
 		SaveModel: e.saveModel,
 	}
 	job.Environment.Kernels = kernels.Path()
@@ -429,11 +412,11 @@ func (e *experiment) one(ctx context.Context, c cell, data *train.Data) (*result
 			return before, nil
 		}
 	}
-	plugins, err := e.take(ctx, c.arm.backend)
+	plugins, err := e.pool.Take(ctx, c.arm.backend)
 	if err != nil {
 		return nil, err
 	}
-	job.Plugins, job.Environment.Transport = plugins, string(plugins.backend.Transport())
+	job.Plugins, job.Environment.Transport = plugins, string(plugins.Transport())
 	observe, done := e.progress.run(c.name())
 	defer done()
 	begun := false

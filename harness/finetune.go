@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"harness.invalid/core/backend"
 	"harness.invalid/core/dataset/tasks"
 	"harness.invalid/core/recipe"
 	"harness.invalid/harness/evaluation"
+	"harness.invalid/harness/processes"
 	"harness.invalid/harness/report"
 	"harness.invalid/harness/train"
 	"harness.invalid/results"
@@ -192,17 +192,18 @@ func (f *fineTuning) predict(
 		return nil, nil, errors.New("want --data: what to answer")
 	}
 	name, precision, _ := strings.Cut(f.backend, ":")
-	e.progress, e.described = p, map[string]backend.Info{}
-	defer func() { err = errors.Join(err, e.dismiss()) }()
-	info, err := e.describe(ctx, name)
+	e.progress = p
+	e.open()
+	defer func() { err = errors.Join(err, e.pool.Close()) }()
+	info, err := e.pool.Backend(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}
 	phase := e.recipe.Phases[len(e.recipe.Phases)-1].Name
-	if err := takes(info, e.recipe.ForBackend(name, precision, phase)); err != nil {
+	if err := processes.Takes(info, e.recipe.ForBackend(name, precision, phase)); err != nil {
 		return nil, nil, err
 	}
-	plugins, err := e.take(ctx, name)
+	plugins, err := e.pool.Take(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}

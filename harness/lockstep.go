@@ -12,6 +12,7 @@ import (
 	"harness.invalid/core/backend"
 	"harness.invalid/core/durable"
 	"harness.invalid/harness/lockstep"
+	"harness.invalid/harness/processes"
 	"harness.invalid/harness/report"
 	"harness.invalid/harness/train"
 	"harness.invalid/results"
@@ -50,7 +51,7 @@ func (l *lockstepFlags) check(e *experiment, f *pflag.FlagSet) error {
 
 // lockstep trains two arms side by side and says where they part.
 func (e *experiment) lockstep(cmd *cobra.Command, l lockstepFlags, f report.Format) (err error) {
-	defer func() { err = errors.Join(err, e.dismiss()) }()
+	defer func() { err = errors.Join(err, e.pool.Close()) }()
 	if len(e.arms) != 2 || e.arms[0].optimizer != e.arms[1].optimizer {
 		return withHint(fmt.Errorf("--lockstep follows two backends with one optimizer, and --backends and --optimizers make %d arms", len(e.arms)),
 			"harness compare --backends gpu-ref,ipu --lockstep %d", l.steps)
@@ -74,17 +75,21 @@ func (e *experiment) follow(ctx context.Context, l lockstepFlags) (_ *lockstep.R
 	defer func() { err = errors.Join(err, data.Close()) }()
 	r := &lockstep.Record{
 		Recipe: e.recipe.Name, Fingerprint: e.recipe.Fingerprint(), DataDigest: data.Digest, Seed: e.firstSeed, Optimizer: e.arms[0].shown.Optimizer,
-		Resync: l.resync, Plugins: e.plugins,
+		Resync: l.resync, Plugins: e.pool.Records(),
 	}
 	run := train.Lockstep{Steps: l.steps, Resync: l.resync}
 	for i, a := range e.arms {
 		var p backend.Precision // not :=, as what is deferred here sets the error that is returned
-		if p, err = e.described[a.backend].Precision(a.resolved); err != nil {
+		var info backend.Info
+		if info, err = e.pool.Backend(ctx, a.backend); err != nil {
+			return nil, err
+		}
+		if p, err = info.Precision(a.resolved); err != nil {
 			return nil, err
 		}
 		r.Sides[i] = side(a, p)
-		var plugins *processes
-		if plugins, err = e.take(ctx, a.backend); err != nil {
+		var plugins *processes.Set
+		if plugins, err = e.pool.Take(ctx, a.backend); err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, plugins.Close()) }()

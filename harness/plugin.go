@@ -18,6 +18,7 @@ import (
 	"harness.invalid/core/plugin"
 	"harness.invalid/core/spelling"
 	"harness.invalid/harness/catalog"
+	"harness.invalid/harness/processes"
 )
 
 func newPlugin() *cobra.Command {
@@ -131,7 +132,7 @@ The exit code is 0 when everything passes, 1 when something does not, and 2 when
 			if len(precisions) > 0 && (kind != plugin.Backend || file == "") {
 				return errors.New("--precisions chooses what of a backend is held against the oracle: give --oracle too")
 			}
-			v, err := verify(cmd.Context(), kind, args[1], plugin.Transport(transport), file, precisions, printTo(cmd.ErrOrStderr()))
+			v, err := verify(cmd.Context(), kind, args[1], plugin.Transport(transport), file, precisions, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -151,12 +152,12 @@ The exit code is 0 when everything passes, 1 when something does not, and 2 when
 	return cmd
 }
 
-func verify(ctx context.Context, kind plugin.Kind, name string, transport plugin.Transport, file string, precisions []string, say func(string, ...any)) (v *verification, err error) {
+func verify(ctx context.Context, kind plugin.Kind, name string, transport plugin.Transport, file string, precisions []string, out io.Writer) (v *verification, err error) {
 	e, err := catalog.Find(kind, name)
 	if err != nil {
 		return nil, err
 	}
-	p, err := start(ctx, e, transport, nil, say)
+	p, err := processes.Start(ctx, e, processes.Options{Transport: transport, Output: out})
 	if err != nil {
 		return nil, err
 	}

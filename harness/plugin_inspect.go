@@ -14,6 +14,7 @@ import (
 	"harness.invalid/core/option"
 	"harness.invalid/core/plugin"
 	"harness.invalid/harness/catalog"
+	"harness.invalid/harness/processes"
 )
 
 func newPluginInspect() *cobra.Command {
@@ -37,7 +38,7 @@ its options with their defaults, and the file that it is in with its SHA-256, as
 			if err != nil {
 				return err
 			}
-			d, err := describePlugin(cmd.Context(), e, printTo(cmd.ErrOrStderr()))
+			d, err := describePlugin(cmd.Context(), e, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -144,11 +145,11 @@ func described(e catalog.Entry) (d description, err error) {
 }
 
 // describePlugin starts a plugin for a moment and asks it what it is.
-func describePlugin(ctx context.Context, e catalog.Entry, say func(string, ...any)) (d description, err error) {
+func describePlugin(ctx context.Context, e catalog.Entry, out io.Writer) (d description, err error) {
 	if d, err = described(e); err != nil {
 		return d, err
 	}
-	p, err := start(ctx, e, plugin.Stream, nil, say)
+	p, err := processes.Start(ctx, e, processes.Options{Transport: plugin.Stream, Output: out})
 	if err != nil {
 		return d, err
 	}

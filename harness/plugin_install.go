@@ -17,6 +17,7 @@ import (
 	"harness.invalid/core/durable"
 	"harness.invalid/core/plugin"
 	"harness.invalid/harness/catalog"
+	"harness.invalid/harness/processes"
 )
 
 func newPluginInstall() *cobra.Command {
@@ -33,7 +34,7 @@ it is installed again or, where the change was made in your plugin folder, that 
   harness plugin install ~/.config/harness/plugins/harness-optimizer-my-rule`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := installPlugin(cmd.Context(), args[0], printTo(cmd.ErrOrStderr()))
+			d, err := installPlugin(cmd.Context(), args[0], cmd.ErrOrStderr())
 			if err != nil {
 				return fmt.Errorf("plugin install: %w", err)
 			}
@@ -88,7 +89,7 @@ func removePlugin(path string) error {
 }
 
 // installPlugin copies a plugin to the user's folder, or pins it anew when it is there already.
-func installPlugin(ctx context.Context, from string, say func(string, ...any)) (d description, err error) {
+func installPlugin(ctx context.Context, from string, out io.Writer) (d description, err error) {
 	if from, err = filepath.Abs(from); err != nil {
 		return d, err
 	}
@@ -111,10 +112,10 @@ func installPlugin(ctx context.Context, from string, say func(string, ...any)) (
 		into = filepath.Join(own, strings.TrimSuffix(filepath.Base(f.Path), filepath.Ext(f.Path)))
 	}
 	if sameFile(from, into) {
-		if err := answers(ctx, f, say); err != nil {
+		if err := answers(ctx, f, out); err != nil {
 			return d, err
 		}
-		return pinned(ctx, into, say)
+		return pinned(ctx, into, out)
 	}
 	// The copy is tried where it does not count yet, under its own name.
 	temporary, err := os.MkdirTemp(own, ".install-")
@@ -130,7 +131,7 @@ func installPlugin(ctx context.Context, from string, say func(string, ...any)) (
 	if err != nil {
 		return d, err
 	}
-	if err := answers(ctx, tried, say); err != nil {
+	if err := answers(ctx, tried, out); err != nil {
 		return d, err
 	}
 	// From here to the end the plugin that was there before does not match the new sums: it is refused, should this be broken off.
@@ -149,7 +150,7 @@ func installPlugin(ctx context.Context, from string, say func(string, ...any)) (
 	if err := durable.SyncDir(own); err != nil {
 		return d, err
 	}
-	return pinned(ctx, into, say)
+	return pinned(ctx, into, out)
 }
 
 // sameFile reports whether two paths lead to the same file or folder.
@@ -213,16 +214,16 @@ func fit(f plugin.Found) error {
 }
 
 // answers starts a plugin that need not be as it was pinned, and asks it what it is.
-func answers(ctx context.Context, f plugin.Found, say func(string, ...any)) error {
+func answers(ctx context.Context, f plugin.Found, out io.Writer) error {
 	e, err := catalog.At(f)
 	if err != nil {
 		return err
 	}
-	s, err := specOf(e)
+	s, err := processes.Spec(e)
 	if err != nil {
 		return err
 	}
-	s.Files, s.Transport, s.Stderr = "", plugin.Stream, &logLines{name: string(e.Kind) + " " + e.Name, say: say}
+	s.Files, s.Transport, s.Stderr = "", plugin.Stream, processes.Prefixed(out, e)
 	p, err := plugin.Launch(ctx, s)
 	if err != nil {
 		return err
@@ -236,7 +237,7 @@ func answers(ctx context.Context, f plugin.Found, say func(string, ...any)) erro
 }
 
 // pinned pins a plugin as it is, and describes it as others will find it.
-func pinned(ctx context.Context, path string, say func(string, ...any)) (d description, err error) {
+func pinned(ctx context.Context, path string, out io.Writer) (d description, err error) {
 	if err := plugin.Pin(path); err != nil {
 		return d, err
 	}
@@ -250,7 +251,7 @@ func pinned(ctx context.Context, path string, say func(string, ...any)) (d descr
 	}
 	found, err := catalog.Find(f.Kind, f.Name)
 	if err == nil && found.Source() != path {
-		say("%s goes before it: take its folder out of HARNESS_PLUGIN_PATH to use the one that is installed", found.Source())
+		fmt.Fprintf(out, "%s goes before it: take its folder out of HARNESS_PLUGIN_PATH to use the one that is installed\n", found.Source())
 	}
 	return d, err
 }

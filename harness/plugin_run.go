@@ -8,6 +8,7 @@ import (
 
 	"harness.invalid/core/plugin"
 	"harness.invalid/harness/catalog"
+	"harness.invalid/harness/processes"
 )
 
 func newPluginRun() *cobra.Command {
@@ -58,7 +59,7 @@ to the process whose number is printed.`,
 			if e.Address != "" {
 				return fmt.Errorf("plugin run: %s names %s %s, which runs already: unset it", catalog.AttachVariable, e.Kind, e.Name)
 			}
-			s, err := specOf(e)
+			s, err := processes.Spec(e)
 			if err != nil {
 				return err
 			}
@@ -74,7 +75,7 @@ to the process whose number is printed.`,
 				fmt.Fprintln(cmd.OutOrStdout(), variable)
 				fmt.Fprintf(cmd.ErrOrStderr(), "process %d waits for commands such as\n  %s harness plugin verify %s %s\nCtrl-C ends it\n", pid, variable, e.Kind, e.Name)
 			})
-			return acceptHint(err, e)
+			return processes.ExplainChange(err, e)
 		},
 	}
 	cmd.Flags().BoolVar(&attach, "attach", false, "print what other commands need to attach to the plugin, and wait for them")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,6 +43,12 @@ func (p *progress) say(format string, args ...any) {
 	default:
 		fmt.Fprintf(p.out, format+"\n", args...)
 	}
+}
+
+// Write shows what a plugin prints: whole lines.
+func (p *progress) Write(b []byte) (int, error) {
+	p.say("%s", strings.TrimSuffix(string(b), "\n"))
+	return len(b), nil
 }
 
 // close waits until the bars are drawn for the last time.

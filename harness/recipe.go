@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"harness.invalid/core/backend"
 	"harness.invalid/core/plugin"
 	"harness.invalid/core/recipe"
 	"harness.invalid/harness/catalog"
+	"harness.invalid/harness/processes"
 	"harness.invalid/harness/report"
 )
 
@@ -216,7 +216,7 @@ prints each with its fingerprint, or what is wrong with it and where. It exits w
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: recipeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e := &experiment{progress: newProgress(cmd.ErrOrStderr(), true), described: map[string]backend.Info{}}
+			e := &experiment{progress: newProgress(cmd.ErrOrStderr(), true)}
 			bad := false
 			for _, ref := range args {
 				r, err := recipe.Load(ref, sets...)
@@ -251,7 +251,8 @@ prints each with its fingerprint, or what is wrong with it and where. It exits w
 // ask holds a recipe against the plugins that it names. Those that are not installed are told as notes: another machine may have them.
 func (e *experiment) ask(cmd *cobra.Command, r *recipe.Recipe) (notes []string, err error) {
 	ctx := cmd.Context()
-	defer func() { err = errors.Join(err, e.dismiss()) }()
+	e.open()
+	defer func() { err = errors.Join(err, e.pool.Close()) }()
 	here := catalog.Names(plugin.Backend)
 	for _, spec := range slices.Sorted(maps.Keys(r.Backends)) {
 		name, precision, _ := strings.Cut(spec, ":")
@@ -259,12 +260,12 @@ func (e *experiment) ask(cmd *cobra.Command, r *recipe.Recipe) (notes []string, 
 			notes = append(notes, fmt.Sprintf("backend %s is not installed here, and was not asked", name))
 			continue
 		}
-		info, err := e.describe(ctx, name)
+		info, err := e.pool.Backend(ctx, name)
 		if err != nil {
 			return nil, err
 		}
 		for i := range r.Phases {
-			if err := takes(info, r.ForBackend(name, precision, r.Phases[i].Name)); err != nil {
+			if err := processes.Takes(info, r.ForBackend(name, precision, r.Phases[i].Name)); err != nil {
 				return nil, fmt.Errorf("phase %s: %w", r.Phases[i].Name, err)
 			}
 		}
@@ -281,7 +282,7 @@ func (e *experiment) ask(cmd *cobra.Command, r *recipe.Recipe) (notes []string, 
 			case !slices.Contains(here, name):
 				notes = append(notes, fmt.Sprintf("optimizer %s is not installed here, and was not asked", name))
 			default:
-				if err := e.checkOptimizer(ctx, nil, u); err != nil {
+				if err := e.pool.Optimizer(ctx, u, ""); err != nil {
 					return nil, fmt.Errorf("phase %s: %w", p.Name, err)
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"harness.invalid/core/backend"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/recipe"
+	"harness.invalid/harness/processes"
 	gpuref "harness.invalid/plugins/gpu-ref"
 	"harness.invalid/plugins/ipu"
 	"harness.invalid/plugins/optimizers/adamw"
@@ -44,7 +45,7 @@ func TestBuiltinRecipes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := takes(info, settings); err != nil {
+				if err := processes.Takes(info, settings); err != nil {
 					t.Errorf("%s, phase %s: %v", name, p.Name, err)
 					continue
 				}

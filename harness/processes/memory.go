@@ -1,4 +1,4 @@
-package main
+package processes
 
 import (
 	"bufio"
@@ -8,8 +8,9 @@ import (
 	"strconv"
 )
 
-// PeakMemory is the most memory in bytes that this program and each plugin had resident so far; without those that the system does not tell of.
-func (p *processes) PeakMemory() map[string]int64 {
+// PeakMemory is the most memory in bytes that this program and each plugin had resident so far. Processes that the
+// system tells nothing about are left out.
+func (s *Set) PeakMemory() map[string]int64 {
 	peaks := map[string]int64{}
 	add := func(name string, pid int) {
 		if n := peakResident(pid); n > 0 {
@@ -17,16 +18,16 @@ func (p *processes) PeakMemory() map[string]int64 {
 		}
 	}
 	add("host", os.Getpid())
-	if p.backend != nil {
-		add("backend", p.backend.PID())
+	if s.backend != nil {
+		add("backend", s.backend.PID())
 	}
-	for name, o := range p.rules {
-		add("optimizer "+name, o.PID())
+	for name, p := range s.rules {
+		add("optimizer "+name, p.PID())
 	}
 	return peaks
 }
 
-// peakResident reads what Linux tells of a process; 0 elsewhere. Source: proc_pid_status(5), VmHWM.
+// peakResident reads what Linux tells about a process; 0 elsewhere. Source: proc_pid_status(5), VmHWM.
 func peakResident(pid int) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

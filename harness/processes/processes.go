@@ -1,0 +1,103 @@
+// Package processes owns the plugins that run: it starts them as the catalog says, asks them what they are, keeps
+// those that wait for a run, and ends them. A Set is what one run trains with; a Pool hands sets out to the runs of
+// an experiment.
+package processes
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"runtime"
+
+	"harness.invalid/core/arena"
+	"harness.invalid/core/plugin"
+	"harness.invalid/harness/catalog"
+	"harness.invalid/harness/hint"
+)
+
+// Options say how plugins are started.
+type Options struct {
+	Transport plugin.Transport // empty: plugin.Memory
+	Arena     *arena.Arena     // memory that the plugin shares with others; nil: it gets its own. See plugin.Spec
+	// Output gets what the plugin prints: whole lines, each after the plugin's kind and name, one Write each, from any
+	// goroutine. Nil: lines appear only in errors.
+	Output io.Writer
+}
+
+// Launch starts the plugin of a name.
+func Launch(ctx context.Context, k plugin.Kind, name string, o Options) (*plugin.Process, error) {
+	e, err := catalog.Find(k, name)
+	if err != nil {
+		return nil, err
+	}
+	return Start(ctx, e, o)
+}
+
+// Start starts a plugin of the catalog.
+func Start(ctx context.Context, e catalog.Entry, o Options) (*plugin.Process, error) {
+	s, err := Spec(e)
+	if err != nil {
+		return nil, err
+	}
+	s.Transport, s.Arena, s.Stderr = o.Transport, o.Arena, Prefixed(o.Output, e)
+	p, err := plugin.Launch(ctx, s)
+	return p, ExplainChange(err, e)
+}
+
+// Spec is what the host sets for every start of a plugin.
+func Spec(e catalog.Entry) (plugin.Spec, error) {
+	s := plugin.Spec{
+		Kind: e.Kind, Name: e.Name, Path: e.Path, Args: e.Args, Env: e.Env, Address: e.Address,
+		// As many threads as this program may use: its own setting or the limit of a container holds for all.
+		Threads:  runtime.GOMAXPROCS(0),
+		Timeouts: plugin.Timeouts{Start: e.Patience},
+	}
+	if !e.BuiltIn {
+		s.Files = e.Source()
+	}
+	var err error
+	s.Dir, err = os.Getwd()
+	return s, err
+}
+
+// ExplainChange adds to the error of a pinned plugin that has changed how the change is accepted. Other errors stay as they are.
+func ExplainChange(err error, e catalog.Entry) error {
+	if !errors.Is(err, plugin.ErrChanged) {
+		return err
+	}
+	return hint.With(err, "if the change is yours, accept it with: harness plugin install %s", hint.Quote(e.Source()))
+}
+
+// Prefixed passes lines on to out, each after the plugin's kind and name. It is nil when out is.
+func Prefixed(out io.Writer, e catalog.Entry) io.Writer {
+	if out == nil {
+		return nil
+	}
+	return &prefixed{prefix: string(e.Kind) + " " + e.Name + ": ", out: out}
+}
+
+type prefixed struct {
+	prefix string
+	out    io.Writer
+	rest   []byte // of a line that is not finished
+}
+
+// Write implements io.Writer. Empty lines are left out.
+func (p *prefixed) Write(b []byte) (int, error) {
+	p.rest = append(p.rest, b...)
+	for {
+		line, rest, ok := bytes.Cut(p.rest, []byte("\n"))
+		if !ok {
+			return len(b), nil
+		}
+		p.rest = rest
+		if line = bytes.TrimRight(line, " \r"); len(line) == 0 {
+			continue
+		}
+		if _, err := io.WriteString(p.out, p.prefix+string(line)+"\n"); err != nil {
+			return 0, err
+		}
+	}
+}

@@ -1,0 +1,28 @@
+package processes
+
+import (
+	"strings"
+
+	"harness.invalid/core/plugin"
+	"harness.invalid/harness/catalog"
+	"harness.invalid/results"
+)
+
+// record is what a run keeps of a plugin that takes part, apart from the version, which the plugin itself states.
+func record(from catalog.Entry, p *plugin.Process) (results.Plugin, error) {
+	r := results.Plugin{Kind: string(from.Kind), Name: from.Name, Attached: string(from.Address)}
+	if r.Attached != "" {
+		return r, nil
+	}
+	s, err := Spec(from)
+	if err != nil {
+		return r, err
+	}
+	r.Path, r.Threads, r.Folder, r.Environment = from.Source(), s.Threads, s.Dir, map[string]string{}
+	for _, v := range p.Environment() {
+		name, value, _ := strings.Cut(v, "=")
+		r.Environment[name] = value
+	}
+	r.SHA256, err = from.Hash()
+	return r, err
+}

@@ -1,0 +1,106 @@
+package processes
+
+import (
+	"context"
+	"errors"
+
+	"harness.invalid/core/arena"
+	"harness.invalid/core/backend"
+	"harness.invalid/core/optimizer"
+	"harness.invalid/core/plugin"
+	"harness.invalid/core/tensor"
+	"harness.invalid/harness/train"
+)
+
+// Set is the plugins of one run, a backend and the optimizers that its phases ask for, and the memory that they
+// share with the host.
+type Set struct {
+	options Options
+	arena   *arena.Arena
+	region  *arena.Region // nil: nothing is allocated
+	backend *plugin.Process
+	rules   map[string]*plugin.Process
+}
+
+var _ train.Plugins = (*Set)(nil)
+
+// NewSet starts a backend. Optimizers are started when a phase asks for them. The set has an arena of its own.
+func NewSet(ctx context.Context, backend string, o Options) (*Set, error) {
+	a, err := arena.New()
+	if err != nil {
+		return nil, err
+	}
+	o.Arena = a
+	s := &Set{options: o, arena: a, rules: map[string]*plugin.Process{}}
+	if s.backend, err = Launch(ctx, plugin.Backend, backend, o); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Backend implements train.Plugins.
+func (s *Set) Backend() backend.Backend { return s.backend.Backend() }
+
+// Transport is how tensors reach the backend: by streams where the system can't share memory, whatever was asked for.
+func (s *Set) Transport() plugin.Transport { return s.backend.Transport() }
+
+// Optimizer implements train.Plugins.
+func (s *Set) Optimizer(ctx context.Context, name string) (optimizer.Optimizer, error) {
+	p, err := s.rule(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return p.Optimizer(), nil
+}
+
+func (s *Set) rule(ctx context.Context, name string) (*plugin.Process, error) {
+	if p, ok := s.rules[name]; ok {
+		return p, nil
+	}
+	p, err := Launch(ctx, plugin.Optimizer, name, s.options)
+	if err != nil {
+		return nil, err
+	}
+	s.rules[name] = p
+	return p, nil
+}
+
+// Allocate implements train.Plugins.
+func (s *Set) Allocate(l *tensor.Layout, slots int) (train.Memory, error) {
+	if s.region != nil {
+		if err := s.region.Close(); err != nil {
+			return train.Memory{}, err
+		}
+		s.region = nil
+	}
+	r, err := s.arena.Allocate(l, 2+slots)
+	if err != nil {
+		return train.Memory{}, err
+	}
+	s.region = r
+	return train.Memory{Layout: l, Params: r.Params(), Grads: r.Grads(), Slots: r.Slots()}, nil
+}
+
+// Exited reports whether any of the plugins is gone.
+func (s *Set) Exited() bool {
+	exited := s.backend.Exited()
+	for _, p := range s.rules {
+		exited = exited || p.Exited()
+	}
+	return exited
+}
+
+// Close ends the plugins and frees the memory.
+func (s *Set) Close() error {
+	var errs []error
+	if s.backend != nil {
+		errs = append(errs, s.backend.Close())
+	}
+	for _, p := range s.rules {
+		errs = append(errs, p.Close())
+	}
+	if s.region != nil {
+		errs = append(errs, s.region.Close())
+	}
+	return errors.Join(append(errs, s.arena.Close())...)
+}
