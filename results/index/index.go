@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // driver "pgx"
+	_ "github.com/lib/pq" // driver "postgres"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 	_ "modernc.org/sqlite" // driver "sqlite"
@@ -46,7 +46,7 @@ func Open(ctx context.Context, location string) (_ *Index, err error) {
 		if u, err := url.Parse(location); err == nil {
 			x.location = u.Redacted()
 		}
-		x.db, err = sql.Open("pgx", location)
+		x.db, err = sql.Open("postgres", withSSLMode(location))
 	} else {
 		x.db, err = openSQLite(location)
 	}
@@ -65,6 +65,18 @@ func Open(ctx context.Context, location string) (_ *Index, err error) {
 // IsPostgres reports whether a location is a database server's.
 func IsPostgres(location string) bool {
 	return strings.HasPrefix(location, "postgres://") || strings.HasPrefix(location, "postgresql://")
+}
+
+// withSSLMode adds sslmode=prefer to a location that leaves it open, as libpq does: the driver would refuse servers without TLS.
+func withSSLMode(location string) string {
+	u, err := url.Parse(location)
+	if err != nil || u.Query().Has("sslmode") || os.Getenv("PGSSLMODE") != "" {
+		return location
+	}
+	q := u.Query()
+	q.Set("sslmode", "prefer")
+	u.RawQuery = q.Encode()
+	return u.String()
 }
 
 // wait is how long a process waits for others that write, in milliseconds.
