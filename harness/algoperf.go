@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"harness.invalid/harness/report"
-	"harness.invalid/results"
+	"harness.invalid/results/scoring"
 )
 
 func newAlgoPerf() *cobra.Command {
@@ -31,7 +31,7 @@ to 4, which is 1 for the fastest on every workload.`,
 			if err != nil {
 				return err
 			}
-			board, err := results.NewLeaderboard(runs, bySteps)
+			board, err := scoring.NewLeaderboard(runs, bySteps)
 			if err != nil {
 				return err
 			}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"harness.invalid/results"
+	"harness.invalid/results/regression"
 )
 
 func newBaseline() *cobra.Command {
@@ -41,7 +41,7 @@ be tested against one. A waiver in the file lets a fact pass until a day:
 			if err != nil {
 				return err
 			}
-			b, err := results.NewBaseline(runs, !noTimes)
+			b, err := regression.NewBaseline(runs, !noTimes)
 			if err != nil {
 				return err
 			}
@@ -87,10 +87,10 @@ be tested against one. A waiver in the file lets a fact pass until a day:
 	return cmd
 }
 
-func readBaselineFile(path string) (*results.Baseline, error) {
+func readBaselineFile(path string) (*regression.Baseline, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	return results.ReadBaseline(path, text)
+	return regression.ReadBaseline(path, text)
 }

@@ -17,6 +17,7 @@ import (
 	"harness.invalid/harness/report"
 	"harness.invalid/results"
 	"harness.invalid/results/baselines"
+	"harness.invalid/results/regression"
 )
 
 // errUndecided is returned by a check that can't tell: it is no error, and has the same exit code.
@@ -84,9 +85,9 @@ The exit code is 0 when all facts hold or are waived, 1 when one has regressed, 
 				}
 			}
 			switch c.Standing {
-			case results.Regressed:
+			case regression.Regressed:
 				return errFailed
-			case results.Undecided:
+			case regression.Undecided:
 				return errUndecided
 			}
 			return nil
@@ -107,7 +108,7 @@ The exit code is 0 when all facts hold or are waived, 1 when one has regressed, 
 }
 
 // openBaseline reads a file, or else a built-in baseline.
-func openBaseline(name string) (*results.Baseline, error) {
+func openBaseline(name string) (*regression.Baseline, error) {
 	b, err := readBaselineFile(name)
 	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(name, "/\\.") {
 		return baselines.Open(name)
@@ -115,7 +116,7 @@ func openBaseline(name string) (*results.Baseline, error) {
 	return b, err
 }
 
-func setTolerances(b *results.Baseline, list []string) error {
+func setTolerances(b *regression.Baseline, list []string) error {
 	for _, t := range list {
 		name, value, ok := strings.Cut(t, "=")
 		v, err := strconv.ParseFloat(value, 64)
@@ -130,7 +131,7 @@ func setTolerances(b *results.Baseline, list []string) error {
 }
 
 // again trains the arms of a baseline with its first seeds.
-func (e *experiment) again(cmd *cobra.Command, b *results.Baseline) ([]*results.Run, error) {
+func (e *experiment) again(cmd *cobra.Command, b *regression.Baseline) ([]*results.Run, error) {
 	if !cmd.Flags().Changed("recipe") {
 		e.recipeRef = b.Recipe
 	}
@@ -165,7 +166,7 @@ func (e *experiment) again(cmd *cobra.Command, b *results.Baseline) ([]*results.
 }
 
 // tellCheck prints what moved, and how many facts stand how.
-func tellCheck(cmd *cobra.Command, c *results.Check, f report.Format, all bool) error {
+func tellCheck(cmd *cobra.Command, c *regression.Check, f report.Format, all bool) error {
 	if f == report.JSON {
 		return writeJSON(cmd.OutOrStdout(), c)
 	}
@@ -176,7 +177,7 @@ func tellCheck(cmd *cobra.Command, c *results.Check, f report.Format, all bool) 
 			continue
 		}
 		row := report.Texts(fact.Name, shortDigest(fact, fact.Baseline), shortDigest(fact, fact.Now), inUnits(fact, fact.Change, true), inUnits(fact, fact.Tolerance, false), inUnits(fact, fact.Noise, false), powerText(fact), string(fact.Standing), fact.Reason)
-		row[7].Mark = map[results.Standing]report.Mark{results.Holds: report.Good, results.Regressed: report.Bad, results.Undecided: report.Doubt, results.Waived: report.Doubt}[fact.Standing]
+		row[7].Mark = map[regression.Standing]report.Mark{regression.Holds: report.Good, regression.Regressed: report.Bad, regression.Undecided: report.Doubt, regression.Waived: report.Doubt}[fact.Standing]
 		s.Rows = append(s.Rows, row)
 	}
 	s.Notes = append([]string{fmt.Sprintf("%s: recipe %s against baseline %s: %s.", c.Standing, c.Recipe, c.Baseline, c.Count())}, c.Notes...)
@@ -190,7 +191,7 @@ func tellCheck(cmd *cobra.Command, c *results.Check, f report.Format, all bool) 
 }
 
 // inUnits is a number of a fact as tables have it, with a sign or without; "" for none.
-func inUnits(f results.Fact, v *results.Number, sign bool) string {
+func inUnits(f regression.Fact, v *results.Number, sign bool) string {
 	switch {
 	case v == nil:
 		return ""
@@ -204,7 +205,7 @@ func inUnits(f results.Fact, v *results.Number, sign bool) string {
 	return fmt.Sprintf("%.3g", float64(*v))
 }
 
-func powerText(f results.Fact) string {
+func powerText(f regression.Fact) string {
 	if f.Power == nil {
 		return ""
 	}
@@ -212,7 +213,7 @@ func powerText(f results.Fact) string {
 }
 
 // explained is why a fact stands as it does, with its numbers, such as "the data are other ones (was 1, is 2)".
-func explained(f results.Fact) string {
+func explained(f regression.Fact) string {
 	words := []string{"was " + orDash(f.Baseline), "is " + orDash(f.Now)}
 	for _, x := range []struct{ name, text string }{
 		{"change", inUnits(f, f.Change, true)}, {"tolerance", inUnits(f, f.Tolerance, false)}, {"noise", inUnits(f, f.Noise, false)}, {"power", powerText(f)},
@@ -225,7 +226,7 @@ func explained(f results.Fact) string {
 }
 
 // shortDigest cuts digests to what people compare.
-func shortDigest(f results.Fact, text string) string {
+func shortDigest(f regression.Fact, text string) string {
 	if f.Exact && len(text) >= 32 {
 		return text[:12]
 	}
@@ -256,19 +257,19 @@ type junitReason struct {
 }
 
 // writeJUnit writes a test case for each fact: a regression is a failure, one that could not be decided an error.
-func writeJUnit(w io.Writer, c *results.Check) error {
+func writeJUnit(w io.Writer, c *regression.Check) error {
 	s := junitSuite{Name: "harness check " + c.Baseline, Tests: len(c.Facts)}
 	for _, f := range c.Facts {
 		k := junitCase{Class: c.Recipe, Name: f.Name}
 		reason := &junitReason{explained(f)}
 		switch f.Standing {
-		case results.Regressed:
+		case regression.Regressed:
 			k.Failure = reason
 			s.Failures++
-		case results.Undecided:
+		case regression.Undecided:
 			k.Error = reason
 			s.Errors++
-		case results.Waived, results.NotCompared:
+		case regression.Waived, regression.NotCompared:
 			k.Skipped = reason
 			s.Skipped++
 		}
@@ -288,11 +289,11 @@ func writeJUnit(w io.Writer, c *results.Check) error {
 
 // tellGitHub prints an annotation for each fact that does not hold, and adds a table to the summary of the job. Source: GitHub Docs, Workflow commands
 // for GitHub Actions.
-func tellGitHub(w io.Writer, c *results.Check) error {
+func tellGitHub(w io.Writer, c *regression.Check) error {
 	escape := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	inTitle := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 	for _, f := range c.Facts {
-		level := map[results.Standing]string{results.Regressed: "error", results.Undecided: "warning", results.Waived: "notice"}[f.Standing]
+		level := map[regression.Standing]string{regression.Regressed: "error", regression.Undecided: "warning", regression.Waived: "notice"}[f.Standing]
 		if level == "" {
 			continue
 		}

@@ -9,7 +9,7 @@ import (
 
 	"harness.invalid/core/durable"
 	"harness.invalid/harness/report"
-	"harness.invalid/results"
+	"harness.invalid/results/verdict"
 )
 
 func newCompare() *cobra.Command {
@@ -72,7 +72,7 @@ The exit code is 0 when all runs came to their end, whatever the verdict, 2 when
 			if err != nil {
 				return err
 			}
-			c, err := results.Compare(runs)
+			c, err := verdict.Compare(runs)
 			if err != nil {
 				return err
 			}
@@ -92,7 +92,7 @@ The exit code is 0 when all runs came to their end, whatever the verdict, 2 when
 }
 
 // tell prints a comparison and keeps it beside the runs.
-func (e *experiment) tell(cmd *cobra.Command, c *results.Comparison, f report.Format) error {
+func (e *experiment) tell(cmd *cobra.Command, c *verdict.Comparison, f report.Format) error {
 	if err := durable.WriteFile(filepath.Join(e.out, "comparison.json"), c.WriteJSON); err != nil {
 		return err
 	}

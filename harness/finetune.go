@@ -18,7 +18,7 @@ import (
 	"harness.invalid/harness/processes"
 	"harness.invalid/harness/report"
 	"harness.invalid/harness/train"
-	"harness.invalid/results"
+	"harness.invalid/results/verdict"
 )
 
 func newFinetune() *cobra.Command {
@@ -74,7 +74,7 @@ Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 			if err != nil {
 				return err
 			}
-			c, err := results.Compare(runs)
+			c, err := verdict.Compare(runs)
 			if err != nil {
 				return err
 			}

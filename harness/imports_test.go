@@ -12,8 +12,8 @@ import (
 
 const module = "harness.invalid/"
 
-// layers are the rules of the house: code under a folder may import of this module only what one of its prefixes allows. The first folder that matches
-// decides. Tests may reach further, generators are modules of their own.
+// layers are the rules of the house: code under a folder may import of this module only what one of its prefixes allows; =FOLDER allows that package and
+// none below it. The first folder that matches decides. Tests may reach further, generators are modules of their own.
 var layers = []struct {
 	folder string
 	allow  []string
@@ -29,8 +29,15 @@ var layers = []struct {
 	{"core/checkpoint/weights", []string{"core/tensor", "core/spelling"}, nil},
 	{"core", []string{"core"}, []string{"core/plugin"}},
 	{"plugins", []string{"core", "plugins"}, []string{"core/plugin"}},
-	{"results/index", []string{"core/recipe", "core/spelling", "results"}, nil},
-	{"results", []string{"core/bert", "core/tensor", "core/recipe", "core/backend", "core/durable", "results"}, []string{"results/index"}},
+	// Records of runs know nothing of what is concluded from them; statistics know numbers alone.
+	{"results/index", []string{"core/recipe", "core/spelling", "=results"}, nil},
+	{"results/statistics", []string{"=results"}, nil},
+	{"results/verdict", []string{"core/recipe", "=results", "results/statistics"}, nil},
+	{"results/regression", []string{"core/recipe", "core/durable", "=results", "results/statistics", "results/verdict"}, nil},
+	{"results/scoring", []string{"=results", "results/statistics", "results/verdict"}, nil},
+	{"results/baselines", []string{"results/regression"}, nil},
+	{"results", []string{"core/recipe", "core/durable"}, []string{"results/index", "results/statistics", "results/verdict", "results/regression",
+		"results/scoring", "results/baselines"}},
 	{"harness", []string{"core", "plugins", "results", "harness"}, nil},
 }
 
@@ -100,7 +107,8 @@ func checkImport(t *testing.T, file, path string) {
 		}
 		allowed := within(local, filepath.ToSlash(filepath.Dir(file)))
 		for _, a := range l.allow {
-			allowed = allowed || within(local, a)
+			only, alone := strings.CutPrefix(a, "=")
+			allowed = allowed || alone && local == only || !alone && within(local, a)
 		}
 		for _, d := range l.deny {
 			if within(local, d) && !within(file, d) {

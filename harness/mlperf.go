@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"harness.invalid/harness/report"
-	"harness.invalid/results"
+	"harness.invalid/results/scoring"
+	"harness.invalid/results/statistics"
 )
 
 func newMLPerf() *cobra.Command {
@@ -30,11 +31,11 @@ were faster by chance is multiplied. The exit code is 1 when an arm does not pas
 			if err != nil {
 				return err
 			}
-			var reference []results.ReferencePoint
+			var reference []scoring.ReferencePoint
 			if points != "" {
 				text, err := os.ReadFile(points)
 				if err == nil {
-					reference, err = results.ReadReferencePoints(text)
+					reference, err = scoring.ReadReferencePoints(text)
 				}
 				if err != nil {
 					return fmt.Errorf("--points %s: %w", points, err)
@@ -44,7 +45,7 @@ were faster by chance is multiplied. The exit code is 1 when an arm does not pas
 			if err != nil {
 				return err
 			}
-			races, err := results.Races(runs, phase)
+			races, err := scoring.Races(runs, phase)
 			if err != nil {
 				return err
 			}
@@ -52,13 +53,13 @@ were faster by chance is multiplied. The exit code is 1 when an arm does not pas
 				{Name: "samples", Right: true}, {Name: "least allowed", Key: "least_samples", Right: true}, {Name: "score, measured seconds", Key: "score", Right: true}, {Name: "result"}}}
 			failed := false
 			for _, r := range races {
-				score, samples := results.OlympicMean(r.Seconds), results.OlympicMean(r.Samples)
+				score, samples := statistics.OlympicMean(r.Seconds), statistics.OlympicMean(r.Samples)
 				if math.IsNaN(score) {
 					return fmt.Errorf("%s has %d runs: an olympic mean takes 3 or more", r.Arm, len(r.Seconds))
 				}
 				row := report.Texts(r.Arm.String(), fmt.Sprint(len(r.Seconds)), fmt.Sprint(r.Reached()), fmt.Sprintf("%.4g", score), fmt.Sprintf("%.7g", samples), "", fmt.Sprintf("%.4g", score), "")
 				if reference != nil {
-					test, err := results.CheckConvergence(reference, float64(r.Batch), r.Samples)
+					test, err := scoring.CheckConvergence(reference, float64(r.Batch), r.Samples)
 					if err != nil {
 						return fmt.Errorf("%s: %w", r.Arm, err)
 					}

@@ -11,7 +11,7 @@ import (
 
 	"harness.invalid/harness/plotting"
 	"harness.invalid/harness/series"
-	"harness.invalid/results"
+	"harness.invalid/results/verdict"
 )
 
 func newPlot() *cobra.Command {
@@ -45,7 +45,7 @@ RUN is the folder of a run, or a folder with runs below. The ending of the file 
 			if err != nil {
 				return err
 			}
-			if _, err := results.Compare(runsOf(records)); err != nil {
+			if _, err := verdict.Compare(runsOf(records)); err != nil {
 				return err // curves of different experiments do not belong into one picture
 			}
 			return writeTo(cmd, out, func(w io.Writer) error { return plotting.Write(w, records, o) })

@@ -18,6 +18,7 @@ import (
 	"harness.invalid/harness/report"
 	"harness.invalid/harness/series"
 	"harness.invalid/results"
+	"harness.invalid/results/verdict"
 )
 
 // pageFormat is the format of `harness report` that no other command has.
@@ -44,7 +45,7 @@ environment. --format prints the table alone, as compare does.`,
 					return fmt.Errorf("%w, or page", err)
 				}
 				write = func(w io.Writer, records []*series.Record) error {
-					c, err := results.Compare(runsOf(records))
+					c, err := verdict.Compare(runsOf(records))
 					if err != nil {
 						return err
 					}

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"harness.invalid/harness/report"
-	"harness.invalid/results"
+	"harness.invalid/results/verdict"
 )
 
 func newRun() *cobra.Command {
@@ -40,7 +40,7 @@ func newRun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c, err := results.Compare(runs)
+			c, err := verdict.Compare(runs)
 			if err != nil {
 				return err
 			}

@@ -13,6 +13,7 @@ import (
 	"harness.invalid/core/dataset/tasks"
 	"harness.invalid/harness/evaluation"
 	"harness.invalid/results"
+	"harness.invalid/results/statistics"
 )
 
 func newScore() *cobra.Command {
@@ -126,7 +127,7 @@ func scoreBenchmark(cmd *cobra.Command, b tasks.Benchmark, folders []string) err
 	}{Tasks: map[string]taskScore{}, Missing: []string{}}
 	means := map[string]float64{}
 	for name, v := range values {
-		s := results.NewSample(v)
+		s := statistics.NewSample(v)
 		out.Tasks[name] = taskScore{Mean: s.Mean, SD: s.SD, Best: slices.Max(v), Runs: len(v)}
 		means[name] = float64(s.Mean)
 	}

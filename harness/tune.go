@@ -25,6 +25,8 @@ import (
 	"harness.invalid/core/recipe"
 	"harness.invalid/harness/report"
 	"harness.invalid/results"
+	"harness.invalid/results/scoring"
+	"harness.invalid/results/statistics"
 )
 
 // tuned is a field of the recipe that a search changes: a range, or a list of values.
@@ -213,13 +215,13 @@ The points are Halton's sequence, scrambled by --search-seed, so that any number
 
 // sumUp takes the runs of a trial together and returns the metric that it is ranked by.
 func (t *trial) sumUp(r *recipe.Recipe) (metric string, err error) {
-	races, err := results.Races(t.Runs, "")
+	races, err := scoring.Races(t.Runs, "")
 	if err != nil {
 		return "", err
 	}
 	race := races[0]
 	t.Seeds, t.Reached = len(race.Steps), race.Reached()
-	t.Steps, t.Seconds = results.NewTimes(race.Steps, 0.95).Median, results.NewTimes(race.Seconds, 0.95).Median
+	t.Steps, t.Seconds = statistics.NewTimes(race.Steps, 0.95).Median, statistics.NewTimes(race.Seconds, 0.95).Median
 	for _, p := range r.Phases {
 		if p.Target == nil {
 			continue
@@ -234,7 +236,7 @@ func (t *trial) sumUp(r *recipe.Recipe) (metric string, err error) {
 				values = append(values, v)
 			}
 		}
-		t.Final = results.NewSample(values).Mean
+		t.Final = statistics.NewSample(values).Mean
 	}
 	return metric, nil
 }

@@ -46,7 +46,7 @@ type Parting struct {
 
 // Diff compares two runs of whatever recipes. Times differ always and are left out of it, but for those of phases, which are part of the results.
 func Diff(a, b *Run) (*RunDiff, error) {
-	d := &RunDiff{A: a.title(), B: b.title(), Recipe: recipe.Diff(a.Recipe, b.Recipe)}
+	d := &RunDiff{A: a.Title(), B: b.Title(), Recipe: recipe.Diff(a.Recipe, b.Recipe)}
 	if d.Recipe == nil {
 		d.Recipe = []recipe.Difference{}
 	}
@@ -101,11 +101,11 @@ func (r *Run) ending() map[string]any {
 
 // fieldDiffs compares two values field by field, as JSON has them.
 func fieldDiffs(a, b any) ([]FieldDiff, error) {
-	x, err := flatten(a)
+	x, err := Leaves(a)
 	if err != nil {
 		return nil, err
 	}
-	y, err := flatten(b)
+	y, err := Leaves(b)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func fieldDiffs(a, b any) ([]FieldDiff, error) {
 }
 
 // flatten gives the leaves of a value's JSON by their paths. Lists are leaves.
-func flatten(v any) (map[string]string, error) {
+func Leaves(v any) (map[string]string, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-// Package results is what runs left behind, and what can be said about them.
+// Package results is what runs left behind. What can be said about them is in the packages below: verdict, regression, scoring.
 //
 // A run is a folder of plain files:
 //

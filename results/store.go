@@ -17,6 +17,14 @@ import (
 	"harness.invalid/core/recipe"
 )
 
+// title is how errors and notes call a run.
+func (r *Run) Title() string {
+	if r.Dir != "" {
+		return "run " + r.Dir
+	}
+	return fmt.Sprintf("run %s seed %d", r.Arm(), r.Seed)
+}
+
 // The files of a run's folder.
 const (
 	runFile         = "run.json"

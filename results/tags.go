@@ -14,7 +14,7 @@ const tagsFile = "tags.json"
 func (r *Run) Tags() ([]string, error) {
 	tags := []string{}
 	if err := readOptional(r.path(tagsFile), &tags); err != nil {
-		return nil, fmt.Errorf("%s: %w", r.title(), err)
+		return nil, fmt.Errorf("%s: %w", r.Title(), err)
 	}
 	return tags, nil
 }

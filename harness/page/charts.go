@@ -7,7 +7,7 @@ import (
 
 	"harness.invalid/core/recipe"
 	"harness.invalid/harness/series"
-	"harness.invalid/results"
+	"harness.invalid/results/verdict"
 )
 
 // charts are the numbers that page.js draws from.
@@ -77,7 +77,7 @@ func (n numbers) MarshalJSON() ([]byte, error) {
 // mostPoints is how many points of a quantity a page may hold, over all runs: some megabytes with ten quantities.
 const mostPoints = 60000
 
-func newCharts(c *results.Comparison, records []*series.Record) *charts {
+func newCharts(c *verdict.Comparison, records []*series.Record) *charts {
 	out := &charts{Arms: []string{}, Phases: []string{}, Targets: []target{}}
 	for _, a := range c.Arms {
 		out.Arms = append(out.Arms, a.Arm.String())
@@ -102,7 +102,7 @@ func newCharts(c *results.Comparison, records []*series.Record) *charts {
 		out.Quantities = append(out.Quantities, quantity{Name: q.Name, Label: q.Label, Evaluated: q.Evaluated, Log: spans(records, q)})
 	}
 	for _, r := range records {
-		arm := slices.IndexFunc(c.Arms, func(a results.ArmSummary) bool { return a.Arm == r.Arm() })
+		arm := slices.IndexFunc(c.Arms, func(a verdict.ArmSummary) bool { return a.Arm == r.Arm() })
 		out.Runs = append(out.Runs, run{
 			Name: r.Name(), Arm: arm, Seed: r.Seed, Steps: columns(r.Steps, first, out.Every), Tests: columns(r.Evaluations, first, 1),
 		})

@@ -16,7 +16,7 @@ import (
 	"harness.invalid/core/dataset/squad"
 	"harness.invalid/core/score"
 	"harness.invalid/harness/series"
-	"harness.invalid/results"
+	"harness.invalid/results/verdict"
 )
 
 // answers are the questions of a phase on which arms differ.
@@ -56,7 +56,7 @@ type armScores struct {
 
 // disagreements looks for the questions that one arm answers better than another. Phases whose questions or predictions are no longer there are left
 // out.
-func disagreements(c *results.Comparison, records []*series.Record) ([]answers, error) {
+func disagreements(c *verdict.Comparison, records []*series.Record) ([]answers, error) {
 	if len(c.Arms) < 2 {
 		return nil, nil
 	}
@@ -107,7 +107,7 @@ func questions(records []*series.Record) (*squad.Data, error) {
 	return nil, nil
 }
 
-func compareAnswers(c *results.Comparison, records []*series.Record, phase string, data *squad.Data) (*answers, error) {
+func compareAnswers(c *verdict.Comparison, records []*series.Record, phase string, data *squad.Data) (*answers, error) {
 	predictions := make([][]map[string]string, len(c.Arms)) // by arm, then by run
 	seeds := make([][]uint64, len(c.Arms))
 	for i, a := range c.Arms {
@@ -241,7 +241,7 @@ func countAgreement(n *[4]float64, a, b []bool, seedsA, seedsB []uint64) {
 // around is how much of a passage is shown on each side of the answer, in characters.
 const around = 160
 
-func newExample(c *results.Comparison, g *squad.Paragraph, q *squad.Question, scores []armScores) example {
+func newExample(c *verdict.Comparison, g *squad.Paragraph, q *squad.Question, scores []armScores) example {
 	e := example{ID: q.ID, Question: q.Text, Gold: q.Answers[0].Text}
 	passage := []rune(g.Context)
 	start := q.Answers[0].Start

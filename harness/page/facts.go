@@ -12,10 +12,11 @@ import (
 	"harness.invalid/harness/report"
 	"harness.invalid/harness/series"
 	"harness.invalid/results"
+	"harness.invalid/results/verdict"
 )
 
 // facts are what a page is of, in a line.
-func facts(c *results.Comparison, records []*series.Record) []string {
+func facts(c *verdict.Comparison, records []*series.Record) []string {
 	var seeds []uint64
 	for _, r := range c.Runs {
 		seeds = append(seeds, r.Seed)
@@ -90,7 +91,7 @@ func running(records []*series.Record) []progress {
 }
 
 // runsSheet lists the runs.
-func runsSheet(c *results.Comparison, records []*series.Record) *report.Sheet {
+func runsSheet(c *verdict.Comparison, records []*series.Record) *report.Sheet {
 	s := &report.Sheet{Columns: []report.Column{
 		{Name: "arm"}, {Name: "format"}, {Name: "seed", Right: true}, {Name: "state"}, {Name: "steps", Right: true}, {Name: "skipped", Right: true},
 		{Name: "measured seconds", Right: true},

@@ -5,11 +5,11 @@ import (
 	"slices"
 
 	"harness.invalid/harness/report"
-	"harness.invalid/results"
+	"harness.invalid/results/verdict"
 )
 
 // memory lists what the processes of each arm took at most in any run, by the end of each phase; nil when no run recorded it.
-func memory(c *results.Comparison) *report.Sheet {
+func memory(c *verdict.Comparison) *report.Sheet {
 	s := &report.Sheet{Columns: []report.Column{{Name: "measured, at most"}}}
 	for _, a := range c.Arms {
 		s.Columns = append(s.Columns, report.Column{Name: a.Arm.String(), Right: true})

@@ -19,6 +19,7 @@ import (
 	"harness.invalid/harness/report"
 	"harness.invalid/harness/series"
 	"harness.invalid/results"
+	"harness.invalid/results/verdict"
 )
 
 var (
@@ -72,7 +73,7 @@ type page struct {
 // source is a recipe as text.
 type source struct{ Name, Text string }
 
-// Write writes the page of runs of one recipe on the same data. The first run's arm is what the others are held against. results.ErrIncomparable,
+// Write writes the page of runs of one recipe on the same data. The first run's arm is what the others are held against. verdict.ErrIncomparable,
 // with what differs, when the runs are of several experiments.
 func Write(w io.Writer, records []*series.Record) error {
 	p, err := newPage(records)
@@ -96,13 +97,13 @@ func newPage(records []*series.Record) (*page, error) {
 	for i, r := range records {
 		runs[i] = r.Run
 	}
-	c, err := results.Compare(runs)
+	c, err := verdict.Compare(runs)
 	if err != nil {
 		return nil, err
 	}
 	// In the order of the comparison: by arm, then by seed.
 	place := func(r *series.Record) int {
-		return slices.IndexFunc(c.Runs, func(s results.RunSummary) bool { return s.Arm == r.Arm() && s.Seed == r.Seed })
+		return slices.IndexFunc(c.Runs, func(s verdict.RunSummary) bool { return s.Arm == r.Arm() && s.Seed == r.Seed })
 	}
 	records = slices.Clone(records)
 	slices.SortFunc(records, func(a, b *series.Record) int { return cmp.Compare(place(a), place(b)) })
@@ -131,7 +132,7 @@ func newPage(records []*series.Record) (*page, error) {
 }
 
 // title names the experiment.
-func title(c *results.Comparison) string {
+func title(c *verdict.Comparison) string {
 	t := c.Recipe + ": "
 	for i, a := range c.Arms {
 		switch {

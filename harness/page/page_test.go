@@ -15,6 +15,7 @@ import (
 	"harness.invalid/harness/series"
 	"harness.invalid/harness/series/seriestest"
 	"harness.invalid/results"
+	"harness.invalid/results/verdict"
 )
 
 var (
@@ -173,7 +174,7 @@ func TestOneRun(t *testing.T) {
 
 func TestIncomparable(t *testing.T) {
 	a, b := seriestest.Write(t, t.TempDir(), 1, ipu), seriestest.Write(t, t.TempDir(), 1, ipu)
-	if err := page.Write(io.Discard, append(a, b...)); !errors.Is(err, results.ErrIncomparable) {
+	if err := page.Write(io.Discard, append(a, b...)); !errors.Is(err, verdict.ErrIncomparable) {
 		t.Errorf("error is %v, want ErrIncomparable", err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"harness.invalid/harness/report"
 	"harness.invalid/harness/series"
 	"harness.invalid/results"
+	"harness.invalid/results/verdict"
 )
 
 // Source says which runs there are.
@@ -238,7 +239,7 @@ func show(w http.ResponseWriter, name string, view any) {
 
 func fail(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
-	if errors.Is(err, results.ErrIncomparable) {
+	if errors.Is(err, verdict.ErrIncomparable) {
 		status = http.StatusConflict
 	}
 	http.Error(w, err.Error(), status)

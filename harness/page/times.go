@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"harness.invalid/results"
+	"harness.invalid/results/verdict"
 )
 
 // phaseTimes tells where the time of a phase went, arm by arm.
@@ -39,7 +40,7 @@ var partOrder = []string{"data", "forward", "backward", "backend", "optimizer", 
 
 // times lays the measured seconds of each phase out. The parts that a backend tells of replace the whole that the host saw; what they leave is
 // "backend".
-func times(c *results.Comparison) []phaseTimes {
+func times(c *verdict.Comparison) []phaseTimes {
 	means := make([]map[string]map[string]float64, len(c.Arms)) // by arm, phase and part
 	var names []string
 	for i, a := range c.Arms {

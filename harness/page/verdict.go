@@ -6,8 +6,9 @@ import (
 	"slices"
 	"strconv"
 
+	"harness.invalid/results/verdict"
+
 	"harness.invalid/harness/report"
-	"harness.invalid/results"
 )
 
 // card is what is said of one arm against the first.
@@ -39,14 +40,14 @@ type strip struct {
 const stripRange = 2.5
 
 // cards puts the comparisons into words and pictures.
-func cards(c *results.Comparison) []card {
+func cards(c *verdict.Comparison) []card {
 	var all []card
 	for _, p := range c.Comparisons {
 		k := card{Arm: p.Arm.String(), Baseline: p.Baseline.String(), Verdict: string(p.Verdict), Reason: p.Reason, Seeds: len(p.Seeds)}
 		for _, d := range p.Metrics {
 			if d.Primary {
 				k.Metric = d.Phase + " " + report.Label(d.Metric)
-				k.Verdict, k.Class = verdict(d)
+				k.Verdict, k.Class = verdictText(d)
 			}
 			switch {
 			case d.Verdict == "":
@@ -64,13 +65,13 @@ func cards(c *results.Comparison) []card {
 	return all
 }
 
-// verdict is a decision in words, and the class of its colour.
-func verdict(d results.Difference) (text, class string) {
+// verdictText is a decision in words, and the class of its colour.
+func verdictText(d verdict.Difference) (text, class string) {
 	switch d.Verdict {
-	case results.Equivalent:
+	case verdict.Equivalent:
 		return string(d.Verdict), "good"
-	case results.Different:
-		if d.Direction == results.Better {
+	case verdict.Different:
+		if d.Direction == verdict.Better {
 			return string(d.Verdict) + ", " + d.Direction, "good"
 		}
 		return string(d.Verdict) + ", " + d.Direction, "bad"
@@ -78,9 +79,9 @@ func verdict(d results.Difference) (text, class string) {
 	return string(d.Verdict), "doubt"
 }
 
-func newStrip(d results.Difference) strip {
+func newStrip(d verdict.Difference) strip {
 	s := strip{Metric: d.Phase + " " + report.Label(d.Metric), Reason: d.Reason, Primary: d.Primary, Left: signed(-d.Margin), Right: signed(d.Margin), LeftSays: "better", RightSays: "worse"}
-	s.Verdict, s.Class = verdict(d)
+	s.Verdict, s.Class = verdictText(d)
 	if higher(d.Metric) {
 		s.LeftSays, s.RightSays = s.RightSays, s.LeftSays
 	}

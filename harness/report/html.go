@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"harness.invalid/results"
+	"harness.invalid/results/verdict"
 )
 
 // htmlTemplates make fragments: a table, or a comparison, to be put into any page. Marks are classes, which a page may colour.
@@ -50,7 +50,7 @@ var htmlTemplates = template.Must(template.New("").Funcs(template.FuncMap{
 // RightAt reports whether a column stands to the right.
 func (s *Sheet) RightAt(i int) bool { return s.Columns[i].Right }
 
-func writeHTML(out *strings.Builder, c *results.Comparison) error {
+func writeHTML(out *strings.Builder, c *verdict.Comparison) error {
 	t := newTable(c)
 	foot := newFootnotes(c)
 	s := t.sheet(t.all(), foot, true)
@@ -61,7 +61,7 @@ func writeHTML(out *strings.Builder, c *results.Comparison) error {
 		Statistics []*Sheet
 		Disclaimer string
 		Notes      []string
-	}{s, verdicts(c), statistics(c, 0), disclaimer, foot.texts()})
+	}{s, verdicts(c), statisticsSheets(c, 0), disclaimer, foot.texts()})
 }
 
 // latexEscapes are the ten characters that TeX takes for commands, and those of tables that its fonts know by another name.

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"harness.invalid/core/spelling"
-	"harness.invalid/results"
+	"harness.invalid/results/verdict"
 )
 
 // Format is how a comparison is printed.
@@ -23,7 +23,7 @@ const (
 	Table    Format = "table"
 	Markdown Format = "markdown"
 	CSV      Format = "csv"   // one line for each quantity and arm, numbers in full
-	JSON     Format = "json"  // results.Comparison
+	JSON     Format = "json"  // verdict.Comparison
 	HTML     Format = "html"  // a fragment, to be put into a page
 	LaTeX    Format = "latex" // a tabular with the rules of booktabs
 )
@@ -66,7 +66,7 @@ func (o Options) width() int {
 }
 
 // Write prints a comparison.
-func Write(w io.Writer, c *results.Comparison, o Options) error {
+func Write(w io.Writer, c *verdict.Comparison, o Options) error {
 	if len(c.Runs) == 0 || len(c.Arms) == 0 || len(c.Comparisons) != len(c.Arms)-1 {
 		return fmt.Errorf("report: the comparison has %d runs, %d arms and %d comparisons, want one comparison for each arm but the first", len(c.Runs), len(c.Arms), len(c.Comparisons))
 	}

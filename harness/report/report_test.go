@@ -18,6 +18,8 @@ import (
 	"harness.invalid/core/recipe"
 	"harness.invalid/harness/report"
 	"harness.invalid/results"
+	"harness.invalid/results/statistics"
+	"harness.invalid/results/verdict"
 )
 
 var update = flag.Bool("update", false, "write what is printed to testdata")
@@ -32,7 +34,7 @@ type arm struct {
 }
 
 // compare makes up runs and compares them.
-func compare(t *testing.T, seeds int, noise float64, arms ...arm) *results.Comparison {
+func compare(t *testing.T, seeds int, noise float64, arms ...arm) *verdict.Comparison {
 	t.Helper()
 	r, err := recipe.Load("testdata/recipe.yaml")
 	if err != nil {
@@ -69,7 +71,7 @@ func compare(t *testing.T, seeds int, noise float64, arms ...arm) *results.Compa
 			})
 		}
 	}
-	c, err := results.Compare(runs)
+	c, err := verdict.Compare(runs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,21 +79,21 @@ func compare(t *testing.T, seeds int, noise float64, arms ...arm) *results.Compa
 }
 
 // recorded adds what a comparison of runs in folders has: the way there, scores of single questions, an A/A comparison.
-func recorded(p *results.Pairing) {
-	inference := func(low, mean, high float64) *results.Inference {
-		i := results.Interval{Low: results.Number(low), High: results.Number(high), Level: 0.95}
-		return &results.Inference{Interval: i, EquivalenceInterval: i, PPermutation: 0.0625, BootstrapInterval: &i}
+func recorded(p *verdict.Pairing) {
+	inference := func(low, mean, high float64) *statistics.Inference {
+		i := statistics.Interval{Low: results.Number(low), High: results.Number(high), Level: 0.95}
+		return &statistics.Inference{Interval: i, EquivalenceInterval: i, PPermutation: 0.0625, BootstrapInterval: &i}
 	}
-	paired := func(low, mean, high float64) results.Paired {
-		return results.Paired{Arm: results.Sample{N: 5}, Difference: results.Number(mean), Inference: inference(low, mean, high)}
+	paired := func(low, mean, high float64) statistics.Paired {
+		return statistics.Paired{Arm: statistics.Sample{N: 5}, Difference: results.Number(mean), Inference: inference(low, mean, high)}
 	}
-	p.Curves = []results.CurveDifference{{Phase: "squad", Metric: results.TrainingLoss, AreaBySteps: paired(-0.01, 0.02, 0.05), AreaBySeconds: paired(0.1, 0.2, 0.3)},
+	p.Curves = []verdict.CurveDifference{{Phase: "squad", Metric: results.TrainingLoss, AreaBySteps: paired(-0.01, 0.02, 0.05), AreaBySeconds: paired(0.1, 0.2, 0.3)},
 		{Phase: "squad", Metric: "f1", AreaBySteps: paired(-2, -1, 0.5)}, {Phase: "phase1", Metric: "masked_lm_accuracy", AreaBySteps: paired(-2, -1, 0.5)}}
-	p.Targets = []results.TargetDifference{{Phase: "squad", Metric: "f1", Value: 80, Reached: 5, Steps: paired(-12, 20, 52), Seconds: paired(4, 6.5, 9)}}
+	p.Targets = []verdict.TargetDifference{{Phase: "squad", Metric: "f1", Value: 80, Reached: 5, Steps: paired(-12, 20, 52), Seconds: paired(4, 6.5, 9)}}
 	for i := range p.Metrics {
 		if d := &p.Metrics[i]; d.Metric == "f1" {
-			d.MultiBootstrap = &results.MultiBootstrap{Seeds: 5, Examples: 400, Interval: results.Interval{Low: -1.1, High: 0.2, Level: 0.95}, P: 0.13}
-			d.Noise = &results.Noise{Difference: 0.31, Floor: 0.82}
+			d.MultiBootstrap = &statistics.MultiBootstrap{Seeds: 5, Examples: 400, Interval: statistics.Interval{Low: -1.1, High: 0.2, Level: 0.95}, P: 0.13}
+			d.Noise = &verdict.Noise{Difference: 0.31, Floor: 0.82}
 		}
 	}
 }
@@ -112,7 +114,7 @@ func TestGolden(t *testing.T) {
 	recorded(&many.Comparisons[0])
 	for _, c := range []struct {
 		file string
-		c    *results.Comparison
+		c    *verdict.Comparison
 		o    report.Options
 	}{
 		{"one-seed.txt", one, report.Options{}},
@@ -151,7 +153,7 @@ func TestGolden(t *testing.T) {
 // TestWidth: two arms fit into 100 columns, with a spread and the longest names of built-in backends, and no line is wider than it may be.
 func TestWidth(t *testing.T) {
 	for _, width := range []int{60, 80, 100, 120, 200} {
-		for _, c := range []*results.Comparison{compare(t, 1, 0.3, fp16, lost), compare(t, 5, 0.3, fp16, lost), compare(t, 3, 0.3, gpu, fp16, ipu, lamb)} {
+		for _, c := range []*verdict.Comparison{compare(t, 1, 0.3, fp16, lost), compare(t, 5, 0.3, fp16, lost), compare(t, 3, 0.3, gpu, fp16, ipu, lamb)} {
 			var out bytes.Buffer
 			if err := report.Write(&out, c, report.Options{Width: width}); err != nil {
 				t.Fatal(err)
@@ -180,7 +182,7 @@ func TestMachineFormats(t *testing.T) {
 	if err := report.Write(&text, c, report.Options{Format: report.JSON}); err != nil {
 		t.Fatal(err)
 	}
-	var again results.Comparison
+	var again verdict.Comparison
 	if err := json.Unmarshal(text.Bytes(), &again); err != nil || again.Recipe != "quick" || len(again.Runs) != 6 || !math.IsNaN(again.Runs[3].Metrics["masked_lm_loss"]) {
 		t.Errorf("read back: %+v, %v", again, err)
 	}
@@ -198,7 +200,7 @@ func TestParseFormat(t *testing.T) {
 	if err := report.Write(&bytes.Buffer{}, compare(t, 1, 0, gpu), report.Options{Format: "pdf"}); err == nil {
 		t.Error("a format that is not known is printed")
 	}
-	if err := report.Write(&bytes.Buffer{}, &results.Comparison{}, report.Options{}); err == nil {
+	if err := report.Write(&bytes.Buffer{}, &verdict.Comparison{}, report.Options{}); err == nil {
 		t.Error("a comparison without runs is printed")
 	}
 }

@@ -7,7 +7,10 @@ import (
 	"strconv"
 	"strings"
 
+	"harness.invalid/results/verdict"
+
 	"harness.invalid/results"
+	"harness.invalid/results/statistics"
 )
 
 // row is a quantity of all arms.
@@ -20,12 +23,12 @@ type row struct {
 
 // cell is the quantity of one arm.
 type cell struct {
-	text   string          // in tables; "": the arm has no such quantity
-	sample *results.Sample // nil: the quantity is no number
+	text   string             // in tables; "": the arm has no such quantity
+	sample *statistics.Sample // nil: the quantity is no number
 	// Against the first arm:
 	difference string              // in tables
 	change     *float64            // of the means; nil: not known
-	paired     *results.Difference // statistics, where there are any
+	paired     *verdict.Difference // statistics, where there are any
 }
 
 // metricName is how tables call a metric.
@@ -63,12 +66,12 @@ func Label(metric string) string {
 
 // table collects the rows of a comparison.
 type table struct {
-	*results.Comparison
-	runs [][]results.RunSummary // complete ones, by arm
+	*verdict.Comparison
+	runs [][]verdict.RunSummary // complete ones, by arm
 	rows []row
 }
 
-func newTable(c *results.Comparison) *table {
+func newTable(c *verdict.Comparison) *table {
 	t := &table{Comparison: c}
 	for _, a := range c.Arms {
 		t.runs = append(t.runs, c.RunsOf(a.Arm))
@@ -113,9 +116,9 @@ func newTable(c *results.Comparison) *table {
 		t.speed(p.Name)
 		t.target(p.Name)
 	}
-	t.count("", "steps", "steps", func(r results.RunSummary) (float64, bool) { return float64(r.Steps), true })
-	t.count("", "skipped_steps", "skipped steps", func(r results.RunSummary) (float64, bool) { return float64(r.Skipped), true })
-	t.times("", "measured_seconds", "measured seconds", func(r results.RunSummary) (float64, bool) {
+	t.count("", "steps", "steps", func(r verdict.RunSummary) (float64, bool) { return float64(r.Steps), true })
+	t.count("", "skipped_steps", "skipped steps", func(r verdict.RunSummary) (float64, bool) { return float64(r.Skipped), true })
+	t.times("", "measured_seconds", "measured seconds", func(r verdict.RunSummary) (float64, bool) {
 		s, ok := r.MeasuredSeconds[results.TotalSeconds]
 		return s, ok
 	})
@@ -161,7 +164,7 @@ func (t *table) metric(phase, metric string) {
 }
 
 // measure takes a quantity from the complete runs of each arm.
-func (t *table) measure(of func(results.RunSummary) (float64, bool)) []cell {
+func (t *table) measure(of func(verdict.RunSummary) (float64, bool)) []cell {
 	cells := make([]cell, len(t.Arms))
 	for i, runs := range t.runs {
 		var values []float64
@@ -173,7 +176,7 @@ func (t *table) measure(of func(results.RunSummary) (float64, bool)) []cell {
 		if len(values) == 0 {
 			continue
 		}
-		s := results.NewSample(values)
+		s := statistics.NewSample(values)
 		cells[i].sample = &s
 		if first := cells[0].sample; i > 0 && first != nil {
 			change := float64(s.Mean - first.Mean)
@@ -184,7 +187,7 @@ func (t *table) measure(of func(results.RunSummary) (float64, bool)) []cell {
 }
 
 // count adds a row of whole numbers.
-func (t *table) count(phase, quantity, label string, of func(results.RunSummary) (float64, bool)) {
+func (t *table) count(phase, quantity, label string, of func(verdict.RunSummary) (float64, bool)) {
 	r := row{phase, quantity, label, t.measure(of)}
 	for i := range r.cells {
 		c := &r.cells[i]
@@ -207,7 +210,7 @@ func (t *table) count(phase, quantity, label string, of func(results.RunSummary)
 }
 
 // times adds a row of times or rates, whose difference is told as a ratio.
-func (t *table) times(phase, quantity, label string, of func(results.RunSummary) (float64, bool)) {
+func (t *table) times(phase, quantity, label string, of func(verdict.RunSummary) (float64, bool)) {
 	r := row{phase, quantity, label, t.measure(of)}
 	for i := range r.cells {
 		c := &r.cells[i]
@@ -234,8 +237,8 @@ func (t *table) times(phase, quantity, label string, of func(results.RunSummary)
 
 // speed adds what a phase took.
 func (t *table) speed(phase string) {
-	of := func(f func(p results.PhaseResult) float64) func(results.RunSummary) (float64, bool) {
-		return func(r results.RunSummary) (float64, bool) {
+	of := func(f func(p results.PhaseResult) float64) func(verdict.RunSummary) (float64, bool) {
+		return func(r verdict.RunSummary) (float64, bool) {
 			p, ok := r.Phase(phase)
 			return f(p), ok
 		}
@@ -243,8 +246,8 @@ func (t *table) speed(phase string) {
 	t.count(phase, "skipped_steps", "skipped steps", of(func(p results.PhaseResult) float64 { return float64(p.Skipped) }))
 	t.times(phase, "measured_sequences_per_second", "measured sequences/s", of(results.PhaseResult.SequencesPerSecond))
 	t.times(phase, "measured_seconds", "measured seconds", of(func(p results.PhaseResult) float64 { return p.MeasuredSeconds[results.TotalSeconds] }))
-	modelled := func(f func(p results.PhaseResult) float64) func(results.RunSummary) (float64, bool) {
-		return func(r results.RunSummary) (float64, bool) {
+	modelled := func(f func(p results.PhaseResult) float64) func(verdict.RunSummary) (float64, bool) {
+		return func(r verdict.RunSummary) (float64, bool) {
 			p, ok := r.Phase(phase)
 			return f(p), ok && p.ModelledSeconds > 0
 		}
@@ -266,8 +269,8 @@ func (t *table) target(phase string) {
 	if target == nil {
 		return
 	}
-	reached := func(value func(results.Reached) float64) func(results.RunSummary) (float64, bool) {
-		return func(r results.RunSummary) (float64, bool) {
+	reached := func(value func(results.Reached) float64) func(verdict.RunSummary) (float64, bool) {
+		return func(r verdict.RunSummary) (float64, bool) {
 			p, ok := r.Phase(phase)
 			if !ok || p.Target == nil || p.Target.Step == 0 {
 				return 0, false
@@ -301,7 +304,7 @@ func (t *table) target(phase string) {
 			t.rows[from+i].cells[arm] = c
 		}
 	}
-	t.times(phase, "modelled_seconds_to_target", "modelled seconds "+to, func(r results.RunSummary) (float64, bool) {
+	t.times(phase, "modelled_seconds_to_target", "modelled seconds "+to, func(r verdict.RunSummary) (float64, bool) {
 		p, ok := r.Phase(phase)
 		if !ok || p.Target == nil {
 			return 0, false
@@ -311,7 +314,7 @@ func (t *table) target(phase string) {
 }
 
 // show is mean ± standard deviation.
-func show(s results.Sample, digits int) string {
+func show(s statistics.Sample, digits int) string {
 	text := decimal(float64(s.Mean), digits)
 	if s.SD != nil && !math.IsNaN(float64(*s.SD)) {
 		text += " ± " + decimal(float64(*s.SD), digits)
@@ -333,12 +336,12 @@ func signed(v float64, digits int) string {
 	return text
 }
 
-// verdict is a verdict in a table.
-func verdict(d *results.Difference) string {
+// verdictText is a verdict in a table.
+func verdictText(d *verdict.Difference) string {
 	switch {
 	case d == nil:
 		return ""
-	case d.Verdict == results.Different:
+	case d.Verdict == verdict.Different:
 		return string(d.Verdict) + ", " + d.Direction
 	}
 	return string(d.Verdict)

@@ -6,16 +6,19 @@ import (
 	"slices"
 	"strconv"
 
+	"harness.invalid/results/statistics"
+
 	"harness.invalid/results"
+	"harness.invalid/results/verdict"
 )
 
-// statistics lay out what verdicts rest on, for a reader who doubts them: of each comparison with several seeds, intervals and tests of the metrics that
+// statisticsSheets lay out what verdicts rest on, for a reader who doubts them: of each comparison with several seeds, intervals and tests of the metrics that
 // have a margin, then the way there, then measured times. Metrics that do not fit a width go into tables of their own; 0: any fits.
-func statistics(c *results.Comparison, width int) []*Sheet {
+func statisticsSheets(c *verdict.Comparison, width int) []*Sheet {
 	var all []*Sheet
 	for i := range c.Comparisons {
 		p := &c.Comparisons[i]
-		var judged []results.Difference
+		var judged []verdict.Difference
 		for _, d := range p.Metrics {
 			if d.Verdict != "" && d.Inference != nil {
 				judged = append(judged, d)
@@ -47,12 +50,12 @@ func (s *Sheet) naturalWidth() int {
 }
 
 // testsSheet has a column for each metric and a row for each statistic.
-func testsSheet(c *results.Comparison, p *results.Pairing, metrics []results.Difference) *Sheet {
+func testsSheet(c *verdict.Comparison, p *verdict.Pairing, metrics []verdict.Difference) *Sheet {
 	s := &Sheet{Caption: fmt.Sprintf("%s against %s, %d pairs: the tests", p.Arm, p.Baseline, len(p.Seeds)), Columns: []Column{{}}}
 	for _, d := range metrics {
 		s.Columns = append(s.Columns, Column{Name: fullName(d.Phase, d.Metric), Right: true})
 	}
-	add := func(label string, text func(d *results.Difference, digits int) string) {
+	add := func(label string, text func(d *verdict.Difference, digits int) string) {
 		row, some := Row{{Text: label}}, false
 		for i := range metrics {
 			t := text(&metrics[i], nameOf(metrics[i].Metric).digits)
@@ -67,10 +70,10 @@ func testsSheet(c *results.Comparison, p *results.Pairing, metrics []results.Dif
 		}
 	}
 	level := levelText(1 - c.Alpha)
-	arm := func(a results.Arm, of func(*results.Difference) results.Sample) {
-		sample := func(d *results.Difference) results.Sample {
+	arm := func(a results.Arm, of func(*verdict.Difference) statistics.Sample) {
+		sample := func(d *verdict.Difference) statistics.Sample {
 			// The intervals are of all complete runs of the arm, as the mean in the table is.
-			i := slices.IndexFunc(c.Arms, func(s results.ArmSummary) bool { return s.Arm == a })
+			i := slices.IndexFunc(c.Arms, func(s verdict.ArmSummary) bool { return s.Arm == a })
 			if i >= 0 {
 				if s, ok := c.Arms[i].Metrics[d.Phase+"."+d.Metric]; ok {
 					return s
@@ -78,70 +81,70 @@ func testsSheet(c *results.Comparison, p *results.Pairing, metrics []results.Dif
 			}
 			return of(d)
 		}
-		add(a.String(), func(d *results.Difference, digits int) string { return show(sample(d), digits) })
-		add("  "+level+" t interval", func(d *results.Difference, digits int) string { return rangeText(sample(d).Interval, digits, decimal) })
-		add("  "+level+" BCa interval", func(d *results.Difference, digits int) string {
+		add(a.String(), func(d *verdict.Difference, digits int) string { return show(sample(d), digits) })
+		add("  "+level+" t interval", func(d *verdict.Difference, digits int) string { return rangeText(sample(d).Interval, digits, decimal) })
+		add("  "+level+" BCa interval", func(d *verdict.Difference, digits int) string {
 			return rangeText(sample(d).BootstrapInterval, digits, decimal)
 		})
 	}
-	arm(p.Baseline, func(d *results.Difference) results.Sample { return d.Baseline })
-	arm(p.Arm, func(d *results.Difference) results.Sample { return d.Arm })
-	add("difference", func(d *results.Difference, digits int) string {
+	arm(p.Baseline, func(d *verdict.Difference) statistics.Sample { return d.Baseline })
+	arm(p.Arm, func(d *verdict.Difference) statistics.Sample { return d.Arm })
+	add("difference", func(d *verdict.Difference, digits int) string {
 		return signed(float64(d.Difference), digits) + " ± " + decimal(float64(d.Inference.SD), digits)
 	})
-	add("  "+level+" t interval", func(d *results.Difference, digits int) string { return intervalText(&d.Inference.Interval, digits) })
-	add("  "+level+" BCa interval", func(d *results.Difference, digits int) string {
+	add("  "+level+" t interval", func(d *verdict.Difference, digits int) string { return intervalText(&d.Inference.Interval, digits) })
+	add("  "+level+" BCa interval", func(d *verdict.Difference, digits int) string {
 		return intervalText(d.Inference.BootstrapInterval, digits)
 	})
-	add("  "+level+" Multi-Bootstrap", func(d *results.Difference, digits int) string {
+	add("  "+level+" Multi-Bootstrap", func(d *verdict.Difference, digits int) string {
 		if d.MultiBootstrap == nil {
 			return ""
 		}
 		return intervalText(&d.MultiBootstrap.Interval, digits)
 	})
-	add("  "+levelText(1-2*c.Alpha)+" t interval", func(d *results.Difference, digits int) string {
+	add("  "+levelText(1-2*c.Alpha)+" t interval", func(d *verdict.Difference, digits int) string {
 		return intervalText(&d.Inference.EquivalenceInterval, digits)
 	})
-	add("margin", func(d *results.Difference, _ int) string { return strconv.FormatFloat(d.Margin, 'g', -1, 64) })
-	add("A/A difference", func(d *results.Difference, digits int) string {
+	add("margin", func(d *verdict.Difference, _ int) string { return strconv.FormatFloat(d.Margin, 'g', -1, 64) })
+	add("A/A difference", func(d *verdict.Difference, digits int) string {
 		if d.Noise == nil {
 			return ""
 		}
 		return signed(float64(d.Noise.Difference), digits)
 	})
-	add("A/A noise floor", func(d *results.Difference, digits int) string {
+	add("A/A noise floor", func(d *verdict.Difference, digits int) string {
 		if d.Noise == nil {
 			return ""
 		}
 		return decimal(float64(d.Noise.Floor), digits)
 	})
-	add("p, equivalence (TOST)", func(d *results.Difference, _ int) string { return pText(*d.Inference.PEquivalence) })
-	add("p, difference (paired t)", func(d *results.Difference, _ int) string { return pText(d.Inference.PDifference) })
-	add("p, difference (sign flips)", func(d *results.Difference, _ int) string { return pText(d.Inference.PPermutation) })
-	add("p, difference (Multi-Bootstrap)", func(d *results.Difference, _ int) string {
+	add("p, equivalence (TOST)", func(d *verdict.Difference, _ int) string { return pText(*d.Inference.PEquivalence) })
+	add("p, difference (paired t)", func(d *verdict.Difference, _ int) string { return pText(d.Inference.PDifference) })
+	add("p, difference (sign flips)", func(d *verdict.Difference, _ int) string { return pText(d.Inference.PPermutation) })
+	add("p, difference (Multi-Bootstrap)", func(d *verdict.Difference, _ int) string {
 		if d.MultiBootstrap == nil {
 			return ""
 		}
 		return pText(d.MultiBootstrap.P)
 	})
-	holm := func(of func(*results.Holm) results.Number) func(*results.Difference, int) string {
-		return func(d *results.Difference, _ int) string {
+	holm := func(of func(*statistics.Holm) results.Number) func(*verdict.Difference, int) string {
+		return func(d *verdict.Difference, _ int) string {
 			if d.Inference.Holm == nil {
 				return ""
 			}
 			return pText(of(d.Inference.Holm))
 		}
 	}
-	add("p, equivalence, after Holm", holm(func(h *results.Holm) results.Number { return h.PEquivalence }))
-	add("p, difference, after Holm", holm(func(h *results.Holm) results.Number { return h.PDifference }))
+	add("p, equivalence, after Holm", holm(func(h *statistics.Holm) results.Number { return h.PEquivalence }))
+	add("p, difference, after Holm", holm(func(h *statistics.Holm) results.Number { return h.PDifference }))
 	return s
 }
 
 // waySheet holds the curves of two arms against each other, by the mean distance between them, and what it took them to the target.
-func waySheet(p *results.Pairing) *Sheet {
+func waySheet(p *verdict.Pairing) *Sheet {
 	s := &Sheet{Caption: fmt.Sprintf("%s against %s: the way there", p.Arm, p.Baseline), Columns: []Column{{},
 		{Name: "pairs", Right: true}, {Name: "difference", Right: true}, {Name: "t interval", Right: true}, {Name: "BCa interval", Right: true}, {Name: "p, sign flips", Right: true}}}
-	add := func(label string, d *results.Paired, digits int) {
+	add := func(label string, d *statistics.Paired, digits int) {
 		inf := d.Inference
 		if inf == nil {
 			return
@@ -157,7 +160,7 @@ func waySheet(p *results.Pairing) *Sheet {
 			s.Rows = s.Rows[:n]
 		}
 	}
-	curves := func(of func(*results.CurveDifference) *results.Paired) func() {
+	curves := func(of func(*verdict.CurveDifference) *statistics.Paired) func() {
 		return func() {
 			for i := range p.Curves {
 				k := &p.Curves[i]
@@ -167,8 +170,8 @@ func waySheet(p *results.Pairing) *Sheet {
 			}
 		}
 	}
-	section("mean distance by steps", curves(func(d *results.CurveDifference) *results.Paired { return &d.AreaBySteps }))
-	section("mean distance by seconds", curves(func(d *results.CurveDifference) *results.Paired { return &d.AreaBySeconds }))
+	section("mean distance by steps", curves(func(d *verdict.CurveDifference) *statistics.Paired { return &d.AreaBySteps }))
+	section("mean distance by seconds", curves(func(d *verdict.CurveDifference) *statistics.Paired { return &d.AreaBySeconds }))
 	for i := range p.Targets {
 		t := &p.Targets[i]
 		section(fmt.Sprintf("to %s %s %s", t.Phase, nameOf(t.Metric).name, strconv.FormatFloat(t.Value, 'g', -1, 64)), func() {
@@ -180,10 +183,10 @@ func waySheet(p *results.Pairing) *Sheet {
 }
 
 // timesSheet compares measured times as benchstat does: the median, the interval between two runs that holds it, the noise of the machine.
-func timesSheet(c *results.Comparison, p *results.Pairing) *Sheet {
+func timesSheet(c *verdict.Comparison, p *verdict.Pairing) *Sheet {
 	s := &Sheet{Caption: fmt.Sprintf("%s against %s: medians of measured times", p.Arm, p.Baseline), Columns: []Column{{},
 		{Name: p.Baseline.Backend, Right: true}, {Name: p.Arm.Backend, Right: true}, {Name: "ratio", Right: true}, {Name: "p, Mann-Whitney", Right: true}}}
-	of := func(a results.Arm, phase string) *results.PhaseTimes {
+	of := func(a results.Arm, phase string) *verdict.PhaseTimes {
 		for i := range c.Arms {
 			for j := range c.Arms[i].Times {
 				if t := &c.Arms[i].Times[j]; c.Arms[i].Arm == a && t.Phase == phase {
@@ -193,7 +196,7 @@ func timesSheet(c *results.Comparison, p *results.Pairing) *Sheet {
 		}
 		return nil
 	}
-	text := func(t *results.Times, unit float64) string {
+	text := func(t *statistics.Times, unit float64) string {
 		out := digits3(float64(t.Median) * unit)
 		if i := t.Interval; i != nil {
 			out += fmt.Sprintf(" (%s to %s)", digits3(float64(i.Low)*unit), digits3(float64(i.High)*unit))
@@ -218,9 +221,9 @@ func timesSheet(c *results.Comparison, p *results.Pairing) *Sheet {
 }
 
 // intervalText is that of a difference, such as "-0.31 to +0.42"; "" for none.
-func intervalText(i *results.Interval, digits int) string { return rangeText(i, digits, signed) }
+func intervalText(i *statistics.Interval, digits int) string { return rangeText(i, digits, signed) }
 
-func rangeText(i *results.Interval, digits int, text func(float64, int) string) string {
+func rangeText(i *statistics.Interval, digits int, text func(float64, int) string) string {
 	if i == nil {
 		return ""
 	}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"harness.invalid/results"
+	"harness.invalid/results/verdict"
 )
 
 // said is what is said of one arm against the first.
@@ -17,15 +18,15 @@ type said struct {
 }
 
 // verdicts puts the verdicts into words, the primary metric first; metrics with the same verdict for the same reason share a line.
-func verdicts(c *results.Comparison) []said {
+func verdicts(c *verdict.Comparison) []said {
 	var all []said
 	for _, p := range c.Comparisons {
 		s := said{Heading: fmt.Sprintf("%s against %s:", p.Arm, p.Baseline)}
-		judged := slices.DeleteFunc(slices.Clone(p.Metrics), func(d results.Difference) bool { return d.Verdict == "" })
+		judged := slices.DeleteFunc(slices.Clone(p.Metrics), func(d verdict.Difference) bool { return d.Verdict == "" })
 		slices.SortStableFunc(judged, primaryFirst)
 		for len(judged) > 0 {
 			first := judged[0]
-			same := func(d results.Difference) bool {
+			same := func(d verdict.Difference) bool {
 				return d.Verdict == first.Verdict && d.Direction == first.Direction && d.Reason == first.Reason
 			}
 			var names []string
@@ -39,7 +40,7 @@ func verdicts(c *results.Comparison) []said {
 				}
 				names = append(names, name)
 			}
-			s.Lines = append(s.Lines, fmt.Sprintf("%s: %s: %s", strings.Join(names, ", "), verdict(&first), first.Reason))
+			s.Lines = append(s.Lines, fmt.Sprintf("%s: %s: %s", strings.Join(names, ", "), verdictText(&first), first.Reason))
 			judged = slices.DeleteFunc(judged, same)
 		}
 		if len(s.Lines) == 0 {
@@ -50,7 +51,7 @@ func verdicts(c *results.Comparison) []said {
 	return all
 }
 
-func primaryFirst(a, b results.Difference) int {
+func primaryFirst(a, b verdict.Difference) int {
 	switch {
 	case a.Primary == b.Primary:
 		return 0
@@ -69,7 +70,7 @@ type note struct {
 // footnotes are the doubts of a comparison and of its runs.
 type footnotes struct{ notes []note }
 
-func newFootnotes(c *results.Comparison) *footnotes {
+func newFootnotes(c *verdict.Comparison) *footnotes {
 	f := &footnotes{}
 	for _, text := range c.Notes {
 		f.notes = append(f.notes, note{text: text})

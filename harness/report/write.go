@@ -9,13 +9,15 @@ import (
 	"strings"
 
 	"harness.invalid/results"
+	"harness.invalid/results/statistics"
+	"harness.invalid/results/verdict"
 )
 
 // disclaimer stands below every table.
 const disclaimer = "Measured times are wall time of the programs that ran here, not of the hardware that a backend stands for."
 
 // writeTable prints for a terminal.
-func writeTable(out *strings.Builder, c *results.Comparison, o Options) error {
+func writeTable(out *strings.Builder, c *verdict.Comparison, o Options) error {
 	width := o.width()
 	t := newTable(c)
 	foot := newFootnotes(c)
@@ -34,7 +36,7 @@ func writeTable(out *strings.Builder, c *results.Comparison, o Options) error {
 		}
 		out.WriteByte('\n')
 	}
-	for _, s := range statistics(c, width) {
+	for _, s := range statisticsSheets(c, width) {
 		if err := s.write(out, o); err != nil {
 			return err
 		}
@@ -48,7 +50,7 @@ func writeTable(out *strings.Builder, c *results.Comparison, o Options) error {
 }
 
 // writeMarkdown prints one table however wide it is, since a browser wraps.
-func writeMarkdown(out *strings.Builder, c *results.Comparison) error {
+func writeMarkdown(out *strings.Builder, c *verdict.Comparison) error {
 	t := newTable(c)
 	foot := newFootnotes(c)
 	fmt.Fprintf(out, "%s\n\n", title(c))
@@ -63,7 +65,7 @@ func writeMarkdown(out *strings.Builder, c *results.Comparison) error {
 		}
 		out.WriteByte('\n')
 	}
-	for _, s := range statistics(c, 0) {
+	for _, s := range statisticsSheets(c, 0) {
 		if err := s.write(out, Options{Format: Markdown}); err != nil {
 			return err
 		}
@@ -77,7 +79,7 @@ func writeMarkdown(out *strings.Builder, c *results.Comparison) error {
 }
 
 // writeLaTeX prints one table and what is said of it, as text below, then the statistics.
-func writeLaTeX(out *strings.Builder, c *results.Comparison) {
+func writeLaTeX(out *strings.Builder, c *verdict.Comparison) {
 	t := newTable(c)
 	foot := newFootnotes(c)
 	s := t.sheet(t.all(), foot, true)
@@ -90,18 +92,18 @@ func writeLaTeX(out *strings.Builder, c *results.Comparison) {
 		s.Notes = append(s.Notes, fmt.Sprintf("[%d] %s", i+1, n.text))
 	}
 	s.writeLaTeX(out)
-	for _, s := range statistics(c, 0) {
+	for _, s := range statisticsSheets(c, 0) {
 		out.WriteByte('\n')
 		s.writeLaTeX(out)
 	}
 }
 
-func title(c *results.Comparison) string {
+func title(c *verdict.Comparison) string {
 	return fmt.Sprintf("Recipe %s (fingerprint %.12s), data %.12s, %s", c.Recipe, c.Fingerprint, c.DataDigest, seeds(c))
 }
 
 // seeds lists the seeds of all runs.
-func seeds(c *results.Comparison) string {
+func seeds(c *verdict.Comparison) string {
 	var all []uint64
 	for _, r := range c.Runs {
 		all = append(all, r.Seed)
@@ -168,7 +170,7 @@ func (t *table) sheet(arms []int, foot *footnotes, withVerdicts bool) *Sheet {
 			if i > 0 {
 				line = append(line, Cell{Text: c.difference})
 				if withVerdicts {
-					line = append(line, Cell{Text: verdict(c.paired), Mark: markOf(c.paired)})
+					line = append(line, Cell{Text: verdictText(c.paired), Mark: markOf(c.paired)})
 				}
 			}
 		}
@@ -178,16 +180,16 @@ func (t *table) sheet(arms []int, foot *footnotes, withVerdicts bool) *Sheet {
 }
 
 // markOf is how a verdict is coloured.
-func markOf(d *results.Difference) Mark {
+func markOf(d *verdict.Difference) Mark {
 	switch {
 	case d == nil:
-	case d.Verdict == results.Equivalent:
+	case d.Verdict == verdict.Equivalent:
 		return Good
-	case d.Verdict == results.Different && d.Direction == results.Better:
+	case d.Verdict == verdict.Different && d.Direction == verdict.Better:
 		return Good
-	case d.Verdict == results.Different:
+	case d.Verdict == verdict.Different:
 		return Bad
-	case d.Verdict == results.Inconclusive:
+	case d.Verdict == verdict.Inconclusive:
 		return Doubt
 	}
 	return Plain
@@ -222,7 +224,7 @@ func (t *table) blocks(width int, foot *footnotes) []*Sheet {
 }
 
 // writeCSV prints one line for each quantity and arm.
-func writeCSV(w io.Writer, c *results.Comparison) error {
+func writeCSV(w io.Writer, c *verdict.Comparison) error {
 	out := csv.NewWriter(w)
 	header := []string{"phase", "quantity", "backend", "optimizer", "format", "n", "mean", "sd", "difference", "low", "high", "level", "bootstrap_low", "bootstrap_high",
 		"multi_bootstrap_low", "multi_bootstrap_high", "p_difference", "p_permutation", "p_equivalence", "margin", "verdict", "direction"}
@@ -242,7 +244,7 @@ func writeCSV(w io.Writer, c *results.Comparison) error {
 					put(column, full(float64(*v)))
 				}
 			}
-			interval := func(prefix string, v *results.Interval) {
+			interval := func(prefix string, v *statistics.Interval) {
 				if v != nil {
 					number(prefix+"low", &v.Low)
 					number(prefix+"high", &v.High)

@@ -9,19 +9,19 @@ import (
 	"path"
 	"strings"
 
-	"harness.invalid/results"
+	"harness.invalid/results/regression"
 )
 
 //go:embed *.json
 var files embed.FS
 
 // Open reads a baseline by name.
-func Open(name string) (*results.Baseline, error) {
+func Open(name string) (*regression.Baseline, error) {
 	text, err := files.ReadFile(name + ".json")
 	if err != nil {
 		return nil, fmt.Errorf("no baseline is named %q (known: %s): %w", name, strings.Join(Names(), ", "), fs.ErrNotExist)
 	}
-	return results.ReadBaseline(name, text)
+	return regression.ReadBaseline(name, text)
 }
 
 // Names lists the baselines.

@@ -1,0 +1,131 @@
+package results
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Point is a place on a curve.
+type Point struct {
+	Step    int     // of the phase
+	Seconds float64 // measured, of training up to there
+	Value   float64
+}
+
+// Curves are the curves of one phase of one run.
+type Curves struct {
+	Phase string
+	// Loss is that of each training step, with dropout, in nats.
+	Loss []Point
+	// Evaluations are the metrics of the evaluations, by name.
+	Evaluations map[string][]Point
+	// StepSeconds are the measured seconds of each step.
+	StepSeconds []float64
+	// FastestStepSeconds is the least of them over the steps that were not skipped, which have less to do; 0: there is none. Whatever else a machine does can
+	// only make a step take longer, and the noise of times on a shared one has a long tail and lasts: of all order statistics the least has the smallest
+	// error, as long as some step was left alone. What only some steps suffer from, such as a wait for data, it does not show. Source: Chen, Revels 2016,
+	// Robust benchmarking in noisy environments, arXiv:1608.04295.
+	FastestStepSeconds float64
+}
+
+// Curves reads what the run recorded, phase by phase in the order of the recipe.
+func (r *Run) Curves() ([]Curves, error) {
+	all := make([]Curves, len(r.Recipe.Phases))
+	index := map[string]int{}
+	for i, p := range r.Recipe.Phases {
+		all[i] = Curves{Phase: p.Name, Evaluations: map[string][]Point{}}
+		index[p.Name] = i
+	}
+	of := func(phase string) (*Curves, error) {
+		i, ok := index[phase]
+		if !ok {
+			return nil, fmt.Errorf("%s: a line is of phase %q, which the recipe does not have", r.Title(), phase)
+		}
+		return &all[i], nil
+	}
+	seconds := map[string]float64{}
+	for s, err := range r.Steps() {
+		if err != nil {
+			return nil, err
+		}
+		c, err := of(s.Phase)
+		if err != nil {
+			return nil, err
+		}
+		took := s.MeasuredSeconds[TotalSeconds]
+		seconds[s.Phase] += took
+		c.StepSeconds = append(c.StepSeconds, took)
+		if s.Finite && took > 0 && (c.FastestStepSeconds == 0 || took < c.FastestStepSeconds) {
+			c.FastestStepSeconds = took
+		}
+		c.Loss = append(c.Loss, Point{s.Step, seconds[s.Phase], s.Metrics["loss"]})
+	}
+	for e, err := range r.Evaluations() {
+		if err != nil {
+			return nil, err
+		}
+		c, err := of(e.Phase)
+		if err != nil {
+			return nil, err
+		}
+		for name, v := range e.Metrics {
+			c.Evaluations[name] = append(c.Evaluations[name], Point{e.Step, e.TrainingSeconds, v})
+		}
+	}
+	return all, nil
+}
+
+// At is a place between two evaluations.
+type At struct {
+	Step    Number `json:"step"`
+	Seconds Number `json:"measured_seconds"`
+}
+
+// FirstReach is where a curve first reaches a value, between two points by linear interpolation; false when it does not. The first point may be
+// beyond it already: nobody looked before.
+func FirstReach(curve []Point, value float64, higher bool) (At, bool) {
+	reached := func(p Point) bool { return higher && p.Value >= value || !higher && p.Value <= value }
+	i := slices.IndexFunc(curve, reached)
+	if i < 0 {
+		return At{}, false
+	}
+	b := curve[i]
+	if i == 0 || math.IsNaN(curve[i-1].Value) || math.IsInf(curve[i-1].Value, 0) || b.Value == curve[i-1].Value {
+		return At{Number(b.Step), Number(b.Seconds)}, true
+	}
+	a := curve[i-1]
+	f := (value - a.Value) / (b.Value - a.Value)
+	between := func(x, y float64) Number { return Number(x + f*(y-x)) }
+	return At{between(float64(a.Step), float64(b.Step)), between(a.Seconds, b.Seconds)}, true
+}
+
+// thin averages neighbours until a curve has at most so many points. Each new point stands at the last step of those it is made of, so that
+// curves of the same steps are thinned alike.
+func Thin(curve []Point, most int) []Point {
+	size := (len(curve) + most - 1) / most
+	if size <= 1 {
+		return curve
+	}
+	var out []Point
+	for part := range slices.Chunk(curve, size) {
+		p := part[len(part)-1]
+		p.Value = 0
+		for _, q := range part {
+			p.Value += q.Value / float64(len(part))
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// TrainingLoss is the name of the curve of the losses of steps.
+const TrainingLoss = "training_loss"
+
+// curve is a curve of a phase by name.
+func (c Curves) Curve(name string) []Point {
+	if name == TrainingLoss {
+		return c.Loss
+	}
+	return c.Evaluations[name]
+}

@@ -1,0 +1,106 @@
+package scoring
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+// TestReferencePointsOfBERT rebuilds the limits that rcp_checker computes for BERT from the statistics of rcps_bert.json, ruleset 5.0.0, for the 10
+// runs of a submission.
+func TestReferencePointsOfBERT(t *testing.T) {
+	for _, c := range []struct {
+		batch, n int
+		mean, sd float64
+		least    float64
+		speedup  float64
+	}{
+		{256, 20, 2_549_220, 218_406, 2_390_442, 1.0664}, {448, 23, 2_414_421, 197_392, 2_274_732, 1.0614}, {3072, 20, 2_764_499, 166_119, 2_643_732, 1.0457},
+		{8192, 20, 4_186_112, 88_431, 4_121_824, 1.0156}, {16384, 20, 5_505_422, 144_643, 5_400_269, 1.0195},
+	} {
+		p := ReferencePoint{Batch: float64(c.batch), Runs: c.n, Mean: c.mean, SD: c.sd}
+		near(t, "least mean", p.least(10), c.least, 5) // mean and sd are rounded
+		near(t, "speed-up", p.Mean/p.least(10), c.speedup, 5e-5)
+	}
+}
+
+func TestConvergenceRules(t *testing.T) {
+	points := []ReferencePoint{{"a", 100, 20, 1200, 50}, {"b", 200, 20, 1000, 50}, {"c", 300, 20, 1500, 50}, {"d", 400, 20, 1400, 50}}
+	var kept []string
+	for _, p := range prune(points) {
+		kept = append(kept, p.Name)
+	}
+	if got := strings.Join(kept, ""); got != "bd" {
+		t.Errorf("kept %s, want bd: a lies below the fastest, c above the line from b to d", got)
+	}
+	inf := math.Inf(1)
+	ten := func(v float64) []float64 { return []float64{v, v, v, v, v, v, v, v, v - 1, v + 1} }
+	for _, c := range []struct {
+		name    string
+		batch   float64
+		samples []float64
+		passed  bool
+		point   string
+		factor  float64
+	}{
+		{"as the reference", 200, ten(1000), true, "b", 1},
+		{"slower", 200, ten(1500), true, "b", 1},
+		{"a little faster", 200, ten(980), true, "b", 1000.0 / 980},
+		{"too fast", 200, ten(900), false, "b", 1},
+		{"at a point that was pruned", 300, ten(1500), true, "c", 1},
+		{"between", 300.5, ten(1201), true, "between b and d", (1000 + 400*100.5/200) / 1201},
+		{"below all that are kept", 50, ten(1000), true, "b", 1},
+		{"above all", 500, ten(9000), false, "", 1},
+		{"one run did not converge", 200, append(ten(1000)[:9], inf), true, "b", 1},
+		{"two did not", 200, append(ten(1000)[:8], inf, inf), false, "", 1},
+	} {
+		r, err := CheckConvergence(points, c.batch, c.samples)
+		if err != nil || r.Passed != c.passed || r.Point != c.point || math.Abs(float64(r.Normalization)-max(1, c.factor)) > 1e-3 {
+			t.Errorf("%s: %+v, %v, want passed %v by %q, factor %g", c.name, r, err, c.passed, c.point, c.factor)
+		}
+	}
+	if _, err := CheckConvergence(points, 200, []float64{1, 2}); err == nil {
+		t.Error("two runs have an olympic mean")
+	}
+}
+
+func TestReadReferencePoints(t *testing.T) {
+	p, err := ReadReferencePoints([]byte(`{"bert_ref_448": {"Benchmark": "bert", "BS": 448, "Epochs to converge": [4, 1, 2, 3, 100]}, "bert_ref_256": {"BS": 256, "Epochs to converge": [2, 2, 2, 2]}}`))
+	if err != nil || len(p) != 2 || p[0].Batch != 256 || p[1].Mean != 3 || p[1].Runs != 5 {
+		t.Errorf("points are %+v, %v", p, err)
+	}
+	for text, want := range map[string]string{`{`: "unexpected end", `{}`: "no point", `{"a": {"BS": 1}}`: "4 runs or more",
+		`{"a": {"BS": 1, "Epochs to converge": [1,1,1,1]}, "b": {"BS": 1, "Epochs to converge": [1,1,1,1]}}`: "two points"} {
+		if _, err := ReadReferencePoints([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error is %v, want %s", text, err, want)
+		}
+	}
+}
+
+// TestProfiles: by hand. On the first workload the ratios are 1 and 2, on the second 3 and 1, on the third only the first gets there, on the fourth none.
+func TestProfiles(t *testing.T) {
+	inf := math.Inf(1)
+	p := Profiles([][]float64{{10, 30, 5, inf}, {20, 10, inf, inf}})
+	near(t, "share at 1", p[0].Share(1), 0.5, 0)
+	near(t, "share at 3", p[0].Share(3), 0.75, 0)
+	near(t, "score", p[0].Score(), (3+1+3)/3.0/4, 1e-12)
+	near(t, "score", p[1].Score(), (2+3)/3.0/4, 1e-12)
+	// The area under the steps of the profile, summed up over a fine grid as the published program does, is the same.
+	const n = 300_000
+	sum := 0.0
+	for i := range n {
+		sum += p[0].Share(1+3*(float64(i)+0.5)/n) / n
+	}
+	near(t, "score by a grid", p[0].Score(), sum, 1e-5)
+	if s := Profiles([][]float64{{1, 2, 3}, {1, 2, 3}}); s[0].Score() != 1 || s[1].Score() != 1 {
+		t.Errorf("two that are as fast score %g and %g, want 1", s[0].Score(), s[1].Score())
+	}
+}
+
+// near fails unless got is want to the digits that were published.
+func near(t *testing.T, what string, got, want, half float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= half) {
+		t.Errorf("%s is %.7g, want %.7g", what, got, want)
+	}
+}

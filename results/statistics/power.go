@@ -1,0 +1,71 @@
+package statistics
+
+import (
+	"math"
+	"sync"
+
+	"gonum.org/v1/gonum/integrate/quad"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+const (
+	// settlePower is the probability with which the seeds that are asked for settle a verdict.
+	SettlePower = 0.9
+	// maxPairs is where the search for a number of seeds ends.
+	MaxPairs = 10_000
+)
+
+// furtherRuns is the least number of runs that has settlePower, where power tells what so many further ones have; maxPairs when that many would not do.
+func FurtherRuns(power func(further int) float64) int {
+	low, high := 0, 1 // low is not enough
+	for power(high) < SettlePower {
+		if high >= MaxPairs {
+			return MaxPairs
+		}
+		low, high = high, min(2*high, MaxPairs)
+	}
+	for high-low > 1 {
+		if middle := (low + high) / 2; power(middle) >= SettlePower {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return high
+}
+
+func Normal(x float64) float64 { return distuv.UnitNormal.CDF(x) }
+
+// overSD integrates f(u) over the distribution of u = √(χ²_ν/ν), the ratio of an estimated standard deviation to the true one. f must be
+// smooth but for the breaks, which are in ascending order.
+func OverSD(df float64, f func(u float64) float64, breaks ...float64) float64 {
+	// The density is 2νu times that of χ²_ν at νu².
+	gamma, _ := math.Lgamma(df / 2)
+	scale := math.Ln2 + df/2*math.Log(df/2) - gamma
+	density := func(u float64) float64 { return math.Exp(scale + (df-1)*math.Log(u) - df/2*u*u) }
+	// u has a standard deviation close to 1/√(2ν), and 12 of them hold all that a float64 sees; below, it ends at 0.
+	reach := 12 / math.Sqrt(2*df)
+	from, end := max(0, 1-reach), 1+reach
+	sum := 0.0
+	nodes, weights := legendre()
+	for _, to := range append(breaks, end) {
+		to = min(max(to, from), end)
+		if to > from {
+			half := (to - from) / 2
+			for i, x := range nodes {
+				u := from + half*(1+x)
+				sum += half * weights[i] * f(u) * density(u)
+			}
+			from = to
+		}
+	}
+	return sum
+}
+
+// legendre are the places and weights of Gauss and Legendre's rule on [-1, 1].
+var legendre = sync.OnceValues(func() (nodes, weights []float64) {
+	const points = 120
+	nodes, weights = make([]float64, points), make([]float64, points)
+	quad.Legendre{}.FixedLocations(nodes, weights, -1, 1)
+	return nodes, weights
+})

@@ -1,0 +1,289 @@
+package verdict
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"harness.invalid/core/recipe"
+	"harness.invalid/results"
+	"harness.invalid/results/statistics"
+)
+
+// ErrIncomparable is returned for runs that differ in more than backend, optimizer and seed.
+var ErrIncomparable = errors.New("the runs can't be compared")
+
+// Comparison holds runs of one recipe on one data set against each other.
+type Comparison struct {
+	Recipe      string `json:"recipe"`
+	Fingerprint string `json:"fingerprint"`
+	DataDigest  string `json:"data_digest"`
+	// Alpha is the error rate that verdicts keep to, Primary the metric that the comparison is about, both from the recipe.
+	Alpha   float64 `json:"alpha"`
+	Primary string  `json:"primary,omitempty"`
+	// Phases, with what they measure, are in the order of the recipe; Arms in that of the runs given. The first arm is the baseline.
+	Phases      []MeasuredPhase `json:"phases"`
+	Arms        []ArmSummary    `json:"arms"`
+	Runs        []RunSummary    `json:"runs"` // by arm, then by seed
+	Comparisons []Pairing       `json:"comparisons"`
+	// Curves are the arms' means and standard deviations on the way.
+	Curves []Band `json:"curves,omitempty"`
+	// Notes are doubts about the comparison as a whole.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// MeasuredPhase names a phase's metrics, in the order of recipe.Metrics.
+type MeasuredPhase struct {
+	Name    string   `json:"name"`
+	Metrics []string `json:"metrics"`
+}
+
+// ArmSummary is an arm over its seeds.
+type ArmSummary struct {
+	results.Arm
+	Precision string                       `json:"precision"`
+	Seeds     []uint64                     `json:"seeds"`   // of complete runs
+	Metrics   map[string]statistics.Sample `json:"metrics"` // PHASE.NAME
+	Times     []PhaseTimes                 `json:"times,omitempty"`
+}
+
+// RunSummary is one run of a comparison.
+type RunSummary struct {
+	results.Arm
+	Precision       string                `json:"precision"`
+	Seed            uint64                `json:"seed"`
+	Status          results.Status        `json:"status"`
+	Error           string                `json:"error,omitempty"`
+	Metrics         results.Metrics       `json:"metrics"` // NAME of the last phase that measures it, and PHASE.NAME
+	MeasuredSeconds map[string]float64    `json:"measured_seconds"`
+	Steps           int                   `json:"steps"`
+	Skipped         int                   `json:"skipped"`
+	Phases          []results.PhaseResult `json:"phases"`
+	BatchDigest     string                `json:"batch_digest"`
+	Notes           []string              `json:"notes,omitempty"`
+	Dir             string                `json:"dir,omitempty"`
+}
+
+// Complete reports whether the run came to its end.
+func (r RunSummary) Complete() bool { return r.Status == results.Complete }
+
+// Phase finds a phase's result by name.
+func (r RunSummary) Phase(name string) (results.PhaseResult, bool) {
+	i := slices.IndexFunc(r.Phases, func(p results.PhaseResult) bool { return p.Name == name })
+	if i < 0 {
+		return results.PhaseResult{}, false
+	}
+	return r.Phases[i], true
+}
+
+// RunsOf lists the complete runs of an arm, by seed, but for those that are there for an A/A comparison alone.
+func (c *Comparison) RunsOf(a results.Arm) []RunSummary {
+	var runs []RunSummary
+	for _, r := range c.Runs {
+		if r.Arm == a && r.Complete() && !c.InNoise(r) {
+			runs = append(runs, r)
+		}
+	}
+	return runs
+}
+
+// Compare is CompareBy with the verdict of the first run's recipe.
+func Compare(runs []*results.Run) (*Comparison, error) {
+	if len(runs) == 0 {
+		return nil, fmt.Errorf("%w: there are none", ErrIncomparable)
+	}
+	return CompareBy(runs, runs[0].Recipe.Verdict)
+}
+
+// CompareBy pairs runs by seed, each arm with the first, and judges every metric that has a margin. Runs that go on, or were stopped, are
+// listed and not paired. ErrIncomparable, with what differs, when the runs are not of the same recipe and data, or of an arm with the same seed.
+func CompareBy(runs []*results.Run, verdict recipe.Verdict) (*Comparison, error) {
+	if len(runs) == 0 {
+		return nil, fmt.Errorf("%w: there are none", ErrIncomparable)
+	}
+	first := runs[0]
+	c := &Comparison{
+		Recipe: first.Identity.Recipe, Fingerprint: first.Fingerprint, DataDigest: first.DataDigest,
+		Alpha: verdict.Alpha, Primary: verdict.Primary, Phases: measuredPhases(first.Recipe), Runs: []RunSummary{}, Comparisons: []Pairing{},
+	}
+	byArm := make(map[results.Arm][]*results.Run)
+	var arms []results.Arm
+	for _, r := range runs {
+		if err := comparable(first, r); err != nil {
+			return nil, err
+		}
+		same := byArm[r.Arm()]
+		if len(same) == 0 {
+			arms = append(arms, r.Arm())
+		}
+		if err := SameArm(same, r); err != nil {
+			return nil, err
+		}
+		byArm[r.Arm()] = append(same, r)
+	}
+	for _, a := range arms {
+		slices.SortFunc(byArm[a], func(x, y *results.Run) int { return cmp.Compare(x.Seed, y.Seed) })
+		c.addRuns(a, byArm[a])
+	}
+	for _, a := range arms {
+		c.addArm(a, byArm[a][0].Precision)
+	}
+	for _, a := range arms[1:] {
+		c.pair(arms[0], a, verdict)
+	}
+	c.noteNoise()
+	c.checkBatches()
+	c.checkMachines(runs)
+	return c, c.follow(runs)
+}
+
+// WriteJSON writes the comparison for other programs.
+func (c *Comparison) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(c)
+}
+
+func measuredPhases(r *recipe.Recipe) []MeasuredPhase {
+	phases := make([]MeasuredPhase, len(r.Phases))
+	for i, p := range r.Phases {
+		phases[i] = MeasuredPhase{Name: p.Name}
+		for _, m := range p.Metrics() {
+			phases[i].Metrics = append(phases[i].Metrics, m.Name)
+		}
+	}
+	return phases
+}
+
+// comparable is an error when two runs are of different experiments.
+func comparable(a, b *results.Run) error {
+	if a.Fingerprint != b.Fingerprint {
+		var fields []string
+		for _, d := range recipe.Diff(a.Recipe, b.Recipe) {
+			if d.Identity {
+				fields = append(fields, d.String())
+			}
+		}
+		const most = 10
+		if n := len(fields); n > most {
+			fields = append(fields[:most], fmt.Sprintf("and %d more", n-most))
+		}
+		return fmt.Errorf("%w: %s and %s have other recipes: %s", ErrIncomparable, a.Title(), b.Title(), strings.Join(fields, "; "))
+	}
+	if a.DataDigest != b.DataDigest {
+		return fmt.Errorf("%w: %s and %s saw other data, with digests %.12s and %.12s: give both the same files", ErrIncomparable, a.Title(), b.Title(), a.DataDigest, b.DataDigest)
+	}
+	return nil
+}
+
+// sameArm is an error when a run does not belong with those of its arm: its seed is there already, or its backend was set otherwise.
+func SameArm(runs []*results.Run, r *results.Run) error {
+	for _, q := range runs {
+		var settings []string
+		for _, d := range recipe.Diff(q.Recipe, r.Recipe) {
+			if name, _, _ := strings.Cut(r.Backend, ":"); strings.HasPrefix(d.Path, "backends."+name+".") || strings.HasPrefix(d.Path, "backends."+name+":") {
+				settings = append(settings, d.String())
+			}
+		}
+		if len(settings) > 0 || q.Precision != r.Precision {
+			if q.Precision != r.Precision {
+				settings = append(settings, fmt.Sprintf("precision: %s, %s", q.Precision, r.Precision))
+			}
+			return fmt.Errorf("%w: %s and %s are both of %s and have other settings: %s", ErrIncomparable, q.Title(), r.Title(), r.Arm(), strings.Join(settings, "; "))
+		}
+		if q.Seed == r.Seed {
+			return fmt.Errorf("%w: %s and %s are both of %s with seed %d: leave one out", ErrIncomparable, q.Title(), r.Title(), r.Arm(), r.Seed)
+		}
+	}
+	return nil
+}
+
+// addRuns lists the runs of an arm, and notes those that are not complete.
+func (c *Comparison) addRuns(a results.Arm, runs []*results.Run) {
+	for _, r := range runs {
+		sum := RunSummary{Arm: a, Precision: r.Precision, Seed: r.Seed, Status: results.Unfinished, Dir: r.Dir, Metrics: results.Metrics{}, MeasuredSeconds: map[string]float64{}, Phases: []results.PhaseResult{}}
+		if res := r.Result; res != nil {
+			sum.Status, sum.Error, sum.Steps, sum.Skipped, sum.BatchDigest, sum.Notes = res.Status, res.Error, res.Steps, res.Skipped, res.BatchDigest, res.Notes
+			maps.Copy(sum.Metrics, res.Metrics)
+			maps.Copy(sum.MeasuredSeconds, res.MeasuredSeconds)
+			sum.Phases = append(sum.Phases, res.Phases...)
+		}
+		c.Runs = append(c.Runs, sum)
+		if sum.Complete() {
+			continue
+		}
+		note := fmt.Sprintf("%s, seed %d: %s", a, r.Seed, sum.Status)
+		if sum.Error != "" {
+			note += ": " + sum.Error
+		}
+		c.Notes = append(c.Notes, note)
+	}
+}
+
+// addArm sums up the complete runs of an arm, when the runs of all arms are listed.
+func (c *Comparison) addArm(a results.Arm, precision string) {
+	s := ArmSummary{Arm: a, Precision: precision, Seeds: []uint64{}, Metrics: map[string]statistics.Sample{}}
+	values := make(map[string][]float64)
+	for _, r := range c.RunsOf(a) {
+		s.Seeds = append(s.Seeds, r.Seed)
+		for name, v := range r.phaseMetrics() {
+			values[name] = append(values[name], v)
+		}
+	}
+	for name, v := range values {
+		s.Metrics[name] = statistics.NewSampleWithIntervals(v, 1-c.Alpha)
+	}
+	c.Arms = append(c.Arms, s)
+}
+
+// phaseMetrics are the metrics of all phases as PHASE.NAME.
+func (r RunSummary) phaseMetrics() results.Metrics {
+	all := results.Metrics{}
+	for _, p := range r.Phases {
+		for name, v := range p.Metrics {
+			all[p.Name+"."+name] = v
+		}
+	}
+	return all
+}
+
+// checkBatches notes seeds under which the arms did not take the same batches, which the same recipe and data rule out.
+func (c *Comparison) checkBatches() {
+	digests := make(map[uint64]map[string][]string)
+	for _, r := range c.Runs {
+		if !r.Complete() {
+			continue
+		}
+		if digests[r.Seed] == nil {
+			digests[r.Seed] = map[string][]string{}
+		}
+		digests[r.Seed][r.BatchDigest] = append(digests[r.Seed][r.BatchDigest], r.Arm.String())
+	}
+	for _, seed := range slices.Sorted(maps.Keys(digests)) {
+		if len(digests[seed]) < 2 {
+			continue
+		}
+		var groups []string
+		for _, digest := range slices.Sorted(maps.Keys(digests[seed])) {
+			groups = append(groups, fmt.Sprintf("%s %.12s", strings.Join(digests[seed][digest], ", "), digest))
+		}
+		c.Notes = append(c.Notes, fmt.Sprintf("seed %d: the arms did not take the same batches (digests: %s), so differences are not the backends' alone", seed, strings.Join(groups, "; ")))
+	}
+}
+
+// checkMachines notes runs on machines that differ in what speed depends on.
+func (c *Comparison) checkMachines(runs []*results.Run) {
+	machines := make(map[string]bool)
+	for _, r := range runs {
+		e := r.Environment
+		machines[fmt.Sprintf("%s with %d CPUs, GOMAXPROCS %d", e.CPU, e.CPUs, e.Threads)] = true
+	}
+	if len(machines) > 1 {
+		c.Notes = append(c.Notes, "measured times are of different machines and say nothing about the backends: "+strings.Join(slices.Sorted(maps.Keys(machines)), "; "))
+	}
+}

@@ -1,0 +1,90 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"harness.invalid/results"
+)
+
+// Noise is an A/A comparison: the baseline against itself with other seeds. What differs there is chance.
+type Noise struct {
+	Seeds      []uint64 `json:"seeds"`       // that are paired with the arm
+	OtherSeeds []uint64 `json:"other_seeds"` // of the baseline alone
+	// Difference is the mean over the other seeds minus the mean over the seeds.
+	Difference results.Number `json:"difference"`
+	// Floor is what the means of two groups of as many runs of the baseline as there are pairs stay within with probability 1-α:
+	// t_{1-α/2} · s · √(2/n), with s the pooled standard deviation of both groups.
+	Floor results.Number `json:"floor"`
+}
+
+// noise compares the baseline's runs over the paired seeds with those over seeds that no other arm was asked for; nil unless there are two of
+// each, all with values.
+func (c *Comparison) noise(d Difference, paired []uint64, alpha float64) *Noise {
+	baseline := c.Arms[0].Arm
+	var x, y []float64
+	n := Noise{}
+	for _, r := range c.Runs {
+		if r.Arm != baseline || !r.Complete() {
+			continue
+		}
+		v := r.phaseMetric(d.Phase, d.Metric)
+		switch {
+		case slices.Contains(paired, r.Seed):
+			x, n.Seeds = append(x, v), append(n.Seeds, r.Seed)
+		case c.InNoise(r):
+			y, n.OtherSeeds = append(y, v), append(n.OtherSeeds, r.Seed)
+		}
+	}
+	if len(x) < 2 || len(y) < 2 {
+		return nil
+	}
+	mx, vx := stat.MeanVariance(x, nil)
+	my, vy := stat.MeanVariance(y, nil)
+	df := float64(len(x) + len(y) - 2)
+	s := math.Sqrt((float64(len(x)-1)*vx + float64(len(y)-1)*vy) / df)
+	n.Difference = results.Number(my - mx)
+	n.Floor = results.Number(distuv.StudentsT{Sigma: 1, Nu: df}.Quantile(1-alpha/2) * s * math.Sqrt(2/float64(len(x))))
+	if math.IsNaN(float64(n.Floor)) || math.IsInf(float64(n.Floor), 0) {
+		return nil
+	}
+	return &n
+}
+
+// InNoise reports whether a run is there for an A/A comparison alone: one of the baseline with a seed that no other arm has a run of, in whatever state,
+// and not the only one.
+func (c *Comparison) InNoise(r RunSummary) bool {
+	baseline := c.Runs[0].Arm
+	alone := func(r RunSummary) bool {
+		return r.Arm == baseline && !slices.ContainsFunc(c.Runs, func(s RunSummary) bool { return s.Arm != baseline && s.Seed == r.Seed })
+	}
+	others := slices.ContainsFunc(c.Runs, func(s RunSummary) bool { return s.Arm != baseline })
+	return others && alone(r) && slices.ContainsFunc(c.Runs, func(s RunSummary) bool { return s.Seed != r.Seed && alone(s) })
+}
+
+// noteNoise tells which runs make the A/A comparison.
+func (c *Comparison) noteNoise() {
+	if len(c.Comparisons) == 0 {
+		return
+	}
+	for _, d := range c.Comparisons[0].Metrics {
+		if d.Noise == nil {
+			continue
+		}
+		c.Notes = append(c.Notes, fmt.Sprintf("%s with seeds %s is held against its own runs with seeds %s (A/A), which gives the noise floor", c.Arms[0].Arm, joinSeeds(d.Noise.OtherSeeds), joinSeeds(d.Noise.Seeds)))
+		return
+	}
+}
+
+func joinSeeds(seeds []uint64) string {
+	text := make([]string, len(seeds))
+	for i, s := range seeds {
+		text[i] = fmt.Sprint(s)
+	}
+	return strings.Join(text, ", ")
+}
