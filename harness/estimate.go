@@ -19,7 +19,6 @@ import (
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
-	"harness.invalid/core/dataset/pretraining"
 	"harness.invalid/core/option"
 	"harness.invalid/core/plugin"
 	"harness.invalid/core/recipe"
@@ -83,27 +82,15 @@ func (e *estimation) jobs() ([]job, error) {
 		return nil, err
 	}
 	e.recipe = r
-	config, err := r.ModelConfig(r.Vocab.Size)
-	if err != nil {
-		return nil, err
-	}
 	name, precision, _ := strings.Cut(e.backend, ":")
 	var list []job
 	for i := range r.Phases {
 		p := &r.Phases[i]
-		settings := r.ForBackend(name, precision, p.Name)
-		cut, err := p.Cut(settings)
+		program, err := r.Program(p, name, precision, r.Vocab.Size, 0)
 		if err != nil {
 			return nil, err
 		}
-		j := job{phase: p.Name, on: backend.Machine{Optimizer: p.OptimizerNamed("").Name}, program: backend.Program{
-			Model: p.PhaseModel(config), Head: p.Head(), Precision: settings.Precision, Options: settings.OptionsAt(0),
-			Length: p.Length, MaxPredictions: p.MaxPredictions, MicroBatch: cut.MicroBatch, Accumulation: cut.Accumulation, Replicas: cut.Replicas,
-		}}
-		if p.SequencesPerPack > 1 {
-			j.program.SequencesPerPack = p.SequencesPerPack
-			j.program.MaxPredictions = pretraining.PackedPredictions(p.MaxPredictions, p.SequencesPerPack)
-		}
+		j := job{phase: p.Name, on: backend.Machine{Optimizer: p.OptimizerNamed("").Name}, program: program}
 		if err := e.lay(&j); err != nil {
 			return nil, err
 		}

@@ -26,10 +26,6 @@ func TestBuiltinRecipes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		config, err := r.ModelConfig(1000)
-		if err != nil {
-			t.Fatal(err)
-		}
 		for i := range r.Phases {
 			p := &r.Phases[i]
 			for _, o := range append([]string{""}, keys(p.Alternatives)...) {
@@ -52,15 +48,12 @@ func TestBuiltinRecipes(t *testing.T) {
 				if settings.Options["system"] == "" {
 					continue // a recipe for no machine in particular
 				}
-				cut, err := p.Cut(settings)
+				program, err := r.Program(p, base, precision, 1000, 1)
 				if err != nil {
-					t.Errorf("%s, phase %s, %s: %v", name, p.Name, spec, err)
+					t.Errorf("%s, %s: %v", name, spec, err)
 					continue
 				}
-				e, err := backends[base].(backend.Estimator).Estimate(t.Context(), backend.Program{
-					Model: p.PhaseModel(config), Head: p.Head(), Precision: settings.Precision, Options: settings.OptionsAt(0), Seed: 1,
-					Length: p.Length, MaxPredictions: p.MaxPredictions, MicroBatch: cut.MicroBatch, Accumulation: cut.Accumulation, Replicas: cut.Replicas,
-				}, backend.Machine{Optimizer: p.Optimizer.Name})
+				e, err := backends[base].(backend.Estimator).Estimate(t.Context(), program, backend.Machine{Optimizer: p.Optimizer.Name})
 				if err != nil {
 					t.Errorf("%s, phase %s, %s: %v", name, p.Name, spec, err)
 					continue

@@ -46,20 +46,8 @@ func Predict(ctx context.Context, j PredictionJob) (_ *evaluation.Data, _ *evalu
 	if err != nil {
 		return nil, nil, err
 	}
-	config, err := j.Recipe.ModelConfig(d.Tokenizer.Vocab().Len())
+	program, err := j.Recipe.Program(p, j.Backend, j.Precision, d.Tokenizer.Vocab().Len(), 0)
 	if err != nil {
-		return nil, nil, err
-	}
-	settings := j.Recipe.ForBackend(j.Backend, j.Precision, p.Name)
-	cut, err := p.Cut(settings)
-	if err != nil {
-		return nil, nil, err
-	}
-	program := backend.Program{
-		Model: p.PhaseModel(config), Head: p.Head(), Precision: settings.Precision, Options: settings.OptionsAt(0), Length: p.Length,
-		MicroBatch: cut.MicroBatch, Accumulation: cut.Accumulation, Replicas: cut.Replicas,
-	}
-	if err := program.Validate(); err != nil {
 		return nil, nil, err
 	}
 	predictions, err := d.predict(ctx, j, program, e)

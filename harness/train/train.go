@@ -19,7 +19,6 @@ import (
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
-	"harness.invalid/core/dataset/pretraining"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/recipe"
 	"harness.invalid/core/tensor"
@@ -155,29 +154,11 @@ func (r *run) prepare(i int) (*phase, error) {
 // program settles what the backend runs in a phase.
 func (r *run) program(i int) (*phase, error) {
 	p := &phase{run: r, index: i, recipe: &r.Recipe.Phases[i]}
-	fail := func(err error) (*phase, error) { return nil, fmt.Errorf("phase %s: %w", p.recipe.Name, err) }
-	config, err := r.Recipe.ModelConfig(r.Data.Tokenizer.Vocab().Len())
-	if err != nil {
+	var err error
+	if p.program, err = r.Recipe.Program(p.recipe, r.Backend, r.Precision, r.Data.Tokenizer.Vocab().Len(), r.Seed); err != nil {
 		return nil, err
 	}
-	settings := r.Recipe.ForBackend(r.Backend, r.Precision, p.recipe.Name)
-	cut, err := p.recipe.Cut(settings)
-	if err != nil {
-		return fail(err)
-	}
-	p.settings = settings
-	p.program = backend.Program{
-		Model: p.recipe.PhaseModel(config), Head: p.recipe.Head(), Precision: settings.Precision, Options: settings.OptionsAt(0),
-		Seed: r.Seed, Length: p.recipe.Length, MaxPredictions: p.recipe.MaxPredictions,
-		MicroBatch: cut.MicroBatch, Accumulation: cut.Accumulation, Replicas: cut.Replicas,
-	}
-	if q := p.recipe.SequencesPerPack; q > 1 {
-		p.program.SequencesPerPack = q
-		p.program.MaxPredictions = pretraining.PackedPredictions(p.recipe.MaxPredictions, q)
-	}
-	if err := p.program.Validate(); err != nil {
-		return fail(err)
-	}
+	p.settings = r.Recipe.ForBackend(r.Backend, r.Precision, p.recipe.Name)
 	p.update = p.recipe.OptimizerNamed(r.Optimizer)
 	return p, nil
 }
