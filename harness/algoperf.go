@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"harness.invalid/harness/report"
+	"harness.invalid/results/index"
 	"harness.invalid/results/scoring"
 )
 
@@ -27,7 +28,7 @@ to 4, which is 1 for the fastest on every workload.`,
 			if err != nil {
 				return err
 			}
-			runs, err := openRuns(cmd.Context(), store, args)
+			runs, err := index.OpenRuns(cmd.Context(), store, args)
 			if err != nil {
 				return err
 			}

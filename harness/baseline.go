@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"harness.invalid/results/index"
 	"harness.invalid/results/regression"
 )
 
@@ -37,7 +38,7 @@ be tested against one. A waiver in the file lets a fact pass until a day:
   harness baseline save --out my-baseline.json --no-times --tolerance losses=0.02 --note "first" runs/mine`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			runs, err := openRuns(cmd.Context(), store, args)
+			runs, err := index.OpenRuns(cmd.Context(), store, args)
 			if err != nil {
 				return err
 			}

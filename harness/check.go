@@ -17,6 +17,7 @@ import (
 	"harness.invalid/harness/report"
 	"harness.invalid/results"
 	"harness.invalid/results/baselines"
+	"harness.invalid/results/index"
 	"harness.invalid/results/regression"
 )
 
@@ -60,7 +61,7 @@ The exit code is 0 when all facts hold or are waived, 1 when one has regressed, 
 			}
 			var runs []*results.Run
 			if len(args) > 0 {
-				runs, err = openRuns(cmd.Context(), e.store, args)
+				runs, err = index.OpenRuns(cmd.Context(), e.store, args)
 			} else {
 				runs, err = e.again(cmd, b)
 			}

@@ -437,7 +437,7 @@ func (e *experiment) one(ctx context.Context, c cell, data *train.Data) (*result
 
 // enter puts a run into the index, or brings what is there up to date. An index that can't be written costs no run: it can be made again.
 func (e *experiment) enter(ctx context.Context, dir string) {
-	err := withStore(ctx, e.store, func(x *index.Index) error {
+	err := index.Use(ctx, e.store, func(x *index.Index) error {
 		r, err := results.Open(dir)
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"harness.invalid/harness/report"
+	"harness.invalid/results/index"
 	"harness.invalid/results/scoring"
 	"harness.invalid/results/statistics"
 )
@@ -41,7 +42,7 @@ were faster by chance is multiplied. The exit code is 1 when an arm does not pas
 					return fmt.Errorf("--points %s: %w", points, err)
 				}
 			}
-			runs, err := openRuns(cmd.Context(), store, args)
+			runs, err := index.OpenRuns(cmd.Context(), store, args)
 			if err != nil {
 				return err
 			}

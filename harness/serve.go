@@ -40,14 +40,14 @@ while runs go on. It reads them and changes nothing. By default it answers this 
 				}
 				return serve(cmd, page.InFolder(args[0]), address)
 			}
-			location := storeLocation(store)
+			location := index.Locate(store)
 			if !index.IsPostgres(location) {
 				// Without a file, one would be made from the runs beside it.
 				if info, err := os.Stat(filepath.Dir(location)); err != nil || !info.IsDir() {
 					return withHint(fmt.Errorf("there is no index %s yet", location), "harness serve FOLDER shows the runs of a folder")
 				}
 			}
-			return withStore(cmd.Context(), store, func(x *index.Index) error { return serve(cmd, inIndex(x), address) })
+			return index.Use(cmd.Context(), store, func(x *index.Index) error { return serve(cmd, inIndex(x), address) })
 		},
 	}
 	storeFlag(cmd.Flags(), &store)
