@@ -11,7 +11,7 @@ import (
 
 	"harness.invalid/core/bert"
 	"harness.invalid/core/dataset/synthetic"
-	"harness.invalid/core/plugin"
+	"harness.invalid/core/plugin/host"
 	"harness.invalid/core/spelling"
 	"harness.invalid/core/wordpiece"
 	"harness.invalid/harness/bench"
@@ -83,7 +83,7 @@ a multiplication and an addition, and the backward pass as twice the forward pas
 				}
 				s.Options[name] = value
 			}
-			p, err := processes.NewSet(cmd.Context(), s.Backend, processes.Options{Transport: plugin.Transport(transport), Output: cmd.ErrOrStderr()})
+			p, err := processes.NewSet(cmd.Context(), s.Backend, processes.Options{Transport: host.Transport(transport), Output: cmd.ErrOrStderr()})
 			if err != nil {
 				return err
 			}

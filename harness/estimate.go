@@ -21,6 +21,7 @@ import (
 	"harness.invalid/core/bert"
 	"harness.invalid/core/option"
 	"harness.invalid/core/plugin"
+	"harness.invalid/core/plugin/host"
 	"harness.invalid/core/recipe"
 	"harness.invalid/core/spelling"
 	"harness.invalid/harness/processes"
@@ -241,9 +242,9 @@ func (e *estimation) lay(j *job) error {
 }
 
 // start starts the backend and returns its model of a machine.
-func (e *estimation) start(ctx context.Context) (backend.Estimator, *plugin.Process, error) {
+func (e *estimation) start(ctx context.Context) (backend.Estimator, *host.Process, error) {
 	name, _, _ := strings.Cut(e.backend, ":")
-	p, err := processes.Launch(ctx, plugin.Backend, name, processes.Options{Transport: plugin.Stream})
+	p, err := processes.Launch(ctx, plugin.Backend, name, processes.Options{Transport: host.Stream})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"harness.invalid/core/dataset/tasks"
 	"harness.invalid/core/kernels"
 	"harness.invalid/core/plugin"
+	"harness.invalid/core/plugin/host"
 	"harness.invalid/core/recipe"
 	"harness.invalid/core/spelling"
 	"harness.invalid/harness/catalog"
@@ -238,7 +239,7 @@ func (e *experiment) optimizerName(name string) string {
 // open makes the pool of plugins, once.
 func (e *experiment) open() {
 	if e.pool == nil {
-		e.pool = processes.NewPool(processes.Options{Transport: plugin.Transport(e.transport), Output: e.progress})
+		e.pool = processes.NewPool(processes.Options{Transport: host.Transport(e.transport), Output: e.progress})
 	}
 }
 

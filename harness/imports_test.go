@@ -27,6 +27,8 @@ var layers = []struct {
 	{"core/kernels", []string{"core/numerics", "core/random"}, nil},
 	{"core/bert", []string{"core/tensor", "core/random"}, nil},
 	{"core/checkpoint/weights", []string{"core/tensor", "core/spelling"}, nil},
+	{"core/plugin/host", []string{"core"}, nil},
+	{"core/plugin", []string{"core"}, []string{"core/plugin/host"}}, // no code of the host in a plugin's binary
 	{"core", []string{"core"}, []string{"core/plugin"}},
 	{"plugins", []string{"core", "plugins"}, []string{"core/plugin"}},
 	// Records of runs know nothing of what is concluded from them; statistics know numbers alone.

@@ -16,6 +16,7 @@ import (
 	"harness.invalid/core/backend/backendtest"
 	"harness.invalid/core/optimizer/optimizertest"
 	"harness.invalid/core/plugin"
+	"harness.invalid/core/plugin/host"
 	"harness.invalid/core/spelling"
 	"harness.invalid/harness/catalog"
 	"harness.invalid/harness/processes"
@@ -132,7 +133,7 @@ The exit code is 0 when everything passes, 1 when something does not, and 2 when
 			if len(precisions) > 0 && (kind != plugin.Backend || file == "") {
 				return errors.New("--precisions chooses what of a backend is held against the oracle: give --oracle too")
 			}
-			v, err := verify(cmd.Context(), kind, args[1], plugin.Transport(transport), file, precisions, cmd.ErrOrStderr())
+			v, err := verify(cmd.Context(), kind, args[1], host.Transport(transport), file, precisions, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -152,7 +153,7 @@ The exit code is 0 when everything passes, 1 when something does not, and 2 when
 	return cmd
 }
 
-func verify(ctx context.Context, kind plugin.Kind, name string, transport plugin.Transport, file string, precisions []string, out io.Writer) (v *verification, err error) {
+func verify(ctx context.Context, kind plugin.Kind, name string, transport host.Transport, file string, precisions []string, out io.Writer) (v *verification, err error) {
 	e, err := catalog.Find(kind, name)
 	if err != nil {
 		return nil, err

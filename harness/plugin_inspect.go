@@ -13,6 +13,7 @@ import (
 	"harness.invalid/core/backend"
 	"harness.invalid/core/option"
 	"harness.invalid/core/plugin"
+	"harness.invalid/core/plugin/host"
 	"harness.invalid/harness/catalog"
 	"harness.invalid/harness/processes"
 )
@@ -149,7 +150,7 @@ func describePlugin(ctx context.Context, e catalog.Entry, out io.Writer) (d desc
 	if d, err = described(e); err != nil {
 		return d, err
 	}
-	p, err := processes.Start(ctx, e, processes.Options{Transport: plugin.Stream, Output: out})
+	p, err := processes.Start(ctx, e, processes.Options{Transport: host.Stream, Output: out})
 	if err != nil {
 		return d, err
 	}

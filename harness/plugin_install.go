@@ -16,6 +16,7 @@ import (
 
 	"harness.invalid/core/durable"
 	"harness.invalid/core/plugin"
+	"harness.invalid/core/plugin/host"
 	"harness.invalid/harness/catalog"
 	"harness.invalid/harness/processes"
 )
@@ -59,7 +60,7 @@ func newPluginUninstall() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			folder, err := plugin.UserFolder()
+			folder, err := host.UserFolder()
 			if err != nil {
 				return err
 			}
@@ -82,7 +83,7 @@ func removePlugin(path string) error {
 	if err := os.RemoveAll(path); err != nil {
 		return err
 	}
-	if err := os.Remove(path + plugin.PinSuffix); !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(path + host.PinSuffix); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
@@ -100,7 +101,7 @@ func installPlugin(ctx context.Context, from string, out io.Writer) (d descripti
 	if e, err := catalog.Find(f.Kind, f.Name); err == nil && e.BuiltIn {
 		return d, fmt.Errorf("a built-in %s is named %s and goes before all others: choose another name", f.Kind, f.Name)
 	}
-	own, err := plugin.UserFolder()
+	own, err := host.UserFolder()
 	if err != nil {
 		return d, err
 	}
@@ -135,10 +136,10 @@ func installPlugin(ctx context.Context, from string, out io.Writer) (d descripti
 		return d, err
 	}
 	// From here to the end the plugin that was there before does not match the new sums: it is refused, should this be broken off.
-	if err := plugin.Pin(copied); err != nil {
+	if err := host.Pin(copied); err != nil {
 		return d, err
 	}
-	if err := os.Rename(copied+plugin.PinSuffix, into+plugin.PinSuffix); err != nil {
+	if err := os.Rename(copied+host.PinSuffix, into+host.PinSuffix); err != nil {
 		return d, err
 	}
 	if err := os.Rename(into, filepath.Join(temporary, "before")); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -164,13 +165,13 @@ func sameFile(a, b string) bool {
 }
 
 // pluginIn is the plugin that a file is, or the one that a folder holds.
-func pluginIn(path string) (plugin.Found, error) {
+func pluginIn(path string) (host.Found, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return plugin.Found{}, err
+		return host.Found{}, err
 	}
 	if !info.IsDir() {
-		f, ok := plugin.At(path)
+		f, ok := host.At(path)
 		if !ok {
 			return f, fmt.Errorf("%s is not named harness-backend-NAME or harness-optimizer-NAME: rename it", path)
 		}
@@ -178,32 +179,32 @@ func pluginIn(path string) (plugin.Found, error) {
 	}
 	files, err := os.ReadDir(path)
 	if err != nil {
-		return plugin.Found{}, err
+		return host.Found{}, err
 	}
-	var found []plugin.Found
+	var found []host.Found
 	var names []string
 	for _, e := range files {
-		if f, ok := plugin.At(filepath.Join(path, e.Name())); ok && f.Folder == "" {
+		if f, ok := host.At(filepath.Join(path, e.Name())); ok && f.Folder == "" {
 			f.Folder = path
 			found, names = append(found, f), append(names, e.Name())
 		}
 	}
 	switch len(found) {
 	case 0:
-		return plugin.Found{}, fmt.Errorf("no file in %s is named harness-backend-NAME or harness-optimizer-NAME: build the plugin first, or rename it", path)
+		return host.Found{}, fmt.Errorf("no file in %s is named harness-backend-NAME or harness-optimizer-NAME: build the plugin first, or rename it", path)
 	case 1:
 		return found[0], fit(found[0])
 	}
-	return plugin.Found{}, fmt.Errorf("%s has several plugins, %s: install one file after the other, or give each a folder", path, strings.Join(names, ", "))
+	return host.Found{}, fmt.Errorf("%s has several plugins, %s: install one file after the other, or give each a folder", path, strings.Join(names, ", "))
 }
 
 // fit reports a plugin that could not be started once it is installed.
-func fit(f plugin.Found) error {
+func fit(f host.Found) error {
 	info, err := os.Stat(f.Path)
 	switch {
 	case err != nil:
 		return err
-	case !plugin.NamePattern.MatchString(f.Name):
+	case !host.NamePattern.MatchString(f.Name):
 		return fmt.Errorf("the name %q has other characters than a-z, 0-9 and -", f.Name)
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is not a regular file", f.Path)
@@ -214,7 +215,7 @@ func fit(f plugin.Found) error {
 }
 
 // answers starts a plugin that need not be as it was pinned, and asks it what it is.
-func answers(ctx context.Context, f plugin.Found, out io.Writer) error {
+func answers(ctx context.Context, f host.Found, out io.Writer) error {
 	e, err := catalog.At(f)
 	if err != nil {
 		return err
@@ -223,8 +224,8 @@ func answers(ctx context.Context, f plugin.Found, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s.Files, s.Transport, s.Stderr = "", plugin.Stream, processes.Prefixed(out, e)
-	p, err := plugin.Launch(ctx, s)
+	s.Files, s.Transport, s.Stderr = "", host.Stream, processes.Prefixed(out, e)
+	p, err := host.Launch(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -238,10 +239,10 @@ func answers(ctx context.Context, f plugin.Found, out io.Writer) error {
 
 // pinned pins a plugin as it is, and describes it as others will find it.
 func pinned(ctx context.Context, path string, out io.Writer) (d description, err error) {
-	if err := plugin.Pin(path); err != nil {
+	if err := host.Pin(path); err != nil {
 		return d, err
 	}
-	f, _ := plugin.At(path)
+	f, _ := host.At(path)
 	e, err := catalog.At(f)
 	if err != nil {
 		return d, err

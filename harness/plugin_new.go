@@ -17,6 +17,7 @@ import (
 
 	"harness.invalid/core/durable"
 	"harness.invalid/core/plugin"
+	"harness.invalid/core/plugin/host"
 	"harness.invalid/core/spelling"
 	"harness.invalid/harness/catalog"
 	"harness.invalid/harness/hint"
@@ -97,7 +98,7 @@ func (s *skeleton) check() error {
 	if s.language != "go" && s.language != "python" {
 		return fmt.Errorf("--language is %q%s (known: go, python)", s.language, spelling.Hint(s.language, languages))
 	}
-	if !plugin.NamePattern.MatchString(s.name) {
+	if !host.NamePattern.MatchString(s.name) {
 		return fmt.Errorf("name is %q, want a-z, 0-9 and - only", s.name)
 	}
 	if slices.Contains(catalog.Names(s.kind), s.name) {

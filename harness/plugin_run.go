@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"harness.invalid/core/plugin"
+	"harness.invalid/core/plugin/host"
 	"harness.invalid/harness/catalog"
 	"harness.invalid/harness/processes"
 )
@@ -70,7 +70,7 @@ to the process whose number is printed.`,
 				}
 			}
 			s.Stderr = cmd.ErrOrStderr()
-			err = plugin.Expose(cmd.Context(), s, cmd.InOrStdin(), cmd.OutOrStdout(), func(a plugin.Address, pid int) {
+			err = host.Expose(cmd.Context(), s, cmd.InOrStdin(), cmd.OutOrStdout(), func(a host.Address, pid int) {
 				variable := fmt.Sprintf("%s=%s/%s=%s", catalog.AttachVariable, e.Kind, e.Name, a)
 				fmt.Fprintln(cmd.OutOrStdout(), variable)
 				fmt.Fprintf(cmd.ErrOrStderr(), "process %d waits for commands such as\n  %s harness plugin verify %s %s\nCtrl-C ends it\n", pid, variable, e.Kind, e.Name)

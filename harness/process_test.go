@@ -19,26 +19,26 @@ import (
 	"harness.invalid/results"
 )
 
-// host is a process of the program, in a folder of its own.
-type host struct {
+// hostProcess is a process of the program, in a folder of its own.
+type hostProcess struct {
 	t      *testing.T
 	dir    string
 	temp   string // folder for temporary files; a short name, as it will hold sockets
 	marker string // in the environment of the host and of all plugins that it starts
 }
 
-func newHost(t *testing.T) *host {
+func newHost(t *testing.T) *hostProcess {
 	t.Helper()
 	temp, err := os.MkdirTemp("", "h")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(temp) })
-	return &host{t, t.TempDir(), temp, fmt.Sprintf("%s-%d", t.Name(), time.Now().UnixNano())}
+	return &hostProcess{t, t.TempDir(), temp, fmt.Sprintf("%s-%d", t.Name(), time.Now().UnixNano())}
 }
 
 // command is the program with the small recipe. Values of env go before these and the environment's.
-func (h *host) command(env []string, args ...string) *exec.Cmd {
+func (h *hostProcess) command(env []string, args ...string) *exec.Cmd {
 	h.t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -55,7 +55,7 @@ func (h *host) command(env []string, args ...string) *exec.Cmd {
 }
 
 // run runs the program to its end and returns what it printed on standard output.
-func (h *host) run(env []string, args ...string) []byte {
+func (h *hostProcess) run(env []string, args ...string) []byte {
 	h.t.Helper()
 	cmd := h.command(env, args...)
 	var stderr bytes.Buffer
@@ -77,7 +77,7 @@ type outcome struct {
 }
 
 // read reads a run without its times.
-func (h *host) read(run string) outcome {
+func (h *hostProcess) read(run string) outcome {
 	h.t.Helper()
 	r, err := results.Open(filepath.Join(h.dir, run))
 	if err != nil {

@@ -16,12 +16,12 @@ import (
 
 // stopAfter starts the program, sends it a signal once a run has recorded so many steps, waits for its end and returns what it printed on
 // standard error and its exit code, -1 when the signal ended it.
-func (h *host) stopAfter(steps int, run string, sig syscall.Signal, args ...string) (stderr string, code int) {
+func (h *hostProcess) stopAfter(steps int, run string, sig syscall.Signal, args ...string) (stderr string, code int) {
 	h.t.Helper()
 	return h.disturb(steps, run, func(cmd *exec.Cmd) error { return cmd.Process.Signal(sig) }, args...)
 }
 
-func (h *host) disturb(steps int, run string, disturb func(*exec.Cmd) error, args ...string) (stderr string, code int) {
+func (h *hostProcess) disturb(steps int, run string, disturb func(*exec.Cmd) error, args ...string) (stderr string, code int) {
 	h.t.Helper()
 	cmd := h.command(nil, args...)
 	var text bytes.Buffer
@@ -55,7 +55,7 @@ func (h *host) disturb(steps int, run string, disturb func(*exec.Cmd) error, arg
 }
 
 // processes are those that carry the host's marker, with their command lines. A zombie has no environment any more.
-func (h *host) processes() map[int]string {
+func (h *hostProcess) processes() map[int]string {
 	h.t.Helper()
 	environments, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
@@ -78,7 +78,7 @@ func (h *host) processes() map[int]string {
 }
 
 // gone waits until no process and no socket of the host is left.
-func (h *host) gone() {
+func (h *hostProcess) gone() {
 	h.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		left := h.processes()

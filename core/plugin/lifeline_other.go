@@ -6,17 +6,19 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+
+	"harness.invalid/core/plugin/internal/wire"
 )
 
 // watchHost ends this process when the host is gone. Without inherited descriptors it waits for the host's process.
 func watchHost() error {
-	text, ok := os.LookupEnv(hostVariable)
+	text, ok := os.LookupEnv(wire.HostVariable)
 	if !ok {
 		return nil
 	}
 	pid, err := strconv.Atoi(text)
 	if err != nil {
-		return fmt.Errorf("%s is %q, want a process id", hostVariable, text)
+		return fmt.Errorf("%s is %q, want a process id", wire.HostVariable, text)
 	}
 	host, err := os.FindProcess(pid)
 	if err != nil {
@@ -30,6 +32,3 @@ func watchHost() error {
 }
 
 func closeOnExec(int) {}
-
-// terminate ends a process: there is no way to ask.
-func terminate(p *os.Process) error { return p.Kill() }

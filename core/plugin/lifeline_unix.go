@@ -7,15 +7,17 @@ import (
 	"io"
 	"os"
 	"syscall"
+
+	"harness.invalid/core/plugin/internal/wire"
 )
 
 // watchHost ends this process when the host is gone: the kernel then closes the other end of the lifeline, even after a kill -9.
 func watchHost() error {
-	text, ok := os.LookupEnv(lifelineVariable)
+	text, ok := os.LookupEnv(wire.LifelineVariable)
 	if !ok {
 		return nil
 	}
-	f, err := inheritedFile(text, lifelineVariable)
+	f, err := inheritedFile(text, wire.LifelineVariable)
 	if err != nil {
 		return err
 	}
@@ -28,6 +30,3 @@ func watchHost() error {
 }
 
 func closeOnExec(fd int) { syscall.CloseOnExec(fd) }
-
-// terminate asks a process to end.
-func terminate(p *os.Process) error { return p.Signal(syscall.SIGTERM) }

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -21,30 +22,31 @@ import (
 	"harness.invalid/core/backend"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/plugin/internal/pb"
+	"harness.invalid/core/plugin/internal/wire"
 )
 
 // ServeBackend runs a backend as a plugin. It returns when the host is done with it; a process that no harness started prints so and
 // exits with status 1. Nothing may be printed to standard output before.
 func ServeBackend(b backend.Backend) {
-	serve(Backend, func(s *store, r grpc.ServiceRegistrar) {
+	serve(Backend, func(s *store[backendSession], r grpc.ServiceRegistrar) {
 		pb.RegisterBackendServer(r, &backendServer{store: s, backend: b})
 	})
 }
 
 // ServeOptimizer runs an optimizer as a plugin, as ServeBackend does with a backend.
 func ServeOptimizer(o optimizer.Optimizer) {
-	serve(Optimizer, func(s *store, r grpc.ServiceRegistrar) {
+	serve(Optimizer, func(s *store[optimizer.Session], r grpc.ServiceRegistrar) {
 		pb.RegisterOptimizerServer(r, &optimizerServer{store: s, optimizer: o})
 	})
 }
 
-func serve(kind Kind, register func(*store, grpc.ServiceRegistrar)) {
-	s := &store{}
+func serve[S io.Closer](kind Kind, register func(*store[S], grpc.ServiceRegistrar)) {
+	s := &store[S]{}
 	var secured *tls.Config
-	if os.Getenv(handshake.MagicCookieKey) == handshake.MagicCookieValue {
+	if os.Getenv(wire.Handshake.MagicCookieKey) == wire.Handshake.MagicCookieValue {
 		err := s.inherit()
 		if err == nil {
-			secured, err = pluginTLS()
+			secured, err = newTLS()
 		}
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "%s plugin: %v\n", kind, err)
@@ -57,12 +59,12 @@ func serve(kind Kind, register func(*store, grpc.ServiceRegistrar)) {
 	stderr := os.Stderr
 	restore := sync.OnceFunc(func() { os.Stdout, os.Stderr = stderr, stderr })
 	goplugin.Serve(&goplugin.ServeConfig{
-		HandshakeConfig:  handshake,
-		VersionedPlugins: map[int]goplugin.PluginSet{ProtocolVersion: {string(kind): &services{store: s, register: register}}},
+		HandshakeConfig:  wire.Handshake,
+		VersionedPlugins: map[int]goplugin.PluginSet{ProtocolVersion: {string(kind): &services[S]{store: s, register: register}}},
 		TLSProvider:      func() (*tls.Config, error) { return secured, nil },
 		GRPCServer: func(options []grpc.ServerOption) *grpc.Server {
 			return grpc.NewServer(append(options,
-				grpc.MaxRecvMsgSize(maxMessageBytes),
+				grpc.MaxRecvMsgSize(wire.MaxMessageBytes),
 				grpc.UnaryInterceptor(func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (_ any, err error) {
 					restore()
 					defer guard(&err)
@@ -79,34 +81,34 @@ func serve(kind Kind, register func(*store, grpc.ServiceRegistrar)) {
 }
 
 // services is what a plugin process registers with its gRPC server.
-type services struct {
+type services[S io.Closer] struct {
 	goplugin.NetRPCUnsupportedPlugin
-	store    *store
-	register func(*store, grpc.ServiceRegistrar)
+	store    *store[S]
+	register func(*store[S], grpc.ServiceRegistrar)
 }
 
 // GRPCServer implements goplugin.GRPCPlugin.
-func (s *services) GRPCServer(_ *goplugin.GRPCBroker, r *grpc.Server) error {
-	pb.RegisterSectionsServer(r, &sectionsServer{store: s.store})
+func (s *services[S]) GRPCServer(_ *goplugin.GRPCBroker, r *grpc.Server) error {
+	pb.RegisterSectionsServer(r, &sectionsServer[S]{store: s.store})
 	s.register(s.store, r)
 	return nil
 }
 
 // GRPCClient implements goplugin.GRPCPlugin.
-func (s *services) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
-	return conn, nil
+func (s *services[S]) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+	return nil, errors.New("a plugin calls nobody")
 }
 
 // inherit takes over what the host passed on: its lifeline and its arena.
-func (s *store) inherit() error {
+func (s *store[S]) inherit() error {
 	if err := watchHost(); err != nil {
 		return err
 	}
-	text, ok := os.LookupEnv(arenaVariable)
+	text, ok := os.LookupEnv(wire.ArenaVariable)
 	if !ok {
 		return nil
 	}
-	f, err := inheritedFile(text, arenaVariable)
+	f, err := inheritedFile(text, wire.ArenaVariable)
 	if err != nil {
 		return err
 	}

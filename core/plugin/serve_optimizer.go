@@ -3,20 +3,20 @@ package plugin
 import (
 	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"harness.invalid/core/arena"
 	"harness.invalid/core/backend"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/plugin/internal/pb"
+	"harness.invalid/core/plugin/internal/wire"
 	"harness.invalid/core/tensor"
 )
 
 // optimizerServer answers a host's calls with an optimizer.
 type optimizerServer struct {
 	pb.UnimplementedOptimizerServer
-	store     *store
+	store     *store[optimizer.Session]
 	optimizer optimizer.Optimizer
 }
 
@@ -26,7 +26,7 @@ func (s *optimizerServer) Describe(ctx context.Context, _ *pb.DescribeRequest) (
 		return nil, err
 	}
 	return &pb.DescribeOptimizerResponse{
-		Name: info.Name, Version: info.Version, Doc: info.Doc, Options: optionsToWire(info.Options), Probes: info.Probes, Averages: info.Averages,
+		Name: info.Name, Version: info.Version, Doc: info.Doc, Options: wire.EncodeOptions(info.Options), Probes: info.Probes, Averages: info.Averages,
 	}, nil
 }
 
@@ -39,12 +39,11 @@ func (s *optimizerServer) Slots(ctx context.Context, r *pb.SlotsRequest) (*pb.Sl
 }
 
 func (s *optimizerServer) Open(ctx context.Context, r *pb.OpenOptimizerRequest) (*pb.OpenOptimizerResponse, error) {
-	if r.GetSlots() > maxSlots {
-		return nil, fmt.Errorf("%d slots, want at most %d", r.GetSlots(), maxSlots)
+	if r.GetSlots() > wire.MaxSlots {
+		return nil, fmt.Errorf("%d slots, want at most %d", r.GetSlots(), wire.MaxSlots)
 	}
-	id, err := s.store.open(r.GetMemory(), 2+int(r.GetSlots()), func(l *tensor.Layout, m *arena.Region) (io.Closer, any, error) {
-		session, err := s.optimizer.Open(ctx, r.GetOptions(), optimizer.Memory{Layout: l, Params: m.Params(), Grads: m.Grads(), Slots: m.Slots()})
-		return session, nil, err
+	id, err := s.store.open(r.GetMemory(), 2+int(r.GetSlots()), func(l *tensor.Layout, m *arena.Region) (optimizer.Session, error) {
+		return s.optimizer.Open(ctx, r.GetOptions(), optimizer.Memory{Layout: l, Params: m.Params(), Grads: m.Grads(), Slots: m.Slots()})
 	})
 	if err != nil {
 		return nil, err
@@ -78,7 +77,7 @@ func (s *optimizerServer) Average(ctx context.Context, r *pb.AverageRequest) (*p
 }
 
 // withSession calls f with an open session when that is what the call is for.
-func withSession[S optimizer.Session](ctx context.Context, open *store, id uint64, f func(session S) error) error {
+func withSession[S optimizer.Session](ctx context.Context, open *store[optimizer.Session], id uint64, f func(session S) error) error {
 	e, err := open.acquire(ctx, id)
 	if err != nil {
 		return err

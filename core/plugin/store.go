@@ -7,68 +7,41 @@ import (
 	"io"
 	"sync"
 
-	"google.golang.org/grpc"
-
 	"harness.invalid/core/arena"
 	"harness.invalid/core/plugin/internal/pb"
+	"harness.invalid/core/plugin/internal/wire"
 	"harness.invalid/core/tensor"
 )
 
-// store holds the sessions of a plugin process.
-type store struct {
+// store holds the open sessions of a plugin process; S is what its kind of plugin knows of one.
+type store[S io.Closer] struct {
 	arena *arena.Arena // nil: the host shares no memory
 
 	mu       sync.Mutex
 	last     uint64
-	sessions map[uint64]*entry
+	sessions map[uint64]*entry[S]
 }
 
 // entry is an open session with its memory.
-type entry struct {
+type entry[S io.Closer] struct {
 	busy    chan struct{} // holds a token while a call is under way
-	session io.Closer     // backend.Session or optimizer.Session
-	region  *arena.Region
-	shared  bool
-	extra   any // what the service needs to know about the session
-}
-
-// region makes the memory of a session: what the host shares, or sections of the plugin's own.
-func (s *store) region(m *pb.Memory, sections int) (r *arena.Region, shared bool, err error) {
-	l, err := layoutFromWire(m.GetTensors())
-	if err != nil {
-		return nil, false, fmt.Errorf("layout: %w", err)
-	}
-	if len(m.GetOffsets()) == 0 {
-		r, err = arena.NewRegion(l, sections)
-		return r, false, err
-	}
-	if s.arena == nil {
-		return nil, false, fmt.Errorf("memory lies in an arena, but %s is not set", arenaVariable)
-	}
-	if len(m.GetOffsets()) != sections {
-		return nil, false, fmt.Errorf("memory has %d sections, want %d", len(m.GetOffsets()), sections)
-	}
-	offsets := make([]int64, sections)
-	for i, o := range m.GetOffsets() {
-		offsets[i] = int64(o) // too large a number becomes negative, which Map refuses
-	}
-	r, err = s.arena.Map(l, offsets)
-	return r, true, err
+	session S
+	memory  memory
 }
 
 // open makes memory for a session, opens it, and files it under a new number. An error or a panic in open gives the memory back.
-func (s *store) open(m *pb.Memory, sections int, open func(l *tensor.Layout, r *arena.Region) (io.Closer, any, error)) (id uint64, err error) {
-	r, shared, err := s.region(m, sections)
+func (s *store[S]) open(m *pb.Memory, sections int, open func(*tensor.Layout, *arena.Region) (S, error)) (id uint64, err error) {
+	memory, err := newMemory(s.arena, m, sections)
 	if err != nil {
 		return 0, err
 	}
 	opened := false
 	defer func() {
 		if !opened {
-			err = errors.Join(err, r.Close())
+			err = errors.Join(err, memory.Close())
 		}
 	}()
-	session, extra, err := open(r.Layout(), r)
+	session, err := open(memory.Layout(), memory.Region)
 	if err != nil {
 		return 0, err
 	}
@@ -76,15 +49,15 @@ func (s *store) open(m *pb.Memory, sections int, open func(l *tensor.Layout, r *
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sessions == nil {
-		s.sessions = map[uint64]*entry{}
+		s.sessions = map[uint64]*entry[S]{}
 	}
 	s.last++
-	s.sessions[s.last] = &entry{busy: make(chan struct{}, 1), session: session, region: r, shared: shared, extra: extra}
+	s.sessions[s.last] = &entry[S]{busy: make(chan struct{}, 1), session: session, memory: memory}
 	return s.last, nil
 }
 
 // acquire finds a session and waits until it is free. The caller releases it.
-func (s *store) acquire(ctx context.Context, id uint64) (*entry, error) {
+func (s *store[S]) acquire(ctx context.Context, id uint64) (*entry[S], error) {
 	s.mu.Lock()
 	e, ok := s.sessions[id]
 	s.mu.Unlock()
@@ -99,10 +72,10 @@ func (s *store) acquire(ctx context.Context, id uint64) (*entry, error) {
 	}
 }
 
-func (e *entry) release() { <-e.busy }
+func (e *entry[S]) release() { <-e.busy }
 
-// close ends a session. Its number is free of it even when an error comes back.
-func (s *store) close(ctx context.Context, id uint64) error {
+// close ends a session and frees its number, even if it returns an error.
+func (s *store[S]) close(ctx context.Context, id uint64) error {
 	e, err := s.acquire(ctx, id)
 	if err != nil {
 		return err
@@ -111,94 +84,61 @@ func (s *store) close(ctx context.Context, id uint64) error {
 	s.mu.Lock()
 	delete(s.sessions, id)
 	s.mu.Unlock()
-	return errors.Join(e.session.Close(), e.region.Close())
+	return errors.Join(e.session.Close(), e.memory.Close())
 }
 
-// sectionsServer moves sections of sessions whose memory is streamed.
-type sectionsServer struct {
-	pb.UnimplementedSectionsServer
-	store *store
+// memory is the memory of a session: what the host shares, or sections of the plugin's own.
+type memory struct {
+	*arena.Region
+	shared bool
 }
 
-func (s *sectionsServer) Push(stream grpc.ClientStreamingServer[pb.SectionChunk, pb.PushResponse]) error {
-	chunk, err := stream.Recv()
-	if errors.Is(err, io.EOF) {
-		return stream.SendAndClose(&pb.PushResponse{})
-	}
+// newMemory maps sections of the arena that the host shares, or, if the host names no offsets, makes sections of the plugin's own.
+func newMemory(a *arena.Arena, m *pb.Memory, sections int) (memory, error) {
+	l, err := wire.DecodeLayout(m.GetTensors())
 	if err != nil {
-		return err
+		return memory{}, fmt.Errorf("layout: %w", err)
 	}
-	e, err := s.store.acquire(stream.Context(), chunk.GetSession())
-	if err != nil {
-		return err
+	if len(m.GetOffsets()) == 0 {
+		r, err := arena.NewRegion(l, sections)
+		return memory{r, false}, err
 	}
-	defer e.release()
-	for !errors.Is(err, io.EOF) {
-		if err != nil {
-			return err
-		}
-		if err := e.write(chunk); err != nil {
-			return err
-		}
-		chunk, err = stream.Recv()
+	if a == nil {
+		return memory{}, fmt.Errorf("memory lies in an arena, but %s is not set", wire.ArenaVariable)
 	}
-	return stream.SendAndClose(&pb.PushResponse{})
+	if len(m.GetOffsets()) != sections {
+		return memory{}, fmt.Errorf("memory has %d sections, want %d", len(m.GetOffsets()), sections)
+	}
+	offsets := make([]int64, sections)
+	for i, o := range m.GetOffsets() {
+		offsets[i] = int64(o) // too large a number becomes negative, which Map refuses
+	}
+	r, err := a.Map(l, offsets)
+	return memory{r, true}, err
 }
 
-// write takes a chunk over into its section.
-func (e *entry) write(c *pb.SectionChunk) error {
-	section, err := e.section(c.GetSection())
+// write copies a chunk into its section.
+func (m memory) write(c *pb.SectionChunk) error {
+	section, err := m.section(c.GetSection())
 	if err != nil {
 		return err
 	}
 	n := uint64(len(c.GetValues())) / 4
 	if len(c.GetValues())%4 != 0 || c.GetOffset() > uint64(len(section)) || n > uint64(len(section))-c.GetOffset() {
-		return fmt.Errorf("chunk of %d bytes at element %d of section %d, which has %d elements", len(c.GetValues()), c.GetOffset(), c.GetSection(), len(section))
+		return fmt.Errorf("chunk of %d bytes at element %d of section %d, which has %d elements",
+			len(c.GetValues()), c.GetOffset(), c.GetSection(), len(section))
 	}
-	copyFloats(section[c.GetOffset():c.GetOffset()+n], c.GetValues())
+	wire.CopyFloats(section[c.GetOffset():c.GetOffset()+n], c.GetValues())
 	return nil
 }
 
-func (e *entry) section(i uint32) ([]float32, error) {
-	if e.shared {
+// section is a section that may be streamed.
+func (m memory) section(i uint32) ([]float32, error) {
+	if m.shared {
 		return nil, errors.New("the session's memory is shared: there is nothing to send")
 	}
-	if i >= uint32(e.region.Sections()) {
-		return nil, fmt.Errorf("the session has %d sections, and none is number %d", e.region.Sections(), i)
+	if i >= uint32(m.Sections()) {
+		return nil, fmt.Errorf("the session has %d sections, and none is number %d", m.Sections(), i)
 	}
-	return e.region.Section(int(i)), nil
-}
-
-func (s *sectionsServer) Pull(r *pb.PullRequest, stream grpc.ServerStreamingServer[pb.SectionChunk]) error {
-	e, err := s.store.acquire(stream.Context(), r.GetSession())
-	if err != nil {
-		return err
-	}
-	defer e.release()
-	section, err := e.section(r.GetSection())
-	if err != nil {
-		return err
-	}
-	return chunks(section, func(offset int, values []float32) error {
-		return stream.Send(&pb.SectionChunk{Session: r.GetSession(), Section: r.GetSection(), Offset: uint64(offset), Values: toBytes(values)})
-	})
-}
-
-func (s *sectionsServer) Settle(ctx context.Context, r *pb.SettleRequest) (*pb.SettleResponse, error) {
-	e, err := s.store.acquire(ctx, r.GetSession())
-	if err != nil {
-		return nil, err
-	}
-	e.release()
-	return &pb.SettleResponse{}, nil
-}
-
-// chunks cuts a section into pieces that fit a message.
-func chunks(section []float32, send func(offset int, values []float32) error) error {
-	for i := 0; i < len(section); i += chunkElements {
-		if err := send(i, section[i:min(i+chunkElements, len(section))]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return m.Section(int(i)), nil
 }

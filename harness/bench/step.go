@@ -14,7 +14,7 @@ import (
 	"harness.invalid/core/bert"
 	"harness.invalid/core/numerics"
 	"harness.invalid/core/optimizer"
-	"harness.invalid/core/plugin"
+	"harness.invalid/core/plugin/host"
 	"harness.invalid/harness/train"
 )
 
@@ -191,7 +191,7 @@ func (t *trainer) step(ctx context.Context) error {
 	for _, p := range r.Phases {
 		d := time.Duration(p.Seconds * 1e9)
 		parts["backend."+p.Name] = d
-		if p.Name != plugin.TransportPhase {
+		if p.Name != host.TransportPhase {
 			computed += d
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"harness.invalid/core/backend"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/plugin"
+	"harness.invalid/core/plugin/host"
 	"harness.invalid/core/spelling"
 	gpuref "harness.invalid/plugins/gpu-ref"
 	"harness.invalid/plugins/ipu"
@@ -64,9 +65,9 @@ type Entry struct {
 	Pinned   bool          // its files must be what they were when it was installed
 	Patience time.Duration // how long it may take to answer for the first time; 0: as long as any plugin
 	BuiltIn  bool
-	Address  plugin.Address // where it listens, when another process runs it; then there is no Path
-	Family   []string       // the entry stands for plugins of these names, and others like them
-	Note     string         // why it can't be used, or what it hides; empty: nothing to say
+	Address  host.Address // where it listens, when another process runs it; then there is no Path
+	Family   []string     // the entry stands for plugins of these names, and others like them
+	Note     string       // why it can't be used, or what it hides; empty: nothing to say
 
 	interpreted bool // Path and Script are to be found yet
 }
@@ -87,7 +88,7 @@ func (e Entry) Hash() (string, error) {
 	if e.BuiltIn && e.Script == "" {
 		return programHash()
 	}
-	return plugin.Hash(e.Source())
+	return host.Hash(e.Source())
 }
 
 var programHash = sync.OnceValues(func() (string, error) {
@@ -95,7 +96,7 @@ var programHash = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return plugin.Hash(self)
+	return host.Hash(self)
 })
 
 // program is the executable that runs.
@@ -119,12 +120,12 @@ func (e Entry) Where() string {
 }
 
 // At makes an entry of a plugin that Discover need not know, with what it needs to be started.
-func At(f plugin.Found) (Entry, error) {
+func At(f host.Found) (Entry, error) {
 	e := entryOf(f)
 	return e, e.prepare()
 }
 
-func entryOf(f plugin.Found) Entry {
+func entryOf(f host.Found) Entry {
 	return Entry{Kind: f.Kind, Name: f.Name, Path: f.Path, Folder: f.Folder, Pinned: f.Pinned(), Note: f.Problem}
 }
 
@@ -140,7 +141,7 @@ func Attached() ([]Entry, error) {
 		}
 		plugins, address, _ := strings.Cut(text, "=")
 		kind, name, _ := strings.Cut(plugins, "/")
-		e := Entry{Kind: plugin.Kind(kind), Name: name, Address: plugin.Address(address)}
+		e := Entry{Kind: plugin.Kind(kind), Name: name, Address: host.Address(address)}
 		if e.Kind != plugin.Backend && e.Kind != plugin.Optimizer || name == "" {
 			return nil, fmt.Errorf("%s: %q is not KIND/NAME=ADDRESS, such as optimizer/mine=unix:/tmp/socket: take it as harness plugin run --attach printed it", AttachVariable, text)
 		}
@@ -191,7 +192,7 @@ func entries() ([]Entry, error) {
 	}
 	list = append(list, torchOptimizers())
 	// A folder that can't be read hides what is in it and nothing else: with $PATH among them there is always one.
-	found, _ := plugin.Discover(plugin.SearchPath())
+	found, _ := host.Discover(host.SearchPath())
 	for _, f := range found {
 		list = append(list, entryOf(f))
 	}

@@ -9,6 +9,7 @@ import (
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/plugin"
+	"harness.invalid/core/plugin/host"
 	"harness.invalid/core/recipe"
 	"harness.invalid/harness/catalog"
 	"harness.invalid/harness/train"
@@ -91,7 +92,7 @@ func (p *Pool) Backend(ctx context.Context, name string) (backend.Info, error) {
 // then finds it.
 func (p *Pool) Optimizer(ctx context.Context, u recipe.Optimizer, with string) error {
 	if with == "" {
-		o, err := Launch(ctx, plugin.Optimizer, u.Name, Options{Transport: plugin.Stream})
+		o, err := Launch(ctx, plugin.Optimizer, u.Name, Options{Transport: host.Stream})
 		if err != nil {
 			return err
 		}
@@ -109,7 +110,7 @@ func (p *Pool) Optimizer(ctx context.Context, u recipe.Optimizer, with string) e
 }
 
 // agrees asks an optimizer that runs.
-func (p *Pool) agrees(ctx context.Context, o *plugin.Process, u recipe.Optimizer) error {
+func (p *Pool) agrees(ctx context.Context, o *host.Process, u recipe.Optimizer) error {
 	info, err := o.Optimizer().Describe(ctx)
 	if err != nil {
 		return err
@@ -126,7 +127,7 @@ func (p *Pool) agrees(ctx context.Context, o *plugin.Process, u recipe.Optimizer
 }
 
 // note keeps a plugin for the record. An optimizer is asked once for each phase's options, and noted once.
-func (p *Pool) note(k plugin.Kind, name, version string, of *plugin.Process) error {
+func (p *Pool) note(k plugin.Kind, name, version string, of *host.Process) error {
 	if slices.ContainsFunc(p.records, func(r results.Plugin) bool { return r.Kind == string(k) && r.Name == name }) {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"harness.invalid/core/plugin"
+	"harness.invalid/core/plugin/host"
 	"harness.invalid/harness/catalog"
 )
 
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 // kill kills a plugin and waits until it is gone.
-func kill(t *testing.T, p *plugin.Process) {
+func kill(t *testing.T, p *host.Process) {
 	t.Helper()
 	process, err := os.FindProcess(p.PID())
 	if err == nil {
@@ -48,7 +49,7 @@ func TestDiedWaiting(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	ask := func() (backend, rule *plugin.Process) {
+	ask := func() (backend, rule *host.Process) {
 		t.Helper()
 		s, err := pool.Waiting(t.Context(), "gpu-ref")
 		if err != nil {

@@ -13,21 +13,22 @@ import (
 
 	"harness.invalid/core/arena"
 	"harness.invalid/core/plugin"
+	"harness.invalid/core/plugin/host"
 	"harness.invalid/harness/catalog"
 	"harness.invalid/harness/hint"
 )
 
 // Options say how plugins are started.
 type Options struct {
-	Transport plugin.Transport // empty: plugin.Memory
-	Arena     *arena.Arena     // memory that the plugin shares with others; nil: it gets its own. See plugin.Spec
+	Transport host.Transport // empty: host.Memory
+	Arena     *arena.Arena   // memory that the plugin shares with others; nil: it gets its own. See host.Spec
 	// Output gets what the plugin prints: whole lines, each after the plugin's kind and name, one Write each, from any
 	// goroutine. Nil: lines appear only in errors.
 	Output io.Writer
 }
 
 // Launch starts the plugin of a name.
-func Launch(ctx context.Context, k plugin.Kind, name string, o Options) (*plugin.Process, error) {
+func Launch(ctx context.Context, k plugin.Kind, name string, o Options) (*host.Process, error) {
 	e, err := catalog.Find(k, name)
 	if err != nil {
 		return nil, err
@@ -36,23 +37,23 @@ func Launch(ctx context.Context, k plugin.Kind, name string, o Options) (*plugin
 }
 
 // Start starts a plugin of the catalog.
-func Start(ctx context.Context, e catalog.Entry, o Options) (*plugin.Process, error) {
+func Start(ctx context.Context, e catalog.Entry, o Options) (*host.Process, error) {
 	s, err := Spec(e)
 	if err != nil {
 		return nil, err
 	}
 	s.Transport, s.Arena, s.Stderr = o.Transport, o.Arena, Prefixed(o.Output, e)
-	p, err := plugin.Launch(ctx, s)
+	p, err := host.Launch(ctx, s)
 	return p, ExplainChange(err, e)
 }
 
 // Spec is what the host sets for every start of a plugin.
-func Spec(e catalog.Entry) (plugin.Spec, error) {
-	s := plugin.Spec{
+func Spec(e catalog.Entry) (host.Spec, error) {
+	s := host.Spec{
 		Kind: e.Kind, Name: e.Name, Path: e.Path, Args: e.Args, Env: e.Env, Address: e.Address,
 		// As many threads as this program may use: its own setting or the limit of a container holds for all.
 		Threads:  runtime.GOMAXPROCS(0),
-		Timeouts: plugin.Timeouts{Start: e.Patience},
+		Timeouts: host.Timeouts{Start: e.Patience},
 	}
 	if !e.BuiltIn {
 		s.Files = e.Source()
@@ -64,7 +65,7 @@ func Spec(e catalog.Entry) (plugin.Spec, error) {
 
 // ExplainChange adds to the error of a pinned plugin that has changed how the change is accepted. Other errors stay as they are.
 func ExplainChange(err error, e catalog.Entry) error {
-	if !errors.Is(err, plugin.ErrChanged) {
+	if !errors.Is(err, host.ErrChanged) {
 		return err
 	}
 	return hint.With(err, "if the change is yours, accept it with: harness plugin install %s", hint.Quote(e.Source()))

@@ -3,13 +3,13 @@ package processes
 import (
 	"strings"
 
-	"harness.invalid/core/plugin"
+	"harness.invalid/core/plugin/host"
 	"harness.invalid/harness/catalog"
 	"harness.invalid/results"
 )
 
 // record is what a run keeps of a plugin that takes part, apart from the version, which the plugin itself states.
-func record(from catalog.Entry, p *plugin.Process) (results.Plugin, error) {
+func record(from catalog.Entry, p *host.Process) (results.Plugin, error) {
 	r := results.Plugin{Kind: string(from.Kind), Name: from.Name, Attached: string(from.Address)}
 	if r.Attached != "" {
 		return r, nil

@@ -8,6 +8,7 @@ import (
 	"harness.invalid/core/backend"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/plugin"
+	"harness.invalid/core/plugin/host"
 	"harness.invalid/core/tensor"
 	"harness.invalid/harness/train"
 )
@@ -18,8 +19,8 @@ type Set struct {
 	options Options
 	arena   *arena.Arena
 	region  *arena.Region // nil: nothing is allocated
-	backend *plugin.Process
-	rules   map[string]*plugin.Process
+	backend *host.Process
+	rules   map[string]*host.Process
 }
 
 var _ train.Plugins = (*Set)(nil)
@@ -31,7 +32,7 @@ func NewSet(ctx context.Context, backend string, o Options) (*Set, error) {
 		return nil, err
 	}
 	o.Arena = a
-	s := &Set{options: o, arena: a, rules: map[string]*plugin.Process{}}
+	s := &Set{options: o, arena: a, rules: map[string]*host.Process{}}
 	if s.backend, err = Launch(ctx, plugin.Backend, backend, o); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -42,7 +43,7 @@ func NewSet(ctx context.Context, backend string, o Options) (*Set, error) {
 func (s *Set) Backend() backend.Backend { return s.backend.Backend() }
 
 // Transport is how tensors reach the backend: by streams where the system can't share memory, whatever was asked for.
-func (s *Set) Transport() plugin.Transport { return s.backend.Transport() }
+func (s *Set) Transport() host.Transport { return s.backend.Transport() }
 
 // Optimizer implements train.Plugins.
 func (s *Set) Optimizer(ctx context.Context, name string) (optimizer.Optimizer, error) {
@@ -53,7 +54,7 @@ func (s *Set) Optimizer(ctx context.Context, name string) (optimizer.Optimizer, 
 	return p.Optimizer(), nil
 }
 
-func (s *Set) rule(ctx context.Context, name string) (*plugin.Process, error) {
+func (s *Set) rule(ctx context.Context, name string) (*host.Process, error) {
 	if p, ok := s.rules[name]; ok {
 		return p, nil
 	}

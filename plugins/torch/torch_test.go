@@ -17,6 +17,7 @@ import (
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/optimizer/optimizertest"
 	"harness.invalid/core/plugin"
+	"harness.invalid/core/plugin/host"
 	"harness.invalid/core/plugin/python"
 	gpuref "harness.invalid/plugins/gpu-ref"
 	"harness.invalid/plugins/optimizers/adamw"
@@ -29,7 +30,7 @@ var interpreter = sync.OnceValues(func() (string, error) {
 })
 
 // spec starts PyTorch. The test is skipped where there is none.
-func spec(t testing.TB, kind plugin.Kind, transport plugin.Transport, args ...string) plugin.Spec {
+func spec(t testing.TB, kind plugin.Kind, transport host.Transport, args ...string) host.Spec {
 	t.Helper()
 	interpreter, err := interpreter()
 	if errors.Is(err, python.ErrMissing) {
@@ -48,15 +49,15 @@ func spec(t testing.TB, kind plugin.Kind, transport plugin.Transport, args ...st
 		t.Fatal(err)
 	}
 	limit := 3 * time.Minute // for a busy machine
-	return plugin.Spec{
+	return host.Spec{
 		Kind: kind, Name: "torch", Path: interpreter, Args: append([]string{path}, args...), Threads: 1, Transport: transport,
-		Timeouts: plugin.Timeouts{Start: limit, Call: limit, Open: limit, Step: limit},
+		Timeouts: host.Timeouts{Start: limit, Call: limit, Open: limit, Step: limit},
 	}
 }
 
-func start(t testing.TB, s plugin.Spec) *plugin.Process {
+func start(t testing.TB, s host.Spec) *host.Process {
 	t.Helper()
-	p, err := plugin.Launch(context.Background(), s)
+	p, err := host.Launch(context.Background(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,7 @@ func start(t testing.TB, s plugin.Spec) *plugin.Process {
 }
 
 func TestBackend(t *testing.T) {
-	b := start(t, spec(t, plugin.Backend, plugin.Memory, "backend")).Backend()
+	b := start(t, spec(t, plugin.Backend, host.Memory, "backend")).Backend()
 	for _, r := range backendtest.Conformance(t.Context(), b) {
 		if r.Err != nil {
 			t.Errorf("%s: %v", r.Name, r.Err)
@@ -168,7 +169,7 @@ func sameOverStream(t *testing.T, shared backend.Backend) {
 		_ = yield(global.Slice(0, 2), nil) && yield(global.Slice(2, 4), nil)
 	}
 	var grads [2][]float32
-	for i, b := range []backend.Backend{shared, start(t, spec(t, plugin.Backend, plugin.Stream, "backend")).Backend()} {
+	for i, b := range []backend.Backend{shared, start(t, spec(t, plugin.Backend, host.Stream, "backend")).Backend()} {
 		m := backend.Memory{Layout: l, Params: make([]float32, l.Len()), Grads: make([]float32, l.Len())}
 		bert.Initialize(p.Model, l, m.Params, 1)
 		s, err := b.Open(t.Context(), p, m)
@@ -193,7 +194,7 @@ func sameOverStream(t *testing.T, shared backend.Backend) {
 
 // TestOptimizers runs a class through the wire, named without regard to case. TestPython tries them all, over memory of its own.
 func TestOptimizers(t *testing.T) {
-	o := start(t, spec(t, plugin.Optimizer, plugin.Stream, "optimizer", "adamw")).Optimizer()
+	o := start(t, spec(t, plugin.Optimizer, host.Stream, "optimizer", "adamw")).Optimizer()
 	for _, r := range optimizertest.Conformance(t.Context(), o) {
 		if r.Err != nil {
 			t.Errorf("%s: %v", r.Name, r.Err)
@@ -251,7 +252,7 @@ func model() bert.Config {
 
 // TestPython runs the tests that are written in Python: every class of torch.optim against its plain use.
 func TestPython(t *testing.T) {
-	s := spec(t, plugin.Optimizer, plugin.Memory)
+	s := spec(t, plugin.Optimizer, host.Memory)
 	cmd := exec.CommandContext(t.Context(), s.Path, "-B", "testdata/optimizer_test.py")
 	cmd.Env = append(os.Environ(), "PYTHONPATH="+s.Args[0], "OMP_NUM_THREADS=1")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -21,6 +21,7 @@ import (
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/optimizer/optimizertest"
 	"harness.invalid/core/plugin"
+	"harness.invalid/core/plugin/host"
 	"harness.invalid/core/plugin/python"
 	"harness.invalid/core/tensor"
 )
@@ -42,7 +43,7 @@ func interpreter(t testing.TB) string {
 }
 
 // spec runs a program of testdata on the SDK as harness installs it.
-func spec(t testing.TB, transport plugin.Transport, args ...string) plugin.Spec {
+func spec(t testing.TB, transport host.Transport, args ...string) host.Spec {
 	t.Helper()
 	path := interpreter(t)
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
@@ -55,15 +56,15 @@ func spec(t testing.TB, transport plugin.Transport, args ...string) plugin.Spec 
 		t.Fatal(err)
 	}
 	limit := 2 * time.Minute // for a busy machine
-	return plugin.Spec{
+	return host.Spec{
 		Kind: plugin.Optimizer, Name: "pythonic", Path: path, Args: args, Env: []string{"PYTHONPATH=" + sdk}, Threads: 1, Transport: transport,
-		Timeouts: plugin.Timeouts{Start: limit, Call: limit, Open: limit, Step: limit},
+		Timeouts: host.Timeouts{Start: limit, Call: limit, Open: limit, Step: limit},
 	}
 }
 
-func start(t testing.TB, s plugin.Spec) *plugin.Process {
+func start(t testing.TB, s host.Spec) *host.Process {
 	t.Helper()
-	p, err := plugin.Launch(context.Background(), s)
+	p, err := host.Launch(context.Background(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,8 +81,8 @@ func start(t testing.TB, s plugin.Spec) *plugin.Process {
 func TestExamples(t *testing.T) {
 	for _, test := range []struct {
 		name      string
-		transport plugin.Transport
-	}{{"signum", plugin.Memory}, {"lookout", plugin.Memory}, {"lookout", plugin.Stream}} {
+		transport host.Transport
+	}{{"signum", host.Memory}, {"lookout", host.Memory}, {"lookout", host.Stream}} {
 		t.Run(test.name+"/"+string(test.transport), func(t *testing.T) {
 			o := start(t, spec(t, test.transport, "testdata/harness-optimizer-"+test.name)).Optimizer()
 			info, err := o.Describe(t.Context())
@@ -98,7 +99,7 @@ func TestExamples(t *testing.T) {
 }
 
 // faulty opens a session with a fault.
-func faulty(t *testing.T, p *plugin.Process, fault string) (optimizer.Memory, optimizer.Session) {
+func faulty(t *testing.T, p *host.Process, fault string) (optimizer.Memory, optimizer.Session) {
 	t.Helper()
 	l, err := tensor.NewLayout(tensor.Tensor{Name: "w", Shape: tensor.Shape{40}})
 	if err != nil {
@@ -115,7 +116,7 @@ func faulty(t *testing.T, p *plugin.Process, fault string) (optimizer.Memory, op
 // TestFaults: what goes wrong in Python is told in the host's words, with the end of what the plugin printed. One process lives through all but those that
 // end it.
 func TestFaults(t *testing.T) {
-	all := start(t, spec(t, plugin.Memory, "testdata/faults.py"))
+	all := start(t, spec(t, host.Memory, "testdata/faults.py"))
 	for _, test := range []struct {
 		fault string
 		is    error
@@ -126,13 +127,13 @@ func TestFaults(t *testing.T) {
 		{"long_words", nil, []string{"äää ..."}},
 		{"out_of_memory", backend.ErrOutOfMemory, []string{"GPU 0 needs 81 GiB, has 80 GiB"}},
 		{"unsupported", backend.ErrUnsupported, []string{"sparse gradients"}},
-		{"crash", plugin.ErrDied, []string{"exit status 3", "tile 311 is on fire"}},
-		{"hang", plugin.ErrDied, []string{"no answer within 500ms, so it was killed", "waiting for the device"}},
+		{"crash", host.ErrDied, []string{"exit status 3", "tile 311 is on fire"}},
+		{"hang", host.ErrDied, []string{"no answer within 500ms, so it was killed", "waiting for the device"}},
 	} {
 		t.Run(test.fault, func(t *testing.T) {
 			p := all
-			if test.is == plugin.ErrDied {
-				s := spec(t, plugin.Memory, "testdata/faults.py")
+			if test.is == host.ErrDied {
+				s := spec(t, host.Memory, "testdata/faults.py")
 				if test.fault == "hang" {
 					s.Timeouts.Step = 500 * time.Millisecond
 				}
@@ -157,7 +158,7 @@ func TestFaults(t *testing.T) {
 
 // TestGradientNorm: a rule gets the norm that the host has taken, and where there is none, that of its gradients.
 func TestGradientNorm(t *testing.T) {
-	m, session := faulty(t, start(t, spec(t, plugin.Memory, "testdata/faults.py")), "slow")
+	m, session := faulty(t, start(t, spec(t, host.Memory, "testdata/faults.py")), "slow")
 	m.Grads[0], m.Grads[1] = 3, 4
 	for told, want := range map[float64]float64{0: 5, 7: 7} {
 		if r, err := session.Step(t.Context(), optimizer.Step{Step: 1, LR: 1, GradientNorm: told}); err != nil || r.GradientNorm != want {
@@ -168,7 +169,7 @@ func TestGradientNorm(t *testing.T) {
 
 // TestCancelled: when a call that was given up returns, the plugin does not touch memory any more.
 func TestCancelled(t *testing.T) {
-	m, session := faulty(t, start(t, spec(t, plugin.Memory, "testdata/faults.py")), "slow")
+	m, session := faulty(t, start(t, spec(t, host.Memory, "testdata/faults.py")), "slow")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := session.Step(ctx, optimizer.Step{Step: 1, LR: 1}); !errors.Is(err, context.DeadlineExceeded) {
@@ -182,7 +183,7 @@ func TestCancelled(t *testing.T) {
 
 // TestHostGone ends the lifeline of a plugin that nobody else would end, and looks at the handshake without TLS.
 func TestHostGone(t *testing.T) {
-	s := spec(t, plugin.Memory, "testdata/faults.py")
+	s := spec(t, host.Memory, "testdata/faults.py")
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -215,9 +216,9 @@ func TestHostGone(t *testing.T) {
 
 // TestKind: an optimizer is no backend, and the error says so.
 func TestKind(t *testing.T) {
-	s := spec(t, plugin.Memory, "testdata/harness-optimizer-signum")
+	s := spec(t, host.Memory, "testdata/harness-optimizer-signum")
 	s.Kind = plugin.Backend
-	p, err := plugin.Launch(t.Context(), s)
+	p, err := host.Launch(t.Context(), s)
 	if err == nil {
 		_ = p.Close()
 	}
@@ -228,7 +229,7 @@ func TestKind(t *testing.T) {
 
 // TestByHand: a plugin that a person starts says what it is.
 func TestByHand(t *testing.T) {
-	s := spec(t, plugin.Memory, "testdata/harness-optimizer-signum")
+	s := spec(t, host.Memory, "testdata/harness-optimizer-signum")
 	cmd := exec.CommandContext(t.Context(), s.Path, s.Args...)
 	cmd.Env = s.Env
 	out, err := cmd.CombinedOutput()
@@ -239,7 +240,7 @@ func TestByHand(t *testing.T) {
 
 // TestPython runs the tests that are written in Python.
 func TestPython(t *testing.T) {
-	s := spec(t, plugin.Memory, "-B", "testdata/sdk_test.py")
+	s := spec(t, host.Memory, "-B", "testdata/sdk_test.py")
 	cmd := exec.CommandContext(t.Context(), s.Path, s.Args...)
 	cmd.Env = s.Env
 	if out, err := cmd.CombinedOutput(); err != nil {

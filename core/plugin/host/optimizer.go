@@ -1,0 +1,152 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"harness.invalid/core/optimizer"
+	"harness.invalid/core/plugin/internal/pb"
+	"harness.invalid/core/plugin/internal/wire"
+)
+
+// Optimizer is the plugin as an optimizer. With Spec.Arena set, sessions are opened over sections of that arena.
+func (p *Process) Optimizer() optimizer.Optimizer { return optimizerClient{p} }
+
+type optimizerClient struct{ p *Process }
+
+func (o optimizerClient) Describe(ctx context.Context) (optimizer.Info, error) {
+	c := o.p.call(ctx, 0, o.p.spec.Timeouts.Call, "describe")
+	r, err := o.p.optimizer.Describe(c.ctx, &pb.DescribeRequest{})
+	if err := c.done(err); err != nil {
+		return optimizer.Info{}, err
+	}
+	return optimizer.Info{
+		Name: r.GetName(), Version: r.GetVersion(), Doc: r.GetDoc(), Options: wire.DecodeOptions(r.GetOptions()), Probes: r.GetProbes(), Averages: r.GetAverages(),
+	}, nil
+}
+
+func (o optimizerClient) Slots(ctx context.Context, options map[string]string) ([]string, error) {
+	c := o.p.call(ctx, 0, o.p.spec.Timeouts.Call, "slots")
+	r, err := o.p.optimizer.Slots(c.ctx, &pb.SlotsRequest{Options: options})
+	if err == nil {
+		err = checkSlots(r.GetNames())
+	}
+	if err := c.done(err); err != nil {
+		return nil, err
+	}
+	return r.GetNames(), nil
+}
+
+func checkSlots(names []string) error {
+	if len(names) > wire.MaxSlots {
+		return localError{fmt.Errorf("it asks for %d slots, want at most %d", len(names), wire.MaxSlots)}
+	}
+	for i, name := range names {
+		if name == "" || slices.Contains(names[:i], name) {
+			return localError{fmt.Errorf("it asks for slots %q, want names that are unique and not empty", names)}
+		}
+	}
+	return nil
+}
+
+func (o optimizerClient) Open(ctx context.Context, options map[string]string, m optimizer.Memory) (optimizer.Session, error) {
+	c := o.p.call(ctx, 0, o.p.spec.Timeouts.Open, "open")
+	s, err := o.open(c, options, m)
+	if err := c.done(err); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (o optimizerClient) open(c *call, options map[string]string, m optimizer.Memory) (*optimizerSession, error) {
+	// The host's memory is held against what the rule asks for before any of it is shown to the plugin.
+	slots, err := o.p.optimizer.Slots(c.ctx, &pb.SlotsRequest{Options: options})
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSlots(slots.GetNames()); err != nil {
+		return nil, err
+	}
+	if err := m.Check(len(slots.GetNames())); err != nil {
+		return nil, localError{err}
+	}
+	shared, err := o.p.openSections(m.Layout, append([][]float32{m.Params, m.Grads}, m.Slots...))
+	if err != nil {
+		return nil, localError{err}
+	}
+	r, err := o.p.optimizer.Open(c.ctx, &pb.OpenOptimizerRequest{Options: options, Memory: shared.memory(), Slots: uint32(len(m.Slots))})
+	if err != nil {
+		_ = shared.close()
+		return nil, err
+	}
+	s := &optimizerSession{session: session{p: o.p, id: r.GetSession(), sections: shared}, memory: m, out: []int{wire.Params}}
+	for i := range m.Slots {
+		s.out = append(s.out, wire.FirstSlot+i)
+	}
+	s.in = append([]int{wire.Grads}, s.out...)
+	return s, nil
+}
+
+type optimizerSession struct {
+	session
+	memory  optimizer.Memory
+	in, out []int // sections that a step or a probe reads, and that the host fetches after it
+}
+
+// Who asks for a probe or an average looks into Info first; a plugin that has none answers that it is not implemented.
+var (
+	_ optimizer.Prober   = (*optimizerSession)(nil)
+	_ optimizer.Averager = (*optimizerSession)(nil)
+)
+
+func (s *optimizerSession) Step(ctx context.Context, step optimizer.Step) (optimizer.StepResult, error) {
+	c := s.p.call(ctx, s.id, s.p.spec.Timeouts.Step, "step %d", step.Step)
+	r, err := s.step(c, step)
+	if err := c.done(err); err != nil {
+		return optimizer.StepResult{}, err
+	}
+	return r, nil
+}
+
+func (s *optimizerSession) step(c *call, step optimizer.Step) (result optimizer.StepResult, err error) {
+	err = s.change(c, s.in, s.out, func() error {
+		r, err := s.p.optimizer.Step(c.ctx, &pb.OptimizerStepRequest{Session: s.id, Step: int64(step.Step), LearningRate: step.LR, GradientNorm: step.GradientNorm})
+		result.GradientNorm = r.GetGradientNorm()
+		return err
+	})
+	if n := result.GradientNorm; err == nil && (!(n >= 0) || math.IsInf(n, 1)) {
+		err = localError{fmt.Errorf("it reports a gradient norm of %g", n)}
+	}
+	return result, err
+}
+
+func (s *optimizerSession) Probe(ctx context.Context, step optimizer.Step) error {
+	c := s.p.call(ctx, s.id, s.p.spec.Timeouts.Step, "probe of step %d", step.Step)
+	return c.done(s.change(c, s.in, s.out, func() error {
+		_, err := s.p.optimizer.Probe(c.ctx, &pb.OptimizerProbeRequest{Session: s.id, Step: int64(step.Step), LearningRate: step.LR, GradientNorm: step.GradientNorm})
+		return err
+	}))
+}
+
+func (s *optimizerSession) Average(ctx context.Context, updates int) error {
+	c := s.p.call(ctx, s.id, s.p.spec.Timeouts.Step, "average after step %d", updates)
+	return c.done(s.change(c, s.out, []int{wire.Params}, func() error {
+		_, err := s.p.optimizer.Average(c.ctx, &pb.AverageRequest{Session: s.id, Step: int64(updates)})
+		return err
+	}))
+}
+
+// change makes a call that reads some sections and changes some of them, the parameters among them. Whether these are finite is looked at once, after
+// the backend's commit, which comes next.
+func (s *optimizerSession) change(c *call, in, out []int, call func() error) error {
+	if err := s.sections.before(c.ctx, s.id, in...); err != nil {
+		return err
+	}
+	s.sections.spoil(in...)
+	if err := call(); err != nil {
+		return err
+	}
+	return s.sections.after(c.ctx, s.id, out...)
+}

@@ -1,0 +1,170 @@
+package host
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"harness.invalid/core/durable"
+)
+
+// A plugin is pinned by a file beside it, which holds the SHA-256 of its file, or of each file of its folder, as sha256sum writes them:
+//
+//	9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08  harness-optimizer-mine/harness-optimizer-mine
+//	2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae  harness-optimizer-mine/rule.py
+//
+// So `sha256sum --check` reads it as well, and of what was changed the names are known. Launch starts no pinned plugin that was changed: runs are not to differ
+// because of a file that was edited, updated or damaged meanwhile. It is no protection from one who may write there, for he may write the sums as well.
+
+// PinSuffix makes the name of the file that pins a plugin from the plugin's.
+const PinSuffix = ".sha256"
+
+// ErrChanged is wrapped when a plugin is not what was pinned.
+var ErrChanged = errors.New("it was changed since it was pinned")
+
+// cacheFolder is where Python keeps what it compiled from a plugin's files. It comes and goes, and is no part of a plugin.
+const cacheFolder = "__pycache__"
+
+// Hash returns the SHA-256 of a plugin's file as lower-case hexadecimal. That of a folder is the SHA-256 of the file that pins it: of the sums of all its files.
+func Hash(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if !info.IsDir() {
+		return hashFile(path)
+	}
+	sums, err := sumsOf(path)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.Sum256([]byte(strings.Join(sums, "")))
+	return hex.EncodeToString(h[:]), nil
+}
+
+func hashFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// sumsOf are the lines of the file that pins a plugin, sorted by path. A link counts as what it leads to; one that leads to no file counts as its text.
+func sumsOf(plugin string) ([]string, error) {
+	var paths []string
+	err := filepath.WalkDir(plugin, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && d.Name() == cacheFolder:
+			return fs.SkipDir
+		case !d.IsDir():
+			paths = append(paths, path)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(paths)
+	var lines []string
+	for _, path := range paths {
+		sum := ""
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			if sum, err = hashFile(path); err != nil {
+				return nil, err
+			}
+		} else {
+			text, err := os.Readlink(path)
+			if err != nil {
+				return nil, fmt.Errorf("%s is neither a file nor a link", path)
+			}
+			h := sha256.Sum256([]byte(text))
+			sum = hex.EncodeToString(h[:])
+		}
+		name, err := filepath.Rel(filepath.Dir(plugin), path)
+		if err != nil {
+			return nil, err
+		}
+		if name = filepath.ToSlash(name); strings.ContainsAny(name, "\n\r\\") {
+			return nil, fmt.Errorf("%q: a file of a plugin has a line's end or a backslash in its name", path)
+		}
+		lines = append(lines, sum+"  "+name+"\n")
+	}
+	return lines, nil
+}
+
+// Pin writes the file that pins a plugin, which is a file or a folder, as it is now.
+func Pin(plugin string) error {
+	sums, err := sumsOf(plugin)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(plugin+PinSuffix, func(w io.Writer) error {
+		_, err := io.WriteString(w, strings.Join(sums, ""))
+		return err
+	})
+}
+
+// CheckPin reports how a plugin differs from what was pinned, with an error that wraps ErrChanged. A plugin that is not pinned is as it should be.
+func CheckPin(plugin string) error {
+	text, err := os.ReadFile(plugin + PinSuffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	now, err := sumsOf(plugin)
+	if err != nil {
+		return err
+	}
+	pinned := slices.Collect(strings.Lines(string(text)))
+	if slices.Equal(pinned, now) {
+		return nil
+	}
+	var changes []string
+	files := func(lines []string) map[string]string {
+		sums := map[string]string{}
+		for _, line := range lines {
+			sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
+			sums[name] = sum
+		}
+		return sums
+	}
+	before, after := files(pinned), files(now)
+	for name, sum := range before {
+		switch got, there := after[name]; {
+		case !there:
+			changes = append(changes, name+" is gone")
+		case got != sum:
+			changes = append(changes, fmt.Sprintf("%s has SHA-256 %.12s, not %.12s", name, got, sum))
+		}
+	}
+	for name := range after {
+		if _, there := before[name]; !there {
+			changes = append(changes, name+" is new")
+		}
+	}
+	if len(changes) == 0 {
+		changes = []string{"its lines are in another order, or no lines of sha256sum"}
+	}
+	slices.Sort(changes)
+	if more := len(changes) - 3; more > 0 {
+		changes = append(changes[:3], fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Errorf("%s: %w in %s: %s", plugin, ErrChanged, filepath.Base(plugin)+PinSuffix, strings.Join(changes, "; "))
+}

@@ -1,0 +1,77 @@
+package host
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"sync"
+)
+
+// Bounds on what is kept of a plugin's standard error.
+const (
+	keptLines     = 20
+	keptLineBytes = 400
+)
+
+// lastWords keeps the last lines that a plugin printed, for errors, and passes all of it on.
+type lastWords struct {
+	mu    sync.Mutex
+	sink  io.Writer
+	lines []string // at most keptLines
+	count int      // lines that were ever finished
+	rest  []byte   // of a line that is not finished
+}
+
+func newLastWords(sink io.Writer) *lastWords {
+	if sink == nil {
+		sink = io.Discard
+	}
+	return &lastWords{sink: sink}
+}
+
+// Write implements io.Writer. What the sink does with it is the sink's business: a full disk there must not look like a broken plugin.
+func (w *lastWords) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, _ = w.sink.Write(b)
+	n := len(b)
+	for {
+		line, rest, ok := bytes.Cut(b, []byte{'\n'})
+		if room := keptLineBytes - len(w.rest); room > 0 {
+			w.rest = append(w.rest, line[:min(room, len(line))]...)
+		}
+		if !ok {
+			return n, nil
+		}
+		if text := strings.TrimRight(strings.ToValidUTF8(string(w.rest), "?"), " \r"); text != "" {
+			w.count++
+			if w.lines = append(w.lines, text); len(w.lines) > keptLines {
+				w.lines = w.lines[1:]
+			}
+		}
+		w.rest = w.rest[:0]
+		b = rest
+	}
+}
+
+// mark is a place in what was printed, for since.
+func (w *lastWords) mark() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.count
+}
+
+// since returns the kept lines that came after a mark.
+func (w *lastWords) since(mark int) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	lines := w.lines
+	if n := w.count - mark; n < len(lines) {
+		lines = lines[len(lines)-max(0, n):]
+	}
+	lines = append([]string(nil), lines...)
+	if len(w.rest) > 0 {
+		lines = append(lines, strings.ToValidUTF8(string(w.rest), "?"))
+	}
+	return lines
+}

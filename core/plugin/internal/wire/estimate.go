@@ -1,0 +1,73 @@
+package wire
+
+import (
+	"harness.invalid/core/backend"
+	"harness.invalid/core/plugin/internal/pb"
+)
+
+func EncodeEstimate(e backend.Estimate) *pb.EstimateResponse {
+	w := &pb.EstimateResponse{
+		System: e.System, SequencesPerSecond: e.SequencesPerSecond, StepSeconds: e.StepSeconds, GlobalBatch: int64(e.GlobalBatch), PeakShare: e.PeakShare,
+		Breakdown: EncodePhases(e.Breakdown), Advice: e.Advice, Notes: e.Notes,
+		Pipeline: &pb.Pipeline{
+			Cycles: int64(e.Pipeline.Cycles), CycleSeconds: e.Pipeline.CycleSeconds, Sequential: e.Pipeline.Sequential, Update: EncodePhases(e.Pipeline.Update),
+		},
+	}
+	if r := e.Remedy; r != nil {
+		w.Remedy = &pb.Remedy{MicroBatch: int64(r.MicroBatch), Accumulation: int64(r.Accumulation), Replicas: int64(r.Replicas), Options: r.Options}
+	}
+	for _, s := range e.Pipeline.Stages {
+		w.Pipeline.Stages = append(w.Pipeline.Stages, &pb.Stage{
+			Name: s.Name, Device: int64(s.Device), Offset: int64(s.Offset), Start: s.Start, Parts: EncodePhases(s.Parts), Stash: int64(s.Stash),
+		})
+	}
+	for _, d := range e.Memory {
+		m := &pb.DeviceMemory{Device: d.Device, Bytes: d.Bytes}
+		for _, p := range d.Parts {
+			m.Parts = append(m.Parts, &pb.MemoryPart{Name: p.Name, Bytes: p.Bytes})
+		}
+		w.Memory = append(w.Memory, m)
+	}
+	return w
+}
+
+func DecodeEstimate(w *pb.EstimateResponse) backend.Estimate {
+	p := w.GetPipeline()
+	e := backend.Estimate{
+		System: w.GetSystem(), SequencesPerSecond: w.GetSequencesPerSecond(), StepSeconds: w.GetStepSeconds(), GlobalBatch: int(w.GetGlobalBatch()), PeakShare: w.GetPeakShare(),
+		Breakdown: DecodePhases(w.GetBreakdown()), Advice: w.GetAdvice(), Notes: w.GetNotes(),
+		Pipeline: backend.Pipeline{Cycles: int(p.GetCycles()), CycleSeconds: p.GetCycleSeconds(), Sequential: p.GetSequential(), Update: DecodePhases(p.GetUpdate())},
+	}
+	if r := w.GetRemedy(); r != nil {
+		e.Remedy = &backend.Remedy{MicroBatch: int(r.GetMicroBatch()), Accumulation: int(r.GetAccumulation()), Replicas: int(r.GetReplicas()), Options: r.GetOptions()}
+	}
+	for _, s := range p.GetStages() {
+		e.Pipeline.Stages = append(e.Pipeline.Stages, backend.Stage{
+			Name: s.GetName(), Device: int(s.GetDevice()), Offset: int(s.GetOffset()), Start: s.GetStart(), Parts: DecodePhases(s.GetParts()), Stash: int(s.GetStash()),
+		})
+	}
+	for _, m := range w.GetMemory() {
+		d := backend.DeviceMemory{Device: m.GetDevice(), Bytes: m.GetBytes()}
+		for _, p := range m.GetParts() {
+			d.Parts = append(d.Parts, backend.MemoryPart{Name: p.GetName(), Bytes: p.GetBytes()})
+		}
+		e.Memory = append(e.Memory, d)
+	}
+	return e
+}
+
+func EncodePhases(phases []backend.Phase) []*pb.Phase {
+	w := make([]*pb.Phase, len(phases))
+	for i, p := range phases {
+		w[i] = &pb.Phase{Name: p.Name, Seconds: p.Seconds}
+	}
+	return w
+}
+
+func DecodePhases(w []*pb.Phase) []backend.Phase {
+	phases := make([]backend.Phase, len(w))
+	for i, p := range w {
+		phases[i] = backend.Phase{Name: p.GetName(), Seconds: p.GetSeconds()}
+	}
+	return phases
+}
