@@ -21,7 +21,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// DescribeBackendResponse is what a backend is and takes.
+// DescribeBackendResponse is what a backend is and which settings it takes.
 type DescribeBackendResponse struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Name       string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`             // that people call it; the host goes by the name of the executable
@@ -29,8 +29,9 @@ type DescribeBackendResponse struct {
 	Doc        string                 `protobuf:"bytes,3,opt,name=doc,proto3" json:"doc,omitempty"`               // one line
 	Precisions []*Precision           `protobuf:"bytes,4,rep,name=precisions,proto3" json:"precisions,omitempty"` // at least one; the first is the default
 	Options    []*Option              `protobuf:"bytes,5,rep,name=options,proto3" json:"options,omitempty"`       // that a program may set, in the order in which they are shown
-	// Step may come again with the number of the last one, after a Commit of other parameters, for the gradient of the same batch there. Optimizers that
-	// ask for a second gradient (sharpness-aware minimisation) can't be used with a backend that does not say so.
+	// Step may be repeated with the same number after a Commit of other parameters, for the gradient of the same
+	// batch there. Optimizers that ask for a second gradient (sharpness-aware minimisation) need a backend that sets
+	// this.
 	RepeatsSteps  bool `protobuf:"varint,6,opt,name=repeats_steps,json=repeatsSteps,proto3" json:"repeats_steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -113,10 +114,10 @@ type Precision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // such as fp32 or fp16.16
 	Doc   string                 `protobuf:"bytes,2,opt,name=doc,proto3" json:"doc,omitempty"`   // one line
-	// Greatest relative errors (norm of the difference over norm of the reference) that outputs and gradients may have against float64
-	// results on a small model without dropout, and where they come from.
+	// Largest relative errors (norm of the difference over norm of the reference) that outputs and gradients may have
+	// against float64 results on a small model without dropout.
 	OutputTolerance   float64 `protobuf:"fixed64,3,opt,name=output_tolerance,json=outputTolerance,proto3" json:"output_tolerance,omitempty"`       // of every output and loss, above 0
-	GradientTolerance float64 `protobuf:"fixed64,4,opt,name=gradient_tolerance,json=gradientTolerance,proto3" json:"gradient_tolerance,omitempty"` // of the gradient of every parameter, above 0
+	GradientTolerance float64 `protobuf:"fixed64,4,opt,name=gradient_tolerance,json=gradientTolerance,proto3" json:"gradient_tolerance,omitempty"` // of every parameter's gradient, above 0
 	Reason            string  `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`                                                  // one line: where these numbers come from
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -201,7 +202,7 @@ type Program struct {
 	MicroBatch   int64 `protobuf:"varint,8,opt,name=micro_batch,json=microBatch,proto3" json:"micro_batch,omitempty"` // sequences that a device computes at a time, B
 	Accumulation int64 `protobuf:"varint,9,opt,name=accumulation,proto3" json:"accumulation,omitempty"`               // micro-batches that a replica sums before an update
 	Replicas     int64 `protobuf:"varint,10,opt,name=replicas,proto3" json:"replicas,omitempty"`                      // devices that work on parts of the same global batch
-	// Sequences that a row of a batch holds at most, Q; 0 and 1: rows are not packed. Packing is for pre-training only.
+	// Most sequences that a row of a batch holds, Q; 0 and 1: rows are not packed. Packing is for pre-training only.
 	SequencesPerPack int64 `protobuf:"varint,11,opt,name=sequences_per_pack,json=sequencesPerPack,proto3" json:"sequences_per_pack,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -314,7 +315,7 @@ func (x *Program) GetSequencesPerPack() int64 {
 	return 0
 }
 
-// Model is the shape of a BERT. Fields are named and meant as in Hugging Face's config.json.
+// Model is the shape of a BERT. Fields have the names and meanings of Hugging Face's config.json.
 type Model struct {
 	state                     protoimpl.MessageState `protogen:"open.v1"`
 	VocabSize                 int64                  `protobuf:"varint,1,opt,name=vocab_size,json=vocabSize,proto3" json:"vocab_size,omitempty"`                                                      // words, V: rows of the word embeddings and of the masked LM's decoder
@@ -459,7 +460,7 @@ func (x *Model) GetAttentionMaskValue() float64 {
 type Head struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`                             // pretraining, question_answering, classification or multiple_choice
-	NumLabels     int64                  `protobuf:"varint,2,opt,name=num_labels,json=numLabels,proto3" json:"num_labels,omitempty"` // of a classification, 1 is a regression; choices of a question
+	NumLabels     int64                  `protobuf:"varint,2,opt,name=num_labels,json=numLabels,proto3" json:"num_labels,omitempty"` // classes of a classification (1: a regression) or choices of a question
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -766,14 +767,14 @@ func (x *StepStart) GetNextSentenceWeight() float64 {
 	return 0
 }
 
-// Batch is a number of sequences of equal length, or a part of them. All arrays are row-major; the labels that a task does not have
-// are empty.
+// Batch is a number of sequences of equal length, or a part of them. All arrays are row-major; labels that a task
+// does not have are empty.
 type Batch struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Size   int64                  `protobuf:"varint,1,opt,name=size,proto3" json:"size,omitempty"`     // sequences in this message, B
 	Length int64                  `protobuf:"varint,2,opt,name=length,proto3" json:"length,omitempty"` // tokens a sequence, S
 	Sample int64                  `protobuf:"varint,3,opt,name=sample,proto3" json:"sample,omitempty"` // index of the first sequence within the global batch: keys the dropout streams
-	// The next message goes on with the same micro-batch: a batch is cut when it would be a message of more than about a MiB.
+	// The next message continues the same micro-batch: a batch is cut so that no message is much larger than 1 MiB.
 	More          bool    `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
 	InputIds      []int32 `protobuf:"varint,5,rep,packed,name=input_ids,json=inputIds,proto3" json:"input_ids,omitempty"`                // [B, S]
 	TokenTypeIds  []int32 `protobuf:"varint,6,rep,packed,name=token_type_ids,json=tokenTypeIds,proto3" json:"token_type_ids,omitempty"`  // [B, S]
@@ -787,14 +788,14 @@ type Batch struct {
 	// Question answering.
 	StartPositions []int32 `protobuf:"varint,13,rep,packed,name=start_positions,json=startPositions,proto3" json:"start_positions,omitempty"` // [B]
 	EndPositions   []int32 `protobuf:"varint,14,rep,packed,name=end_positions,json=endPositions,proto3" json:"end_positions,omitempty"`       // [B]
-	// Classification: labels of two or more classes, targets of a regression. Multiple choice: the choices of a question follow each
-	// other, never cut apart, and labels has 1 for the right one and 0 for the others.
+	// Classification: labels of two or more classes, targets of a regression. Multiple choice: the choices of a
+	// question follow each other and are never split; labels is 1 for the right one and 0 for the others.
 	Labels  []int32   `protobuf:"varint,15,rep,packed,name=labels,proto3" json:"labels,omitempty"`    // [B]: 0 to num_labels - 1; 0 or 1 for a choice
 	Targets []float32 `protobuf:"fixed32,16,rep,packed,name=targets,proto3" json:"targets,omitempty"` // [B]
-	// Packed sequences. Those of a row follow each other; attention_mask tells them apart (1, 2, ..., Q; 0 for padding), and a token sees those of its
-	// own sequence alone. next_sentence_labels are then [B, Q].
+	// Packed sequences. Those of a row follow each other; attention_mask numbers them (1, 2, ..., Q; 0 for padding),
+	// and a token attends only to tokens of its own sequence. next_sentence_labels are then [B, Q].
 	Sequences           int64     `protobuf:"varint,17,opt,name=sequences,proto3" json:"sequences,omitempty"`                                                          // Q; 0 and 1: not packed
-	PositionIds         []int32   `protobuf:"varint,18,rep,packed,name=position_ids,json=positionIds,proto3" json:"position_ids,omitempty"`                            // [B, S]: positions within the sequences; empty: 0, 1, ..., S-1
+	PositionIds         []int32   `protobuf:"varint,18,rep,packed,name=position_ids,json=positionIds,proto3" json:"position_ids,omitempty"`                            // [B, S]: positions within the sequences; empty: 0 to S-1
 	FirstPositions      []int32   `protobuf:"varint,19,rep,packed,name=first_positions,json=firstPositions,proto3" json:"first_positions,omitempty"`                   // [B, Q]: where the sequences begin
 	NextSentenceWeights []float32 `protobuf:"fixed32,20,rep,packed,name=next_sentence_weights,json=nextSentenceWeights,proto3" json:"next_sentence_weights,omitempty"` // [B, Q]: 1 for sequences, 0 where there is none
 	unknownFields       protoimpl.UnknownFields
@@ -971,16 +972,16 @@ func (x *Batch) GetNextSentenceWeights() []float32 {
 	return nil
 }
 
-// BackendStepResponse is what a step was like.
+// BackendStepResponse is the result of a step.
 type BackendStepResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Losses        *Losses                `protobuf:"bytes,1,opt,name=losses,proto3" json:"losses,omitempty"`                          // summed over the global batch
 	Finite        bool                   `protobuf:"varint,2,opt,name=finite,proto3" json:"finite,omitempty"`                         // false: a gradient is infinite or not a number; the host skips the update
-	LossScale     float64                `protobuf:"fixed64,3,opt,name=loss_scale,json=lossScale,proto3" json:"loss_scale,omitempty"` // that was in force, 1 if none
+	LossScale     float64                `protobuf:"fixed64,3,opt,name=loss_scale,json=lossScale,proto3" json:"loss_scale,omitempty"` // of this step, 1 if none
 	Overflows     int64                  `protobuf:"varint,4,opt,name=overflows,proto3" json:"overflows,omitempty"`                   // values that left the range of the number format, where the backend counts them
-	Phases        []*Phase               `protobuf:"bytes,5,rep,name=phases,proto3" json:"phases,omitempty"`                          // measured parts, in order; for tables, their sum need not be seconds
+	Phases        []*Phase               `protobuf:"bytes,5,rep,name=phases,proto3" json:"phases,omitempty"`                          // measured parts, in order; they need not add up to seconds
 	Seconds       float64                `protobuf:"fixed64,6,opt,name=seconds,proto3" json:"seconds,omitempty"`                      // time from the request's arrival to this answer, measured by the plugin
-	Schedule      *Schedule              `protobuf:"bytes,7,opt,name=schedule,proto3" json:"schedule,omitempty"`                      // what the devices did, in the first step of a session; absent where there is nothing to tell
+	Schedule      *Schedule              `protobuf:"bytes,7,opt,name=schedule,proto3" json:"schedule,omitempty"`                      // what the devices did; in the first step of a session only, absent if there is nothing to show
 	Invalid       int64                  `protobuf:"varint,8,opt,name=invalid,proto3" json:"invalid,omitempty"`                       // results that are not a number, where the backend counts them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1155,12 +1156,13 @@ func (*TraceResponse_Traced) isTraceResponse_Message() {}
 
 func (*TraceResponse_Result) isTraceResponse_Message() {}
 
-// TracedChunk is a run of elements of a tensor, at most 4 MiB. The chunks of a tensor come in order, without gaps, and without others between them. What
-// a device can't show it leaves out.
+// TracedChunk is a run of elements of a tensor, at most 4 MiB. The chunks of a tensor come in order, without gaps
+// and without other tensors between them. A device leaves out what it cannot show.
 type TracedChunk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The operator that stored it, by the name of Hugging Face's module, such as bert.encoder.layer.0.output.dense. A dense layer's result is what it
-	// stores: after the activation where one follows, with the residual added where one is.
+	// The operator that stored it, under the name of Hugging Face's module, such as
+	// bert.encoder.layer.0.output.dense. The result of a dense layer is what it stores: after its activation, and
+	// with the residual added, if it has them.
 	//
 	//	bert.embeddings                                                  [B S, H], after the layer norm
 	//	bert.encoder.layer.0.attention.self.query, .key, .value          [B S, H]
@@ -1175,12 +1177,13 @@ type TracedChunk struct {
 	//	qa_outputs                                                       [B S, 2]           question answering
 	//	classifier                                                       [B, num_labels]    classification; [B, 1] multiple choice
 	//
-	// Packed rows have B Q sequences in place of B in the last rows but qa_outputs.
+	// With packed rows, B is B Q in pooler, seq_relationship and classifier.
 	Operator string `protobuf:"bytes,1,opt,name=operator,proto3" json:"operator,omitempty"`
-	// These are gradients with respect to the result: of scale times the mean loss of the global batch, since a device may scale its loss.
+	// The values are the gradient with respect to the result, of scale times the mean loss of the global batch: a
+	// device may scale its loss.
 	Gradient      bool    `protobuf:"varint,2,opt,name=gradient,proto3" json:"gradient,omitempty"`
-	Scale         float64 `protobuf:"fixed64,3,opt,name=scale,proto3" json:"scale,omitempty"`       // above 0; 1 where these are no gradients
-	Format        string  `protobuf:"bytes,4,opt,name=format,proto3" json:"format,omitempty"`       // in which the device stores it: fp32, tf32, bf16, fp16; empty: it does not say
+	Scale         float64 `protobuf:"fixed64,3,opt,name=scale,proto3" json:"scale,omitempty"`       // above 0; 1 for results
+	Format        string  `protobuf:"bytes,4,opt,name=format,proto3" json:"format,omitempty"`       // that the device stores it in: fp32, tf32, bf16, fp16; empty: unknown
 	Shape         []int64 `protobuf:"varint,5,rep,packed,name=shape,proto3" json:"shape,omitempty"` // of the whole tensor
 	Values        []byte  `protobuf:"bytes,6,opt,name=values,proto3" json:"values,omitempty"`       // little-endian binary32
 	unknownFields protoimpl.UnknownFields
@@ -1259,11 +1262,11 @@ func (x *TracedChunk) GetValues() []byte {
 	return nil
 }
 
-// Schedule is the work of the devices of one replica in a step, as it was done.
+// Schedule is what the devices of one replica did in a step.
 type Schedule struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Name      string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`           // such as grouped
-	Recompute string                 `protobuf:"bytes,2,opt,name=recompute,proto3" json:"recompute,omitempty"` // which activations were computed again in the backward pass
+	Recompute string                 `protobuf:"bytes,2,opt,name=recompute,proto3" json:"recompute,omitempty"` // which activations were recomputed in the backward pass
 	Stages    []*ScheduledStage      `protobuf:"bytes,3,rep,name=stages,proto3" json:"stages,omitempty"`       // in the order of the forward pass
 	Fill      int64                  `protobuf:"varint,4,opt,name=fill,proto3" json:"fill,omitempty"`          // cycles at the beginning in which not all stages have work
 	Drain     int64                  `protobuf:"varint,5,opt,name=drain,proto3" json:"drain,omitempty"`        // cycles at the end
@@ -1345,14 +1348,14 @@ func (x *Schedule) GetMicroBatches() []uint32 {
 	return nil
 }
 
-// ScheduledStage is a row of units of the model that a device runs forward, backward, or both ways.
+// ScheduledStage is a sequence of units of the model that a device runs forward, backward, or both ways.
 type ScheduledStage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Device        int64                  `protobuf:"varint,1,opt,name=device,proto3" json:"device,omitempty"`     // number of the device, from 0
 	Forward       bool                   `protobuf:"varint,2,opt,name=forward,proto3" json:"forward,omitempty"`   // it runs its units forward
 	Backward      bool                   `protobuf:"varint,3,opt,name=backward,proto3" json:"backward,omitempty"` // it runs them backward
 	Units         []string               `protobuf:"bytes,4,rep,name=units,proto3" json:"units,omitempty"`        // such as embeddings, layer.0, heads
-	Stash         int64                  `protobuf:"varint,5,opt,name=stash,proto3" json:"stash,omitempty"`       // micro-batches whose activations it keeps room for
+	Stash         int64                  `protobuf:"varint,5,opt,name=stash,proto3" json:"stash,omitempty"`       // micro-batches whose activations it has room for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1480,7 +1483,7 @@ type Loss struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sum           float64                `protobuf:"fixed64,1,opt,name=sum,proto3" json:"sum,omitempty"`         // of weight x loss
 	Weight        float64                `protobuf:"fixed64,2,opt,name=weight,proto3" json:"weight,omitempty"`   // sum of the weights
-	Correct       float64                `protobuf:"fixed64,3,opt,name=correct,proto3" json:"correct,omitempty"` // sum of the weights where the greatest logit is the label's
+	Correct       float64                `protobuf:"fixed64,3,opt,name=correct,proto3" json:"correct,omitempty"` // sum of the weights where the largest logit is the label's
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1666,7 +1669,7 @@ func (x *CommitRequest) GetStep() int64 {
 	return 0
 }
 
-// CommitResponse says that the device has them, and section 0 what it keeps.
+// CommitResponse says that the device has them and that section 0 holds what it keeps.
 type CommitResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1936,11 +1939,11 @@ type isEvaluateResponse_Message interface {
 }
 
 type EvaluateResponse_Output struct {
-	Output *OutputChunk `protobuf:"bytes,1,opt,name=output,proto3,oneof"` // a piece of an output of the batch whose turn it is
+	Output *OutputChunk `protobuf:"bytes,1,opt,name=output,proto3,oneof"` // a piece of an output of the current batch
 }
 
 type EvaluateResponse_End struct {
-	End *BatchEnd `protobuf:"bytes,2,opt,name=end,proto3,oneof"` // the batch's end: comes for every batch, also when no outputs were asked for
+	End *BatchEnd `protobuf:"bytes,2,opt,name=end,proto3,oneof"` // the batch's end: sent for every batch, even if no outputs were asked for
 }
 
 type EvaluateResponse_Result struct {
@@ -1953,7 +1956,8 @@ func (*EvaluateResponse_End) isEvaluateResponse_Message() {}
 
 func (*EvaluateResponse_Result) isEvaluateResponse_Message() {}
 
-// OutputChunk is a run of elements of one output of a batch, at most 4 MiB. The chunks of an output come in order and without gaps.
+// OutputChunk is a run of elements of one output of a batch, at most 4 MiB. The chunks of an output come in order
+// and without gaps.
 type OutputChunk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`           // one of EvaluateStart.outputs
@@ -2280,8 +2284,8 @@ func (*LoadResponse) Descriptor() ([]byte, []int) {
 type EstimateRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Program *Program               `protobuf:"bytes,1,opt,name=program,proto3" json:"program,omitempty"` // what would run
-	// The machine: the name of a system that the backend knows, or the description of another one in YAML, which goes before. Neither: the backend's
-	// option "system".
+	// The machine: the name of a system that the backend knows, or the description of another one in YAML, which
+	// takes precedence. Neither: the backend's option "system".
 	System        string  `protobuf:"bytes,2,opt,name=system,proto3" json:"system,omitempty"`
 	Description   string  `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"` // in YAML
 	Optimizer     string  `protobuf:"bytes,4,opt,name=optimizer,proto3" json:"optimizer,omitempty"`     // lamb, adamw, sgd: which state there is, and how much work an update is; empty: adamw
@@ -2359,16 +2363,16 @@ func (x *EstimateRequest) GetPacking() float64 {
 type EstimateResponse struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
 	System             string                 `protobuf:"bytes,1,opt,name=system,proto3" json:"system,omitempty"`                                                       // that was modelled
-	SequencesPerSecond float64                `protobuf:"fixed64,2,opt,name=sequences_per_second,json=sequencesPerSecond,proto3" json:"sequences_per_second,omitempty"` // of the data: packed ones are counted one by one
+	SequencesPerSecond float64                `protobuf:"fixed64,2,opt,name=sequences_per_second,json=sequencesPerSecond,proto3" json:"sequences_per_second,omitempty"` // of the data: packed ones count one by one
 	StepSeconds        float64                `protobuf:"fixed64,3,opt,name=step_seconds,json=stepSeconds,proto3" json:"step_seconds,omitempty"`                        // of one step with its update
 	GlobalBatch        int64                  `protobuf:"varint,4,opt,name=global_batch,json=globalBatch,proto3" json:"global_batch,omitempty"`                         // sequences of the data in a step
-	PeakShare          float64                `protobuf:"fixed64,5,opt,name=peak_share,json=peakShare,proto3" json:"peak_share,omitempty"`                              // arithmetic of the model without recomputation, as a share of what the devices could do in the time
+	PeakShare          float64                `protobuf:"fixed64,5,opt,name=peak_share,json=peakShare,proto3" json:"peak_share,omitempty"`                              // arithmetic of the model without recomputation, over the devices' peak in that time
 	Breakdown          []*Phase               `protobuf:"bytes,6,rep,name=breakdown,proto3" json:"breakdown,omitempty"`                                                 // of step_seconds, which is their sum
 	Memory             []*DeviceMemory        `protobuf:"bytes,7,rep,name=memory,proto3" json:"memory,omitempty"`                                                       // of each device, or of each kind of device
-	Pipeline           *Pipeline              `protobuf:"bytes,8,opt,name=pipeline,proto3" json:"pipeline,omitempty"`                                                   // absent where devices do not work in stages
-	Advice             string                 `protobuf:"bytes,9,opt,name=advice,proto3" json:"advice,omitempty"`                                                       // what would make it fit, in words; empty when it does
-	Notes              []string               `protobuf:"bytes,10,rep,name=notes,proto3" json:"notes,omitempty"`                                                        // what the numbers take for granted
-	Remedy             *Remedy                `protobuf:"bytes,11,opt,name=remedy,proto3" json:"remedy,omitempty"`                                                      // what would make it fit, as settings; absent when it fits, or when nothing that the backend knows does
+	Pipeline           *Pipeline              `protobuf:"bytes,8,opt,name=pipeline,proto3" json:"pipeline,omitempty"`                                                   // absent if devices do not work in stages
+	Advice             string                 `protobuf:"bytes,9,opt,name=advice,proto3" json:"advice,omitempty"`                                                       // what would make it fit, in words; empty if it does
+	Notes              []string               `protobuf:"bytes,10,rep,name=notes,proto3" json:"notes,omitempty"`                                                        // what the numbers assume
+	Remedy             *Remedy                `protobuf:"bytes,11,opt,name=remedy,proto3" json:"remedy,omitempty"`                                                      // settings that would make it fit; absent if it fits or the backend knows none
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -2480,13 +2484,13 @@ func (x *EstimateResponse) GetRemedy() *Remedy {
 	return nil
 }
 
-// Remedy is a change of a program with which it fits.
+// Remedy is a change of the program that makes it fit.
 type Remedy struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	MicroBatch    int64                  `protobuf:"varint,1,opt,name=micro_batch,json=microBatch,proto3" json:"micro_batch,omitempty"`                                                  // with accumulation and replicas another cut of the same global batch
+	MicroBatch    int64                  `protobuf:"varint,1,opt,name=micro_batch,json=microBatch,proto3" json:"micro_batch,omitempty"`                                                  // another split of the same global batch, with accumulation and replicas
 	Accumulation  int64                  `protobuf:"varint,2,opt,name=accumulation,proto3" json:"accumulation,omitempty"`                                                                // at least 1
 	Replicas      int64                  `protobuf:"varint,3,opt,name=replicas,proto3" json:"replicas,omitempty"`                                                                        // at least 1
-	Options       map[string]string      `protobuf:"bytes,4,rep,name=options,proto3" json:"options,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // that go in place of the program's
+	Options       map[string]string      `protobuf:"bytes,4,rep,name=options,proto3" json:"options,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // that replace the program's
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2549,12 +2553,12 @@ func (x *Remedy) GetOptions() map[string]string {
 	return nil
 }
 
-// DeviceMemory is the plan of one device's memory.
+// DeviceMemory is how one device's memory is planned.
 type DeviceMemory struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Device        string                 `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"` // such as IPU 0
-	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`  // that it has
-	Parts         []*MemoryPart          `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"`   // that are planned; their sum may be above bytes: then it does not fit
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`  // of the device
+	Parts         []*MemoryPart          `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"`   // that are planned; it does not fit if they add up to more than bytes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2610,11 +2614,11 @@ func (x *DeviceMemory) GetParts() []*MemoryPart {
 	return nil
 }
 
-// MemoryPart is what one thing takes, such as weights, gradients, stash.
+// MemoryPart is one use of memory, such as weights, gradients, stash.
 type MemoryPart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`    // lower case
-	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"` // that it takes
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"` // planned for it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2663,13 +2667,14 @@ func (x *MemoryPart) GetBytes() int64 {
 	return 0
 }
 
-// Pipeline is how the devices of one replica go through a step: in cycle c, from 0, a stage works on micro-batch c - offset, if there is one.
+// Pipeline is how the devices of one replica work through a step: in cycle c, from 0, a stage works on micro-batch
+// c - offset, if there is one.
 type Pipeline struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Stages        []*Stage               `protobuf:"bytes,1,rep,name=stages,proto3" json:"stages,omitempty"`                                   // in the order of the forward pass, then of the backward pass
 	Cycles        int64                  `protobuf:"varint,2,opt,name=cycles,proto3" json:"cycles,omitempty"`                                  // of a step
 	CycleSeconds  float64                `protobuf:"fixed64,3,opt,name=cycle_seconds,json=cycleSeconds,proto3" json:"cycle_seconds,omitempty"` // of the slowest device, with the copies between devices
-	Sequential    bool                   `protobuf:"varint,4,opt,name=sequential,proto3" json:"sequential,omitempty"`                          // one micro-batch goes through all stages before the next
+	Sequential    bool                   `protobuf:"varint,4,opt,name=sequential,proto3" json:"sequential,omitempty"`                          // one micro-batch passes through all stages before the next starts
 	Update        []*Phase               `protobuf:"bytes,5,rep,name=update,proto3" json:"update,omitempty"`                                   // what follows the last cycle, in order
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2743,12 +2748,12 @@ func (x *Pipeline) GetUpdate() []*Phase {
 // Stage is a part of the model on a device.
 type Stage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`      // of what it holds
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`      // says what it holds
 	Device        int64                  `protobuf:"varint,2,opt,name=device,proto3" json:"device,omitempty"` // number of the device within the replica, from 0
-	Offset        int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"` // cycles that it begins after the first stage
+	Offset        int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"` // cycles that it starts after the first stage
 	Parts         []*Phase               `protobuf:"bytes,4,rep,name=parts,proto3" json:"parts,omitempty"`    // forward, recomputation, backward; in order
 	Stash         int64                  `protobuf:"varint,5,opt,name=stash,proto3" json:"stash,omitempty"`   // micro-batches whose activations wait for the backward pass
-	Start         float64                `protobuf:"fixed64,6,opt,name=start,proto3" json:"start,omitempty"`  // seconds of a cycle before which it does not begin: where devices take turns
+	Start         float64                `protobuf:"fixed64,6,opt,name=start,proto3" json:"start,omitempty"`  // earliest start within a cycle, in seconds: for devices that take turns
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

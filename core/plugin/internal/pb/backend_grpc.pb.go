@@ -41,32 +41,35 @@ const (
 //
 // Several sessions may be open at once.
 type BackendClient interface {
-	// Describe tells what the backend is and takes. It is cheap and may be called at any time.
+	// Describe says what the backend is and which settings it takes. It is cheap and may be called at any time.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeBackendResponse, error)
-	// Open prepares the device for a program over the host's memory. A program that the backend can't run is an error that says which field is
-	// wrong and what it takes instead; RESOURCE_EXHAUSTED when the device is too small.
+	// Open prepares the device for a program over the host's memory. A program that the backend cannot run is an
+	// error that names the field and what it accepts; RESOURCE_EXHAUSTED if the device is too small.
 	Open(ctx context.Context, in *OpenBackendRequest, opts ...grpc.CallOption) (*OpenBackendResponse, error)
-	// Step runs forward and backward over one global batch and leaves in section 1 the gradient of its mean loss: unscaled, summed over
-	// micro-batches and replicas, every element set. The first message is the start, the others are the micro-batches, in the order of
-	// their samples.
+	// Step runs forward and backward over one global batch and leaves in section 1 the gradient of its mean loss:
+	// unscaled, summed over micro-batches and replicas, every element set. The first message is the start, the others
+	// are the micro-batches, in the order of their samples.
 	Step(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[BackendStepRequest, BackendStepResponse], error)
-	// Trace is Step with the same results, bit for bit, and shows on the way what the operators of the first micro-batch stored: the result of each and
-	// the gradient of that result, in any order. Answers may come before the last micro-batch was sent. UNIMPLEMENTED: the backend can't show them.
+	// Trace is Step with the same results, bit for bit. It also returns what the operators of the first micro-batch
+	// stored: each result and the gradient of that result, in any order. Answers may come before the last micro-batch
+	// was sent. UNIMPLEMENTED: the backend cannot show them.
 	Trace(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[BackendStepRequest, TraceResponse], error)
-	// Commit takes section 0 over into the device's own storage format and writes back what the device really keeps. It is called with step 0
-	// before the first Step and after every change of the parameters by an optimizer.
+	// Commit converts section 0 to the device's own storage format and writes back what the device really keeps. It
+	// is called with step 0 before the first Step, and after every change of the parameters by an optimizer.
 	Commit(ctx context.Context, in *CommitRequest, opts ...grpc.CallOption) (*CommitResponse, error)
-	// Evaluate runs forward without dropout. The first message is the start, the others are batches. For each batch, in order, come the chunks
-	// of its outputs and an end; after the last one comes the result. Answers may come before the last batch was sent.
+	// Evaluate runs forward without dropout. The first message is the start, the others are batches. The answer to
+	// each batch, in order, is the chunks of its outputs and an end; the result follows the last one. Answers may
+	// come before the last batch was sent.
 	Evaluate(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[EvaluateRequest, EvaluateResponse], error)
-	// Save returns the session's private state (loss scaler, counters): enough together with the parameters to go on with the same bits in
-	// another process.
+	// Save returns the session's private state (loss scaler, counters): together with the parameters it is enough to
+	// continue with the same bits in another process.
 	Save(ctx context.Context, in *SaveRequest, opts ...grpc.CallOption) (*SaveResponse, error)
-	// Load takes back what Save returned.
+	// Load restores what Save returned.
 	Load(ctx context.Context, in *LoadRequest, opts ...grpc.CallOption) (*LoadResponse, error)
 	// Close frees what the session holds. Memory stays the host's.
 	Close(ctx context.Context, in *CloseRequest, opts ...grpc.CallOption) (*CloseResponse, error)
-	// Estimate models a step of a program on a machine: its time and its memory. It needs no session. UNIMPLEMENTED: the backend has no such model.
+	// Estimate models a step of a program on a machine: its time and its memory. It needs no session. UNIMPLEMENTED:
+	// the backend has no such model.
 	Estimate(ctx context.Context, in *EstimateRequest, opts ...grpc.CallOption) (*EstimateResponse, error)
 }
 
@@ -197,32 +200,35 @@ func (c *backendClient) Estimate(ctx context.Context, in *EstimateRequest, opts 
 //
 // Several sessions may be open at once.
 type BackendServer interface {
-	// Describe tells what the backend is and takes. It is cheap and may be called at any time.
+	// Describe says what the backend is and which settings it takes. It is cheap and may be called at any time.
 	Describe(context.Context, *DescribeRequest) (*DescribeBackendResponse, error)
-	// Open prepares the device for a program over the host's memory. A program that the backend can't run is an error that says which field is
-	// wrong and what it takes instead; RESOURCE_EXHAUSTED when the device is too small.
+	// Open prepares the device for a program over the host's memory. A program that the backend cannot run is an
+	// error that names the field and what it accepts; RESOURCE_EXHAUSTED if the device is too small.
 	Open(context.Context, *OpenBackendRequest) (*OpenBackendResponse, error)
-	// Step runs forward and backward over one global batch and leaves in section 1 the gradient of its mean loss: unscaled, summed over
-	// micro-batches and replicas, every element set. The first message is the start, the others are the micro-batches, in the order of
-	// their samples.
+	// Step runs forward and backward over one global batch and leaves in section 1 the gradient of its mean loss:
+	// unscaled, summed over micro-batches and replicas, every element set. The first message is the start, the others
+	// are the micro-batches, in the order of their samples.
 	Step(grpc.ClientStreamingServer[BackendStepRequest, BackendStepResponse]) error
-	// Trace is Step with the same results, bit for bit, and shows on the way what the operators of the first micro-batch stored: the result of each and
-	// the gradient of that result, in any order. Answers may come before the last micro-batch was sent. UNIMPLEMENTED: the backend can't show them.
+	// Trace is Step with the same results, bit for bit. It also returns what the operators of the first micro-batch
+	// stored: each result and the gradient of that result, in any order. Answers may come before the last micro-batch
+	// was sent. UNIMPLEMENTED: the backend cannot show them.
 	Trace(grpc.BidiStreamingServer[BackendStepRequest, TraceResponse]) error
-	// Commit takes section 0 over into the device's own storage format and writes back what the device really keeps. It is called with step 0
-	// before the first Step and after every change of the parameters by an optimizer.
+	// Commit converts section 0 to the device's own storage format and writes back what the device really keeps. It
+	// is called with step 0 before the first Step, and after every change of the parameters by an optimizer.
 	Commit(context.Context, *CommitRequest) (*CommitResponse, error)
-	// Evaluate runs forward without dropout. The first message is the start, the others are batches. For each batch, in order, come the chunks
-	// of its outputs and an end; after the last one comes the result. Answers may come before the last batch was sent.
+	// Evaluate runs forward without dropout. The first message is the start, the others are batches. The answer to
+	// each batch, in order, is the chunks of its outputs and an end; the result follows the last one. Answers may
+	// come before the last batch was sent.
 	Evaluate(grpc.BidiStreamingServer[EvaluateRequest, EvaluateResponse]) error
-	// Save returns the session's private state (loss scaler, counters): enough together with the parameters to go on with the same bits in
-	// another process.
+	// Save returns the session's private state (loss scaler, counters): together with the parameters it is enough to
+	// continue with the same bits in another process.
 	Save(context.Context, *SaveRequest) (*SaveResponse, error)
-	// Load takes back what Save returned.
+	// Load restores what Save returned.
 	Load(context.Context, *LoadRequest) (*LoadResponse, error)
 	// Close frees what the session holds. Memory stays the host's.
 	Close(context.Context, *CloseRequest) (*CloseResponse, error)
-	// Estimate models a step of a program on a machine: its time and its memory. It needs no session. UNIMPLEMENTED: the backend has no such model.
+	// Estimate models a step of a program on a machine: its time and its memory. It needs no session. UNIMPLEMENTED:
+	// the backend has no such model.
 	Estimate(context.Context, *EstimateRequest) (*EstimateResponse, error)
 	mustEmbedUnimplementedBackendServer()
 }

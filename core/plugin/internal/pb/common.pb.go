@@ -1,31 +1,37 @@
-// What backends and optimizers have in common: how a plugin is started, who owns which memory, and how tensors get to a plugin that can't
-// share memory with its host.
+// What backends and optimizers have in common: how a plugin is started, who owns which memory, and how tensors
+// reach a plugin that cannot share memory with its host.
 //
-// START. The host starts the plugin as a process of its own and speaks HashiCorp's go-plugin protocol with it: the plugin checks the
-// environment variable HARNESS_PLUGIN, listens on a Unix socket (TCP on Windows), and prints one line to standard output,
-// CORE|VERSION|NETWORK|ADDRESS|grpc|CERTIFICATE. VERSION is the version of these files, 1; the host's versions are in PLUGIN_PROTOCOL_VERSIONS.
-// Connections use mutual TLS with certificates of this one process (PLUGIN_CLIENT_CERT). Standard error is for people: the
-// host keeps its last lines and shows them with every error.
+// START. The host starts the plugin as a process of its own and speaks HashiCorp's go-plugin protocol with it: the
+// plugin checks the environment variable HARNESS_PLUGIN, listens on a Unix socket (TCP on Windows), and prints one
+// line to standard output, CORE|VERSION|NETWORK|ADDRESS|grpc|CERTIFICATE. VERSION is the version of these files, 1;
+// the host's versions are in PLUGIN_PROTOCOL_VERSIONS. Connections use mutual TLS with certificates made for this
+// start (PLUGIN_CLIENT_CERT has the host's). Standard error is for people: the host keeps its last lines and shows
+// them with every error.
 //
-// LIFE. HARNESS_LIFELINE_FD names a descriptor that reaches end of file when the host is gone, however it went: the plugin then exits at once.
-// Where there are no inherited descriptors (Windows), HARNESS_HOST_PID names the process to watch.
+// LIFE. HARNESS_LIFELINE_FD names a descriptor that reaches end of file when the host is gone, for whatever reason:
+// the plugin then exits at once. Where descriptors are not inherited (Windows), HARNESS_HOST_PID names the process to
+// watch.
 //
-// MEMORY. The host owns all parameters, gradients and optimizer state. They lie in sections: flat arrays of little-endian IEEE 754 binary32
-// with one layout. Tensors follow each other in the order in which they are given, each begins at a multiple of 16 elements (64 bytes), and
-// elements between tensors are padding and stay zero. A section's length is rounded up to a multiple of 16 elements.
-//   Section 0 is the parameters, 1 the gradients, 2 and on are the slots of the optimizer.
-// A plugin reads and writes sections during a call only. Calls of one session come one at a time, and their order is the only
-// synchronisation there is.
+// MEMORY. The host owns all parameters, gradients and optimizer state. They lie in sections: flat arrays of
+// little-endian IEEE 754 binary32 with one layout. Tensors follow each other in the order given. Each starts at a
+// multiple of 16 elements (64 bytes); elements between tensors are padding and stay zero. A section's length is
+// rounded up to a multiple of 16 elements.
+//   Section 0 is the parameters, 1 the gradients; 2 and up are the slots of the optimizer.
+// A plugin reads and writes sections during a call only. Calls of one session come one at a time, and their order
+// is the only synchronisation.
 //
-// Shared memory: HARNESS_ARENA_FD names a descriptor that the plugin maps (a sealed memfd on Linux, an unlinked file elsewhere). Open gives the
-// offset of each section in it. Streamed memory: without offsets the plugin allocates the sections itself, zeroed, and the host brings them up to
-// date by Sections.Push before a call and fetches what the call wrote by Sections.Pull after it. Results have equal bits either way.
+// Shared memory: HARNESS_ARENA_FD names a descriptor that the plugin maps (a sealed memfd on Linux, an unlinked
+// file elsewhere). Open gives the offset of each section in it. Streamed memory: without offsets the plugin
+// allocates the sections itself, zeroed. The host updates them with Sections.Push before a call and fetches what
+// the call wrote with Sections.Pull after it. Results have the same bits either way.
 //
-// ERRORS. A call fails with a gRPC status whose message is for people: lower case, what was seen and what was wanted. Two codes have a meaning
-// to the host: RESOURCE_EXHAUSTED, the device has too little memory; UNIMPLEMENTED, the device or rule can't do what was asked. A call that is
-// cancelled or whose deadline has passed may fail with any code.
+// ERRORS. A call fails with a gRPC status whose message is for people: lower case, what was seen and what was
+// wanted. Two codes have a meaning to the host: RESOURCE_EXHAUSTED, the device has too little memory;
+// UNIMPLEMENTED, the device or rule cannot do what was asked. A call that was cancelled or missed its deadline may
+// fail with any code.
 //
-// CHANGES. Version 1 grows by fields and calls that an older side may ignore; an unknown field is never an error. Anything else is version 2.
+// CHANGES. Version 1 grows by fields and calls that an older side may ignore; an unknown field is never an error.
+// Anything else is version 2.
 
 // Code generated by protoc-gen-go. DO NOT EDIT.
 // versions:
@@ -50,7 +56,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Kind is what a tensor is to an update rule: decay, trust ratios and the like go by the kind, never by the name.
+// Kind is what a tensor is to an update rule: decay, trust ratios and the like depend on the kind, never on the name.
 type Kind int32
 
 const (
@@ -175,7 +181,7 @@ func (x *SectionChunk) GetValues() []byte {
 	return nil
 }
 
-// PushResponse says that all chunks are in their places.
+// PushResponse says that all chunks are in place.
 type PushResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -351,7 +357,8 @@ func (*SettleResponse) Descriptor() ([]byte, []int) {
 type Memory struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Tensors []*Tensor              `protobuf:"bytes,1,rep,name=tensors,proto3" json:"tensors,omitempty"` // in the order of the layout
-	// Offsets in bytes of the sections that the session uses, in the arena: multiples of 65536. Empty: memory is streamed.
+	// Offsets in bytes of the sections that the session uses, in the arena: multiples of 65536. Empty: memory is
+	// streamed.
 	Offsets       []uint64 `protobuf:"varint,2,rep,packed,name=offsets,proto3" json:"offsets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -406,7 +413,7 @@ type Tensor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                       // Hugging Face's, such as bert.encoder.layer.0.output.dense.weight
 	Shape         []int64                `protobuf:"varint,2,rep,packed,name=shape,proto3" json:"shape,omitempty"`             // row-major, outermost axis first; [out, in] for a linear layer
-	Kind          Kind                   `protobuf:"varint,3,opt,name=kind,proto3,enum=harness.v1.Kind" json:"kind,omitempty"` // what update rules go by
+	Kind          Kind                   `protobuf:"varint,3,opt,name=kind,proto3,enum=harness.v1.Kind" json:"kind,omitempty"` // what update rules decide by
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -462,11 +469,11 @@ func (x *Tensor) GetKind() Kind {
 	return Kind_KIND_WEIGHT
 }
 
-// Option is a setting of a plugin. Values are text; what it means is the plugin's business.
+// Option is a setting of a plugin. Values are text, which only the plugin interprets.
 type Option struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                     // lower case with underscores
-	DefaultValue  string                 `protobuf:"bytes,2,opt,name=default_value,json=defaultValue,proto3" json:"default_value,omitempty"` // the value when none is given
+	DefaultValue  string                 `protobuf:"bytes,2,opt,name=default_value,json=defaultValue,proto3" json:"default_value,omitempty"` // the value if none is given
 	Doc           string                 `protobuf:"bytes,3,opt,name=doc,proto3" json:"doc,omitempty"`                                       // one line
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -563,7 +570,7 @@ func (*DescribeRequest) Descriptor() ([]byte, []int) {
 // CloseRequest ends a session.
 type CloseRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"` // free to be used again when the call returns
+	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"` // the number may be used again once the call returns
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

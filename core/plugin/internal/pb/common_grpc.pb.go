@@ -1,31 +1,37 @@
-// What backends and optimizers have in common: how a plugin is started, who owns which memory, and how tensors get to a plugin that can't
-// share memory with its host.
+// What backends and optimizers have in common: how a plugin is started, who owns which memory, and how tensors
+// reach a plugin that cannot share memory with its host.
 //
-// START. The host starts the plugin as a process of its own and speaks HashiCorp's go-plugin protocol with it: the plugin checks the
-// environment variable HARNESS_PLUGIN, listens on a Unix socket (TCP on Windows), and prints one line to standard output,
-// CORE|VERSION|NETWORK|ADDRESS|grpc|CERTIFICATE. VERSION is the version of these files, 1; the host's versions are in PLUGIN_PROTOCOL_VERSIONS.
-// Connections use mutual TLS with certificates of this one process (PLUGIN_CLIENT_CERT). Standard error is for people: the
-// host keeps its last lines and shows them with every error.
+// START. The host starts the plugin as a process of its own and speaks HashiCorp's go-plugin protocol with it: the
+// plugin checks the environment variable HARNESS_PLUGIN, listens on a Unix socket (TCP on Windows), and prints one
+// line to standard output, CORE|VERSION|NETWORK|ADDRESS|grpc|CERTIFICATE. VERSION is the version of these files, 1;
+// the host's versions are in PLUGIN_PROTOCOL_VERSIONS. Connections use mutual TLS with certificates made for this
+// start (PLUGIN_CLIENT_CERT has the host's). Standard error is for people: the host keeps its last lines and shows
+// them with every error.
 //
-// LIFE. HARNESS_LIFELINE_FD names a descriptor that reaches end of file when the host is gone, however it went: the plugin then exits at once.
-// Where there are no inherited descriptors (Windows), HARNESS_HOST_PID names the process to watch.
+// LIFE. HARNESS_LIFELINE_FD names a descriptor that reaches end of file when the host is gone, for whatever reason:
+// the plugin then exits at once. Where descriptors are not inherited (Windows), HARNESS_HOST_PID names the process to
+// watch.
 //
-// MEMORY. The host owns all parameters, gradients and optimizer state. They lie in sections: flat arrays of little-endian IEEE 754 binary32
-// with one layout. Tensors follow each other in the order in which they are given, each begins at a multiple of 16 elements (64 bytes), and
-// elements between tensors are padding and stay zero. A section's length is rounded up to a multiple of 16 elements.
-//   Section 0 is the parameters, 1 the gradients, 2 and on are the slots of the optimizer.
-// A plugin reads and writes sections during a call only. Calls of one session come one at a time, and their order is the only
-// synchronisation there is.
+// MEMORY. The host owns all parameters, gradients and optimizer state. They lie in sections: flat arrays of
+// little-endian IEEE 754 binary32 with one layout. Tensors follow each other in the order given. Each starts at a
+// multiple of 16 elements (64 bytes); elements between tensors are padding and stay zero. A section's length is
+// rounded up to a multiple of 16 elements.
+//   Section 0 is the parameters, 1 the gradients; 2 and up are the slots of the optimizer.
+// A plugin reads and writes sections during a call only. Calls of one session come one at a time, and their order
+// is the only synchronisation.
 //
-// Shared memory: HARNESS_ARENA_FD names a descriptor that the plugin maps (a sealed memfd on Linux, an unlinked file elsewhere). Open gives the
-// offset of each section in it. Streamed memory: without offsets the plugin allocates the sections itself, zeroed, and the host brings them up to
-// date by Sections.Push before a call and fetches what the call wrote by Sections.Pull after it. Results have equal bits either way.
+// Shared memory: HARNESS_ARENA_FD names a descriptor that the plugin maps (a sealed memfd on Linux, an unlinked
+// file elsewhere). Open gives the offset of each section in it. Streamed memory: without offsets the plugin
+// allocates the sections itself, zeroed. The host updates them with Sections.Push before a call and fetches what
+// the call wrote with Sections.Pull after it. Results have the same bits either way.
 //
-// ERRORS. A call fails with a gRPC status whose message is for people: lower case, what was seen and what was wanted. Two codes have a meaning
-// to the host: RESOURCE_EXHAUSTED, the device has too little memory; UNIMPLEMENTED, the device or rule can't do what was asked. A call that is
-// cancelled or whose deadline has passed may fail with any code.
+// ERRORS. A call fails with a gRPC status whose message is for people: lower case, what was seen and what was
+// wanted. Two codes have a meaning to the host: RESOURCE_EXHAUSTED, the device has too little memory;
+// UNIMPLEMENTED, the device or rule cannot do what was asked. A call that was cancelled or missed its deadline may
+// fail with any code.
 //
-// CHANGES. Version 1 grows by fields and calls that an older side may ignore; an unknown field is never an error. Anything else is version 2.
+// CHANGES. Version 1 grows by fields and calls that an older side may ignore; an unknown field is never an error.
+// Anything else is version 2.
 
 // Code generated by protoc-gen-go-grpc. DO NOT EDIT.
 // versions:
@@ -63,8 +69,8 @@ type SectionsClient interface {
 	Push(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[SectionChunk, PushResponse], error)
 	// Pull returns one section, from its first element to its last, in order and without gaps.
 	Pull(ctx context.Context, in *PullRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SectionChunk], error)
-	// Settle returns when no call of the session is under way any more. The host asks after it cancelled a call: from the answer on, the plugin
-	// does not touch the session's memory until the next call.
+	// Settle returns when no call of the session is running any more. The host asks after it cancelled a call: once
+	// Settle has returned, the plugin does not touch the session's memory until the next call.
 	Settle(ctx context.Context, in *SettleRequest, opts ...grpc.CallOption) (*SettleResponse, error)
 }
 
@@ -128,8 +134,8 @@ type SectionsServer interface {
 	Push(grpc.ClientStreamingServer[SectionChunk, PushResponse]) error
 	// Pull returns one section, from its first element to its last, in order and without gaps.
 	Pull(*PullRequest, grpc.ServerStreamingServer[SectionChunk]) error
-	// Settle returns when no call of the session is under way any more. The host asks after it cancelled a call: from the answer on, the plugin
-	// does not touch the session's memory until the next call.
+	// Settle returns when no call of the session is running any more. The host asks after it cancelled a call: once
+	// Settle has returned, the plugin does not touch the session's memory until the next call.
 	Settle(context.Context, *SettleRequest) (*SettleResponse, error)
 	mustEmbedUnimplementedSectionsServer()
 }

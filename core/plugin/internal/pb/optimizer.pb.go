@@ -21,14 +21,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// DescribeOptimizerResponse is what a rule is and takes.
+// DescribeOptimizerResponse is what a rule is and which settings it takes.
 type DescribeOptimizerResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`       // that people call it; the host goes by the name of the executable
 	Version string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"` // of the plugin, for the record of a run; not empty
 	Doc     string                 `protobuf:"bytes,3,opt,name=doc,proto3" json:"doc,omitempty"`         // one line, with the paper
 	Options []*Option              `protobuf:"bytes,4,rep,name=options,proto3" json:"options,omitempty"` // that a recipe may set, in the order in which they are shown
-	// What the rule asks of the training loop. A host that does not know a field trains without it, which is another rule.
+	// What the rule asks of the training loop. A host that does not know a field trains without it, and so by another
+	// rule.
 	Probes        bool `protobuf:"varint,16,opt,name=probes,proto3" json:"probes,omitempty"`     // a second gradient at other parameters in each step, see Probe (sharpness-aware minimisation)
 	Averages      bool `protobuf:"varint,17,opt,name=averages,proto3" json:"averages,omitempty"` // other parameters for evaluation, see Average (schedule-free averages)
 	unknownFields protoimpl.UnknownFields
@@ -152,7 +153,7 @@ func (x *SlotsRequest) GetOptions() map[string]string {
 	return nil
 }
 
-// SlotsResponse names it. For each name the host allocates a section, zeroed, and writes it into checkpoints under that name.
+// SlotsResponse names it. For each name the host allocates a zeroed section, which checkpoints store under that name.
 type SlotsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Names         []string               `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"` // unique and not empty, such as m and v; at most 64
@@ -309,7 +310,7 @@ type OptimizerStepRequest struct {
 	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`                                // from OpenOptimizerResponse
 	Step          int64                  `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`                                      // 1, 2, ...: number of this update, skipped steps not counted; the t of bias correction
 	LearningRate  float64                `protobuf:"fixed64,3,opt,name=learning_rate,json=learningRate,proto3" json:"learning_rate,omitempty"` // of this step, from the recipe's schedule
-	GradientNorm  float64                `protobuf:"fixed64,4,opt,name=gradient_norm,json=gradientNorm,proto3" json:"gradient_norm,omitempty"` // global L2 norm of the gradients, where the host has taken it; 0: not taken
+	GradientNorm  float64                `protobuf:"fixed64,4,opt,name=gradient_norm,json=gradientNorm,proto3" json:"gradient_norm,omitempty"` // global L2 norm of the gradients, if the host has computed it; 0: it has not
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -372,10 +373,10 @@ func (x *OptimizerStepRequest) GetGradientNorm() float64 {
 	return 0
 }
 
-// OptimizerStepResponse is what the update was like.
+// OptimizerStepResponse is the result of an update.
 type OptimizerStepResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	GradientNorm  float64                `protobuf:"fixed64,1,opt,name=gradient_norm,json=gradientNorm,proto3" json:"gradient_norm,omitempty"` // global L2 norm of the gradients before clipping; of the second ones where the rule probes
+	GradientNorm  float64                `protobuf:"fixed64,1,opt,name=gradient_norm,json=gradientNorm,proto3" json:"gradient_norm,omitempty"` // global L2 norm of the gradients before clipping; of the second ones if the rule probes
 	Seconds       float64                `protobuf:"fixed64,2,opt,name=seconds,proto3" json:"seconds,omitempty"`                               // time from the request's arrival to this answer, measured by the plugin
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

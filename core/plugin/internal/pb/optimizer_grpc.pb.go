@@ -36,28 +36,31 @@ const (
 //
 //	Describe  ->  Slots  ->  Open  ->  ( [ Probe  -> ]  Step  |  Average )*  ->  Close
 //
-// Several sessions may be open at once. A rule that probes is asked before every Step where else it wants the gradient of the step's batch:
+// Several sessions may be open at once. Before every Step, a rule that probes is asked where it wants a second
+// gradient of the step's batch:
 //
 //	gradient  ->  Probe  ->  gradient of the same batch at the parameters that Probe left  ->  Step
 //
-// and one that averages is asked before every evaluation for the parameters of the model that it makes.
+// Before every evaluation, a rule that averages is asked for the parameters of its model.
 type OptimizerClient interface {
-	// Describe tells what the rule is and takes. It is cheap and may be called at any time.
+	// Describe says what the rule is and which settings it takes. It is cheap and may be called at any time.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeOptimizerResponse, error)
 	// Slots names the state that the rule keeps for each parameter under these options.
 	Slots(ctx context.Context, in *SlotsRequest, opts ...grpc.CallOption) (*SlotsResponse, error)
 	// Open prepares updates of the host's memory.
 	Open(ctx context.Context, in *OpenOptimizerRequest, opts ...grpc.CallOption) (*OpenOptimizerResponse, error)
-	// Step updates parameters and slots in place from the gradients, which may be left changed. The result is a pure function of the session's
-	// memory and the request: no state survives between calls.
+	// Step updates parameters and slots in place from the gradients, which it may overwrite. The result is a pure
+	// function of the session's memory and the request: no state survives between calls.
 	Step(ctx context.Context, in *OptimizerStepRequest, opts ...grpc.CallOption) (*OptimizerStepResponse, error)
-	// Probe, of a rule that probes, moves parameters to where it wants a second gradient, from the first one, which the gradients hold and which may be
-	// left changed. The host has the backend compute the gradient of the same batch there, puts the parameters back, and calls Step with that gradient.
-	// Slots may carry something to that Step, which does not come when the second gradient is not finite: the next call is then the Probe of the next
-	// batch, with the same step. The result is a pure function of the session's memory and the request.
+	// Probe, of a rule that probes, moves the parameters to where it wants a second gradient. The gradients hold the
+	// first one, which Probe may overwrite. The host has the backend compute the gradient of the same batch there,
+	// restores the parameters, and calls Step with that gradient. Slots may carry something to that Step. If the
+	// second gradient is not finite, there is no such Step: the next call is the Probe of the next batch, with the
+	// same step. The result is a pure function of the session's memory and the request.
 	Probe(ctx context.Context, in *OptimizerProbeRequest, opts ...grpc.CallOption) (*OptimizerProbeResponse, error)
-	// Average, of a rule that averages, replaces the parameters by those of the model that is to be evaluated and handed on. It comes after the first Step,
-	// and at any time from then on. It leaves slots alone; gradients mean nothing. The host puts the parameters back before training goes on.
+	// Average, of a rule that averages, replaces the parameters by those of the model to evaluate and export. It may
+	// come at any time after the first Step. It leaves slots alone; gradients mean nothing. The host restores the
+	// parameters before training continues.
 	Average(ctx context.Context, in *AverageRequest, opts ...grpc.CallOption) (*AverageResponse, error)
 	// Close frees what the session holds. Memory stays the host's.
 	Close(ctx context.Context, in *CloseRequest, opts ...grpc.CallOption) (*CloseResponse, error)
@@ -149,28 +152,31 @@ func (c *optimizerClient) Close(ctx context.Context, in *CloseRequest, opts ...g
 //
 //	Describe  ->  Slots  ->  Open  ->  ( [ Probe  -> ]  Step  |  Average )*  ->  Close
 //
-// Several sessions may be open at once. A rule that probes is asked before every Step where else it wants the gradient of the step's batch:
+// Several sessions may be open at once. Before every Step, a rule that probes is asked where it wants a second
+// gradient of the step's batch:
 //
 //	gradient  ->  Probe  ->  gradient of the same batch at the parameters that Probe left  ->  Step
 //
-// and one that averages is asked before every evaluation for the parameters of the model that it makes.
+// Before every evaluation, a rule that averages is asked for the parameters of its model.
 type OptimizerServer interface {
-	// Describe tells what the rule is and takes. It is cheap and may be called at any time.
+	// Describe says what the rule is and which settings it takes. It is cheap and may be called at any time.
 	Describe(context.Context, *DescribeRequest) (*DescribeOptimizerResponse, error)
 	// Slots names the state that the rule keeps for each parameter under these options.
 	Slots(context.Context, *SlotsRequest) (*SlotsResponse, error)
 	// Open prepares updates of the host's memory.
 	Open(context.Context, *OpenOptimizerRequest) (*OpenOptimizerResponse, error)
-	// Step updates parameters and slots in place from the gradients, which may be left changed. The result is a pure function of the session's
-	// memory and the request: no state survives between calls.
+	// Step updates parameters and slots in place from the gradients, which it may overwrite. The result is a pure
+	// function of the session's memory and the request: no state survives between calls.
 	Step(context.Context, *OptimizerStepRequest) (*OptimizerStepResponse, error)
-	// Probe, of a rule that probes, moves parameters to where it wants a second gradient, from the first one, which the gradients hold and which may be
-	// left changed. The host has the backend compute the gradient of the same batch there, puts the parameters back, and calls Step with that gradient.
-	// Slots may carry something to that Step, which does not come when the second gradient is not finite: the next call is then the Probe of the next
-	// batch, with the same step. The result is a pure function of the session's memory and the request.
+	// Probe, of a rule that probes, moves the parameters to where it wants a second gradient. The gradients hold the
+	// first one, which Probe may overwrite. The host has the backend compute the gradient of the same batch there,
+	// restores the parameters, and calls Step with that gradient. Slots may carry something to that Step. If the
+	// second gradient is not finite, there is no such Step: the next call is the Probe of the next batch, with the
+	// same step. The result is a pure function of the session's memory and the request.
 	Probe(context.Context, *OptimizerProbeRequest) (*OptimizerProbeResponse, error)
-	// Average, of a rule that averages, replaces the parameters by those of the model that is to be evaluated and handed on. It comes after the first Step,
-	// and at any time from then on. It leaves slots alone; gradients mean nothing. The host puts the parameters back before training goes on.
+	// Average, of a rule that averages, replaces the parameters by those of the model to evaluate and export. It may
+	// come at any time after the first Step. It leaves slots alone; gradients mean nothing. The host restores the
+	// parameters before training continues.
 	Average(context.Context, *AverageRequest) (*AverageResponse, error)
 	// Close frees what the session holds. Memory stays the host's.
 	Close(context.Context, *CloseRequest) (*CloseResponse, error)
