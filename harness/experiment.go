@@ -21,6 +21,7 @@ import (
 	"harness.invalid/core/recipe"
 	"harness.invalid/core/spelling"
 	"harness.invalid/harness/catalog"
+	"harness.invalid/harness/estimate"
 	"harness.invalid/harness/processes"
 	"harness.invalid/harness/train"
 	"harness.invalid/results"
@@ -360,12 +361,12 @@ func (e *experiment) unfitHint(err error, unfit train.Unfit, a arm) error {
 			advice = append(advice, u.Advice)
 		}
 		if u.Remedy != nil {
-			flags = append(flags, settingsOf(e.recipe, a.spec, u.Phase, &u.Program, u.Remedy)...)
+			flags = append(flags, estimate.Settings(e.recipe, a.spec, u.Phase, &u.Program, u.Remedy)...)
 		}
 	}
 	hint := fmt.Sprintf("to train it here without modelled times: add --set %s", shellString("backends."+a.spec+".options.system=none"))
 	if len(advice) > 0 {
-		hint = remedy(strings.Join(advice, "; "), strings.Join(flags, " ")) + "\nhint: " + hint
+		hint = estimate.FitHint(strings.Join(advice, "; "), strings.Join(flags, " ")) + "\nhint: " + hint
 	}
 	return withHint(err, "%s", hint)
 }

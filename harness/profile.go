@@ -3,93 +3,68 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"harness.invalid/core/backend"
-	"harness.invalid/core/durable"
+	"harness.invalid/harness/estimate"
+	"harness.invalid/harness/hint"
 	"harness.invalid/harness/profile"
 )
 
 func newProfile() *cobra.Command {
-	var e estimation
+	var q estimate.Request
 	var out, phase string
 	cmd := &cobra.Command{
 		Use:   "profile --recipe R --out F",
 		Short: "Write the modelled program as a trace, and its pipeline and memory as pictures",
-		Long: `Profile models a step of a phase of a recipe, as estimate does, and writes three files: F, the devices' work over time as a trace that ui.perfetto.dev
-and chrome://tracing show, F with the ending .svg, a picture of what lies in the memory of each device, and F with the ending -pipeline.svg, one of the
-pipeline. It prints the memory as a table. Nothing is trained. Of a long step they have the first and the last cycles: those between are alike.`,
+		Long: `Profile models one step of a phase, as estimate does, and writes three files: F, a trace of what the devices do over
+time, for ui.perfetto.dev and chrome://tracing; F with the ending .svg, a picture of each device's memory; and F with
+the ending -pipeline.svg, a picture of the pipeline. It prints the memory as a table. Nothing is trained. The pictures
+of a long step show its first and last cycles: those between are alike.`,
 		Example: `  harness profile --backend ipu --recipe large-phase1 --out profile.json
   harness profile --backend gpu-ref --recipe large-phase1 --system dgx-h100 --out gpu.json`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if out == "" {
-				return withHint(errors.New("--out names no file"), "harness profile --backend ipu --recipe large-phase1 --out profile.json")
+				return hint.With(errors.New("--out names no file"), "harness profile --backend ipu --recipe large-phase1 --out profile.json")
 			}
-			jobs, err := e.jobs()
+			s, err := startEstimate(cmd, q)
 			if err != nil {
 				return err
 			}
-			j := jobs[0]
-			if phase != "" {
-				var names []string
-				found := false
-				for _, k := range jobs {
-					if names = append(names, k.phase); k.phase == phase {
-						j, found = k, true
-					}
-				}
-				if !found {
-					return fmt.Errorf("--phase is %q, want %s", phase, strings.Join(names, ", "))
-				}
-			}
-			estimator, process, err := e.start(cmd.Context())
+			defer func() { err = errors.Join(err, s.Close()) }()
+			j, err := s.Job(phase)
 			if err != nil {
 				return err
 			}
-			m, err := estimator.Estimate(cmd.Context(), j.program, j.on)
-			if err := errors.Join(err, process.Close()); err != nil {
+			m, err := s.Model(cmd.Context(), j)
+			if err != nil {
 				return err
 			}
-			return writeProfile(cmd, out, j, &m)
+			step := profile.Step{Phase: m.Phase, Accumulation: m.Program.Accumulation, Estimate: &m.Estimate}
+			files, err := step.WriteFiles(out)
+			if err != nil {
+				return err
+			}
+			return tellProfile(cmd, m, files)
 		},
 	}
-	e.register(cmd.Flags())
+	estimateFlags(cmd.Flags(), &q)
 	cmd.Flags().StringVar(&out, "out", "", "file for the trace; the pictures lie beside it")
 	cmd.Flags().StringVar(&phase, "phase", "", "phase of the recipe (default: the first)")
 	return cmd
 }
 
-func writeProfile(cmd *cobra.Command, out string, j job, m *backend.Estimate) error {
-	if err := os.MkdirAll(filepath.Dir(out), 0o777); err != nil {
-		return err
-	}
-	stem := strings.TrimSuffix(out, filepath.Ext(out))
-	if stem+".svg" == out {
-		return fmt.Errorf("--out is %s, want a name for the trace, such as %s.json", out, stem)
-	}
-	step := profile.Step{Phase: j.phase, Accumulation: j.program.Accumulation, Estimate: m}
-	for _, f := range []struct {
-		name  string
-		write func(io.Writer) error
-	}{{out, step.Trace}, {stem + ".svg", step.Memory}, {stem + "-pipeline.svg", step.Pipeline}} {
-		if err := durable.WriteFile(f.name, f.write); err != nil {
-			return err
-		}
-	}
+func tellProfile(cmd *cobra.Command, m *estimate.Result, files profile.Files) error {
 	w := cmd.OutOrStdout()
-	fmt.Fprintf(w, "%s on %s, modelled: %s s a step in %d cycles of %s\n\n", j.phase, m.System, significant(m.StepSeconds), m.Pipeline.Cycles, duration(m.Pipeline.CycleSeconds))
-	if err := writeMemory(w, m.Memory); err != nil {
+	fmt.Fprintf(w, "%s on %s, modelled: %s s a step in %d cycles of %s\n\n", m.Phase, m.System, estimate.Significant(m.StepSeconds),
+		m.Estimate.Pipeline.Cycles, estimate.Duration(m.Estimate.Pipeline.CycleSeconds))
+	if err := estimate.WriteMemory(w, m.Memory); err != nil {
 		return err
 	}
 	for _, n := range m.Notes {
 		fmt.Fprintf(w, "\n%s\n", n)
 	}
-	fmt.Fprintf(w, "\ntrace: %s\nmemory: %s\npipeline: %s\n", out, stem+".svg", stem+"-pipeline.svg")
-	return nil
+	_, err := fmt.Fprintf(w, "\ntrace: %s\nmemory: %s\npipeline: %s\n", files.Trace, files.Memory, files.Pipeline)
+	return err
 }

@@ -26,8 +26,8 @@ func partColour(name string) string {
 	return "#999999"
 }
 
-// Pipeline draws what each device of a replica does in the first cycles of a step and in the last ones, with the number of the micro-batch, and the update
-// behind them. White is waiting.
+// Pipeline draws what each device of a replica does in the first cycles of a step and in the last ones, with the
+// number of the micro-batch, and the update behind them. White is waiting.
 func (s *Step) Pipeline(w io.Writer) error {
 	const left, top, row, pitch, between, updating, charge = 70, 84, 34, 44, 86, 130, 1060
 	m := s.Estimate

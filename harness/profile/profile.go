@@ -1,5 +1,5 @@
-// Package profile shows a modelled step: in come a program's estimate, out go a trace for Perfetto, and pictures of the pipeline's cycles and of the
-// memory of each device. All of it is modelled.
+// Package profile shows a modelled step: in come a program's estimate, out go a trace for Perfetto, and pictures of
+// the pipeline's cycles and of the memory of each device. All of it is modelled.
 package profile
 
 import (
@@ -32,7 +32,8 @@ type gap struct {
 	start, seconds float64
 }
 
-// layOut lays the stages of one replica out over time. Of a long step it shows the cycles of fill and drain and so many more at each end.
+// layOut lays the stages of one replica out over time. Of a long step it shows the cycles of fill and drain and so
+// many more at each end.
 func (s *Step) layOut(more int) (shown []slice, left gap) {
 	p := &s.Estimate.Pipeline
 	devices := len(s.Estimate.Memory)

@@ -30,8 +30,9 @@ func step(t *testing.T, schedule costmodel.Schedule, accumulation int) Step {
 	return Step{"phase & 1", accumulation, &e}
 }
 
-// TestLayOut: every stage does every micro-batch once, in order; a device does one thing at a time, and no cycle runs into the next; forward comes before the
-// stage behind it. With the schedule interleaved, neighbours go forward in different halves of a cycle, each at its own time.
+// TestLayOut: every stage does every micro-batch once, in order; a device does one thing at a time, and no cycle runs
+// into the next; forward comes before the stage behind it. With the schedule interleaved, neighbours go forward in
+// different halves of a cycle, each at its own time.
 func TestLayOut(t *testing.T) {
 	for _, schedule := range []costmodel.Schedule{costmodel.Grouped, costmodel.Interleaved, costmodel.Sequential} {
 		s := step(t, schedule, 12)
@@ -83,7 +84,8 @@ func TestLayOut(t *testing.T) {
 	}
 }
 
-// TestPictures: the pictures are XML with a box for each part, the trace is JSON, and a long step is shortened to its ends.
+// TestPictures: the pictures are XML with a box for each part, the trace is JSON, and a long step is shortened to its
+// ends.
 func TestPictures(t *testing.T) {
 	s := step(t, costmodel.Grouped, 500)
 	shown, left := s.layOut(drawnCycles)

@@ -28,7 +28,8 @@ type traceFile struct {
 // tracedCycles of a step are in a trace at each end, besides those of fill and drain.
 const tracedCycles = 8
 
-// Trace writes the step as ui.perfetto.dev and chrome://tracing show it: a thread for each device, and one for the update.
+// Trace writes the step as ui.perfetto.dev and chrome://tracing show it: a thread for each device, and one for the
+// update.
 func (s *Step) Trace(w io.Writer) error {
 	m := s.Estimate
 	p := &m.Pipeline

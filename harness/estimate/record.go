@@ -1,0 +1,97 @@
+package estimate
+
+import (
+	"encoding/json"
+	"io"
+)
+
+// record is a result for programs.
+type record struct {
+	Backend            string             `json:"backend"`
+	System             string             `json:"system"`
+	Recipe             string             `json:"recipe,omitempty"`
+	Phase              string             `json:"phase"`
+	SequencesPerSecond float64            `json:"sequences_per_second"`
+	StepSeconds        float64            `json:"step_seconds"`
+	GlobalBatch        int                `json:"global_batch"`
+	Fits               bool               `json:"fits"`
+	PeakShare          float64            `json:"peak_share"`
+	Breakdown          map[string]float64 `json:"breakdown"` // seconds of step_seconds
+	Memory             []memoryRecord     `json:"memory"`
+	Steps              int                `json:"steps,omitempty"`
+	Length             string             `json:"length,omitempty"`        // where the steps come from
+	TotalSeconds       float64            `json:"total_seconds,omitempty"` // of all steps
+	Error              string             `json:"error,omitempty"`
+	Advice             string             `json:"advice,omitempty"`
+	Flags              string             `json:"flags,omitempty"` // that make it fit
+	Notes              []string           `json:"notes,omitempty"`
+}
+
+type memoryRecord struct {
+	Device string           `json:"device"`
+	Bytes  int64            `json:"bytes"` // that the device has
+	Needed int64            `json:"needed_bytes"`
+	Fits   bool             `json:"fits"`
+	Parts  map[string]int64 `json:"parts"`
+}
+
+func (e *Estimation) record(m *Result) record {
+	r := record{
+		Backend: e.Backend, System: m.System, Recipe: e.Recipe, Phase: m.Phase,
+		SequencesPerSecond: m.SequencesPerSecond, StepSeconds: m.StepSeconds, GlobalBatch: m.GlobalBatch, Fits: m.Fits(), PeakShare: m.PeakShare, Breakdown: map[string]float64{}, Memory: []memoryRecord{},
+		Steps: m.Steps, Length: m.Length, TotalSeconds: m.TotalSeconds(), Advice: m.Advice, Flags: m.Flags, Notes: m.Notes,
+	}
+	for _, p := range m.Breakdown {
+		r.Breakdown[p.Name] = p.Seconds
+	}
+	for _, d := range m.Memory {
+		parts := map[string]int64{}
+		for _, p := range d.Parts {
+			parts[p.Name] = p.Bytes
+		}
+		r.Memory = append(r.Memory, memoryRecord{d.Device, d.Bytes, d.Total(), d.Total() <= d.Bytes, parts})
+	}
+	if err := m.Err(); err != nil {
+		r.Error = err.Error()
+	}
+	return r
+}
+
+// WriteJSON writes the only result, or all of them with their total.
+func (e *Estimation) WriteJSON(w io.Writer, list []*Result) error {
+	var records []record
+	fits := true
+	for _, m := range list {
+		r := e.record(m)
+		records = append(records, r)
+		fits = fits && r.Fits
+	}
+	if len(records) == 1 {
+		return indented(w, records[0])
+	}
+	return indented(w, struct {
+		Backend      string   `json:"backend"`
+		System       string   `json:"system"`
+		Recipe       string   `json:"recipe"`
+		Fits         bool     `json:"fits"`
+		TotalSeconds float64  `json:"total_seconds,omitempty"`
+		Phases       []record `json:"phases"`
+	}{e.Backend, records[0].System, e.Recipe, fits, total(list), records})
+}
+
+// total is the modelled time of all phases, or 0 when the steps of one are not known.
+func total(list []*Result) (seconds float64) {
+	for _, m := range list {
+		if m.Steps == 0 {
+			return 0
+		}
+		seconds += m.TotalSeconds()
+	}
+	return seconds
+}
+
+func indented(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}

@@ -1,0 +1,119 @@
+package estimate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"harness.invalid/core/backend"
+	"harness.invalid/core/option"
+	"harness.invalid/core/plugin"
+	"harness.invalid/core/plugin/host"
+	"harness.invalid/harness/processes"
+)
+
+// Session is an estimation with the backend that models it.
+type Session struct {
+	*Estimation
+	estimator     backend.Estimator
+	defaultSystem string // of the backend
+	process       *host.Process
+}
+
+// Start starts the backend of an estimation.
+func (e *Estimation) Start(ctx context.Context) (*Session, error) {
+	name, _, _ := strings.Cut(e.Backend, ":")
+	p, err := processes.Launch(ctx, plugin.Backend, name, processes.Options{Transport: host.Stream})
+	if err != nil {
+		return nil, err
+	}
+	s, err := e.with(ctx, name, p.Backend())
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	s.process = p
+	return s, nil
+}
+
+// with makes a session with a backend that runs.
+func (e *Estimation) with(ctx context.Context, name string, b backend.Backend) (*Session, error) {
+	info, err := b.Describe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	named := func(name string) int {
+		return slices.IndexFunc(info.Options, func(o option.Option) bool { return o.Name == name })
+	}
+	if e.Pipeline != "" && named("pipeline") < 0 {
+		return nil, fmt.Errorf("--layers-per-ipu: backend %s has no pipeline", name)
+	}
+	estimator, ok := b.(backend.Estimator)
+	if !ok {
+		return nil, fmt.Errorf("backend %s has no model of its machine: %w", name, backend.ErrUnsupported)
+	}
+	s := &Session{Estimation: e, estimator: estimator}
+	if i := named("system"); i >= 0 {
+		s.defaultSystem = info.Options[i].Default
+	}
+	return s, nil
+}
+
+// Close ends the backend.
+func (s *Session) Close() error { return s.process.Close() }
+
+// Result is a modelled phase.
+type Result struct {
+	Job
+	backend.Estimate
+	Flags string // of harness estimate that make it fit; "": it fits, or nobody knows how
+}
+
+// TotalSeconds is the modelled time of all steps of the phase; 0 when their number is not known.
+func (r *Result) TotalSeconds() float64 { return float64(r.Steps) * r.StepSeconds }
+
+// Hint says what makes the program fit, and the flags that do it; "" when it fits or nothing is known to help.
+func (r *Result) Hint() string {
+	if r.Advice == "" {
+		return ""
+	}
+	return FitHint(r.Advice, r.Flags)
+}
+
+// Model models the given job.
+func (s *Session) Model(ctx context.Context, j *Job) (*Result, error) {
+	m, err := s.estimator.Estimate(ctx, j.Program, j.Machine)
+	if err != nil {
+		return nil, err
+	}
+	return &Result{Job: *j, Estimate: m, Flags: s.flags(j, m.Remedy)}, nil
+}
+
+// ModelAll models all jobs.
+func (s *Session) ModelAll(ctx context.Context) ([]*Result, error) {
+	var list []*Result
+	for i := range s.Jobs {
+		r, err := s.Model(ctx, &s.Jobs[i])
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+// Job returns the job of a phase, or the first one for "".
+func (e *Estimation) Job(phase string) (*Job, error) {
+	if phase == "" {
+		return &e.Jobs[0], nil
+	}
+	var names []string
+	for i := range e.Jobs {
+		if e.Jobs[i].Phase == phase {
+			return &e.Jobs[i], nil
+		}
+		names = append(names, e.Jobs[i].Phase)
+	}
+	return nil, fmt.Errorf("--phase is %q, want %s", phase, strings.Join(names, ", "))
+}

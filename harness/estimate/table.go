@@ -1,0 +1,109 @@
+package estimate
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"harness.invalid/core/backend"
+)
+
+// WriteTable writes the results for people.
+func (e *Estimation) WriteTable(w io.Writer, list []*Result) error {
+	for i, m := range list {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		if err := e.writePhase(w, m); err != nil {
+			return err
+		}
+	}
+	if seconds := total(list); len(list) > 1 && seconds > 0 {
+		fmt.Fprintf(w, "\nwhole recipe, modelled: %s\n", Duration(seconds))
+	}
+	return nil
+}
+
+func (e *Estimation) writePhase(w io.Writer, m *Result) error {
+	p := &m.Program
+	fmt.Fprintf(w, "%s on %s, backend %s: %d layers, %d wide, %d tokens, micro-batch %d x accumulation %d x replicas %d\n\n",
+		m.Phase, m.System, e.Backend, p.Model.NumHiddenLayers, p.Model.HiddenSize, p.Length, p.MicroBatch, p.Accumulation, p.Replicas)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "modelled sequences/s\t%s\n", Significant(m.SequencesPerSecond))
+	fmt.Fprintf(t, "modelled seconds a step\t%s\n", Significant(m.StepSeconds))
+	fmt.Fprintf(t, "global batch\t%d\n", m.GlobalBatch)
+	fmt.Fprintf(t, "share of peak arithmetic\t%.1f%%\n", 100*m.PeakShare)
+	if m.Steps > 0 {
+		fmt.Fprintf(t, "modelled time of %d steps\t%s\n", m.Steps, Duration(m.TotalSeconds()))
+	}
+	if m.Length != "" {
+		fmt.Fprintf(t, "length\t%s\n", m.Length)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "\nmodelled seconds of a step")
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, b := range m.Breakdown {
+		if b.Seconds > 0 {
+			share := 100 * b.Seconds / m.StepSeconds
+			fmt.Fprintf(t, "  %s\t%s\t%.1f%%\n", strings.ReplaceAll(b.Name, "_", " "), Significant(b.Seconds), share)
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	if err := WriteMemory(w, m.Memory); err != nil {
+		return err
+	}
+	for _, n := range m.Notes {
+		fmt.Fprintf(w, "\n%s\n", n)
+	}
+	return nil
+}
+
+// WriteMemory writes a line for each device.
+func WriteMemory(w io.Writer, devices []backend.DeviceMemory) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "MB\thas\tneeds\t")
+	if len(devices) > 0 {
+		for _, p := range devices[0].Parts {
+			fmt.Fprintf(t, "%s\t", p.Name)
+		}
+	}
+	fmt.Fprintln(t)
+	for _, d := range devices {
+		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t", d.Device, float64(d.Bytes)/1e6, float64(d.Total())/1e6)
+		for _, p := range d.Parts {
+			fmt.Fprintf(t, "%.1f\t", float64(p.Bytes)/1e6)
+		}
+		if d.Total() > d.Bytes {
+			fmt.Fprint(t, "does not fit\t")
+		}
+		fmt.Fprintln(t)
+	}
+	return t.Flush()
+}
+
+// Significant is a number with four digits.
+func Significant(v float64) string {
+	if v >= 1000 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
+}
+
+// Duration is a time in hours, minutes or less.
+func Duration(seconds float64) string {
+	switch {
+	case seconds >= 3600:
+		return fmt.Sprintf("%.2f h", seconds/3600)
+	case seconds >= 60:
+		return fmt.Sprintf("%.1f min", seconds/60)
+	}
+	return time.Duration(seconds * float64(time.Second)).Round(time.Microsecond).String()
+}
