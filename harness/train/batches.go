@@ -14,18 +14,18 @@ import (
 	"harness.invalid/core/dataset"
 )
 
-// loaded is a batch with the position that follows it, or the error that came in its place.
+// loaded is a batch with the position after it, or an error in its place.
 type loaded struct {
 	batch *bert.Batch
 	after dataset.Position
 	err   error
 }
 
-// ahead is how many global batches are made while the backend computes.
+// ahead is how many global batches are prepared while the backend computes.
 const ahead = 2
 
-// prefetch deals the next n batches of a source beside the training. The source belongs to it until the channel is closed or ctx is done and
-// the channel is drained.
+// prefetch prepares the next n batches of a source concurrently with training. The source is in use until the channel is
+// closed, which happens early if ctx is done and the channel is drained.
 func prefetch(ctx context.Context, source dataset.Source, n int) <-chan loaded {
 	c := make(chan loaded, ahead)
 	go func() {
@@ -45,7 +45,7 @@ func prefetch(ctx context.Context, source dataset.Source, n int) <-chan loaded {
 	return c
 }
 
-// microBatches cuts a global batch into pieces of size sequences, in order.
+// microBatches splits a global batch into micro-batches of size sequences, in order.
 func microBatches(b *bert.Batch, size int) iter.Seq2[*bert.Batch, error] {
 	return func(yield func(*bert.Batch, error) bool) {
 		for i := 0; i < b.Size; i += size {
@@ -56,7 +56,7 @@ func microBatches(b *bert.Batch, size int) iter.Seq2[*bert.Batch, error] {
 	}
 }
 
-// each deals the batches of a slice.
+// each yields the batches of a slice.
 func each(batches []*bert.Batch) iter.Seq2[*bert.Batch, error] {
 	return func(yield func(*bert.Batch, error) bool) {
 		for _, b := range batches {
@@ -67,8 +67,8 @@ func each(batches []*bert.Batch) iter.Seq2[*bert.Batch, error] {
 	}
 }
 
-// batchDigest is a running SHA-256 over all batches that a run has seen: two runs with the same digest were trained on the same data in the same
-// order, masks included.
+// batchDigest is a running SHA-256 over all batches of a run. Two runs with the same digest were trained on the same data in the
+// same order, masks included.
 type batchDigest struct {
 	hash hash.Hash
 	buf  []byte
@@ -78,8 +78,11 @@ func newBatchDigest() *batchDigest { return &batchDigest{hash: sha256.New()} }
 
 func (d *batchDigest) add(b *bert.Batch) {
 	d.buf = d.buf[:0]
-	for _, s := range [][]int32{{int32(b.Size), int32(b.Length), int32(b.Predictions)}, b.InputIDs, b.TokenTypeIDs, b.AttentionMask,
-		b.MaskedLMPositions, b.MaskedLMIDs, b.NextSentenceLabels, b.StartPositions, b.EndPositions, b.Labels, b.PositionIDs, b.FirstPositions} {
+	for _, s := range [][]int32{
+		{int32(b.Size), int32(b.Length), int32(b.Predictions)}, b.InputIDs, b.TokenTypeIDs, b.AttentionMask,
+		b.MaskedLMPositions, b.MaskedLMIDs, b.NextSentenceLabels, b.StartPositions, b.EndPositions,
+		b.Labels, b.PositionIDs, b.FirstPositions,
+	} {
 		for _, v := range s {
 			d.buf = binary.LittleEndian.AppendUint32(d.buf, uint32(v))
 		}
@@ -94,7 +97,7 @@ func (d *batchDigest) add(b *bert.Batch) {
 
 func (d *batchDigest) sum() string { return hex.EncodeToString(d.hash.Sum(nil)) }
 
-// save and load carry the digest over a restart.
+// save and load carry the digest through a checkpoint.
 func (d *batchDigest) save() ([]byte, error) {
 	return d.hash.(encoding.BinaryMarshaler).MarshalBinary()
 }

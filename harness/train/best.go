@@ -10,7 +10,8 @@ import (
 	"harness.invalid/results"
 )
 
-// judge compares an evaluation with the best one: its parameters are kept when it is better, and the phase ends early when none was for too long.
+// judge compares an evaluation with the best one so far. It keeps the parameters if the evaluation is better, and stops the
+// phase early if none has been better for too long.
 func (p *phase) judge(metrics map[string]float64) error {
 	e := &p.recipe.Evaluation
 	if e.Patience == 0 && !e.KeepBest {
@@ -19,7 +20,7 @@ func (p *phase) judge(metrics map[string]float64) error {
 	m := p.recipe.Judge()
 	v, ok := metrics[m.Name]
 	if !ok {
-		return fmt.Errorf("the evaluation has no %s to judge by", m.Name)
+		return fmt.Errorf("the evaluation has no metric %s", m.Name)
 	}
 	better := p.Best == nil || m.Higher && v > p.Best.Value || !m.Higher && v < p.Best.Value
 	if math.IsNaN(v) || !better {
@@ -34,8 +35,8 @@ func (p *phase) judge(metrics map[string]float64) error {
 	return p.saveBest()
 }
 
-// bestFile is where the parameters of the best evaluation are. A run that is resumed may find those of an evaluation to come: it will write them once
-// more, with the same bits, before it needs them.
+// bestFile holds the parameters of the best evaluation. A resumed run may find those of an evaluation that is still to come: it
+// writes them again, with the same bits, before it needs them.
 func (p *phase) bestFile() string { return p.record.Path(p.recipe.Name + ".best.safetensors") }
 
 func (p *phase) saveBest() error {
@@ -46,14 +47,14 @@ func (p *phase) saveBest() error {
 	return safetensors.Write(p.bestFile(), contents, nil)
 }
 
-// conclude is the evaluation at the end of a phase. With KeepBest the parameters of the best evaluation come back, and are measured once more for what
-// belongs into the run's folder; where no evaluation could be judged, because all diverged, the last ones stay. What the phase hands on is the model, also
-// where the rule trains at other parameters.
+// conclude evaluates the model at the end of a phase, as the phase hands it on: an optimizer's average takes the place of the
+// parameters that were trained. With KeepBest the parameters of the best evaluation come back, and are evaluated once more for
+// the files that go into the run's folder. If no evaluation could be judged because all diverged, the last parameters stay.
 func (p *phase) conclude(ctx context.Context) (map[string]float64, error) {
-	if _, err := p.showModel(ctx); err != nil {
+	if _, err := p.useAverage(ctx); err != nil {
 		return nil, err
 	}
-	if !p.Stopped { // which an evaluation did at this very step
+	if !p.Stopped { // otherwise an evaluation has just stopped the phase at this step
 		metrics, err := p.evaluate(ctx, true)
 		if err != nil || !p.hasBetter() {
 			return metrics, err
@@ -63,7 +64,7 @@ func (p *phase) conclude(ctx context.Context) (map[string]float64, error) {
 		if err := p.readBest(); err != nil {
 			return nil, err
 		}
-		// The values are of the device's format already: it takes them over as they are.
+		// The values are in the device's format already, so it changes none of them.
 		if err := p.session.Commit(ctx, p.done); err != nil {
 			return nil, err
 		}
@@ -71,7 +72,7 @@ func (p *phase) conclude(ctx context.Context) (map[string]float64, error) {
 	return p.set.evaluate(ctx, p.session, true, p.record.Path, p.recipe.Name)
 }
 
-// hasBetter reports whether other parameters than the last ones are to be kept.
+// hasBetter reports whether the phase keeps other parameters than the last ones.
 func (p *phase) hasBetter() bool {
 	return p.recipe.Evaluation.KeepBest && p.Best != nil && p.Best.Step != p.Step
 }

@@ -8,18 +8,19 @@ import (
 	"harness.invalid/core/backend"
 )
 
-// modelledClock is the time of a step on the system that a backend models. It advances with training and knows nothing of the time here.
+// modelledClock is the time of a step on the system that a backend models. It is independent of the time that training takes here.
 type modelledClock struct {
 	system string  // empty: there is no model
 	step   float64 // seconds
 }
 
-// seconds of so many steps.
+// seconds is the modelled time of a number of steps.
 func (c modelledClock) seconds(steps int) float64 { return c.step * float64(steps) }
 
-// modelledSeconds are those of the run up to here; 0 when a phase has no clock, since a sum without it would be taken for the whole.
-func (p *phase) modelledSeconds() float64 {
-	sum := p.clock.seconds(p.Step)
+// modelledSeconds is the modelled time of the run up to a step of the phase. It is 0 if a phase has no clock, since a sum without
+// that phase would pass for the whole.
+func (p *phase) modelledSeconds(step int) float64 {
+	sum := p.clock.seconds(step)
 	for _, before := range p.outcome.Phases {
 		if before.System == "" {
 			return 0
@@ -32,15 +33,15 @@ func (p *phase) modelledSeconds() float64 {
 	return sum
 }
 
-// Unfit is the error of a run whose recipe names a system that can't run some of its phases.
+// Unfit is the error of a run whose recipe names a system that cannot run some of its phases.
 type Unfit []UnfitPhase
 
-// UnfitPhase is a phase that the system can't run.
+// UnfitPhase is a phase that the system cannot run.
 type UnfitPhase struct {
 	Phase   string
 	Program backend.Program
-	Advice  string          // what would make it fit; empty: the error says it
-	Remedy  *backend.Remedy // nil: nothing that the backend knows
+	Advice  string          // what would make it fit; empty: nothing beyond the error
+	Remedy  *backend.Remedy // nil: the backend knows none
 	Err     error
 }
 
@@ -61,8 +62,8 @@ func (u Unfit) Unwrap() []error {
 	return list
 }
 
-// Model asks the backend whether the system can run the phases, before anything is trained. A system that the recipe names and that can't is an error,
-// Unfit.
+// Model asks the backend whether its system can run the phases, without training. If the recipe names a system that cannot, the
+// error is an Unfit.
 func (j Job) Model(ctx context.Context) error {
 	r := &run{Job: j}
 	phases := make([]*phase, len(r.Recipe.Phases))
@@ -75,7 +76,7 @@ func (j Job) Model(ctx context.Context) error {
 	return model(ctx, phases)
 }
 
-// model asks for the clocks of all phases.
+// model sets the clocks of all phases.
 func model(ctx context.Context, phases []*phase) error {
 	var unfit Unfit
 	for _, p := range phases {
@@ -93,15 +94,16 @@ func model(ctx context.Context, phases []*phase) error {
 	return nil
 }
 
-// model asks the backend what a step of the phase takes on its machine. A backend without a model has no clock. Neither has a program that the system could not
-// run: that is a doubt where the system is the backend's own default, and an error where the recipe names it.
+// model asks the backend how long a step of the phase takes on the system that it models, and sets the clock. Without a model of
+// the system there is no clock. If the system cannot run the program, that is an error where the recipe names the system, and a
+// doubt where it is the backend's default.
 func (p *phase) model(ctx context.Context) (*UnfitPhase, error) {
 	p.clock, p.unmodelled = modelledClock{}, nil
 	estimator, ok := p.Plugins.Backend().(backend.Estimator)
 	if !ok {
 		return nil, nil
 	}
-	e, err := estimator.Estimate(ctx, p.program, backend.Machine{Optimizer: p.update.Name})
+	e, err := estimator.Estimate(ctx, p.program, backend.Machine{Optimizer: p.rule.Name})
 	if err == nil {
 		err = e.Err()
 	}
@@ -119,13 +121,13 @@ func (p *phase) model(ctx context.Context) (*UnfitPhase, error) {
 	return nil, nil
 }
 
-// startClock notes why there is no clock, and what makes it slower.
+// startClock notes why there is no clock, and doubles the time of a step that takes two gradients.
 func (p *phase) startClock() {
 	switch {
 	case p.unmodelled != nil:
 		p.note("phase %s: no modelled time: %v", p.recipe.Name, p.unmodelled)
 	case p.clock.system != "" && p.prober != nil:
 		p.clock.step *= 2
-		p.note("phase %s: a step of %s has two gradients and is modelled as two steps", p.recipe.Name, p.update.Name)
+		p.note("phase %s: a step of %s has two gradients and is modelled as two steps", p.recipe.Name, p.rule.Name)
 	}
 }

@@ -10,12 +10,14 @@ import (
 	"harness.invalid/core/option"
 )
 
-// firstMoment is an option of machines and optimizers: the format in which the first moment is kept. The state lies in the optimizer's slots, but how
-// much of it a machine can afford is the machine's matter.
+// firstMoment is an option of both backends and optimizers: the format in which the first moment is kept. The moment lies in the
+// optimizer's slots, but the device's memory decides which format it can afford.
 const firstMoment = "first_moment"
 
-// withMoment returns the options of an optimizer for a backend with the given ones. What the recipe says of the optimizer goes before.
-func withMoment(ctx context.Context, rule optimizer.Optimizer, name string, options, backend map[string]string) (map[string]string, error) {
+// withMoment returns the optimizer's options with the backend's first_moment, unless the recipe sets that of the optimizer.
+func withMoment(
+	ctx context.Context, rule optimizer.Optimizer, name string, options, backend map[string]string,
+) (map[string]string, error) {
 	format, ok := backend[firstMoment]
 	if _, said := options[firstMoment]; !ok || said {
 		return options, nil

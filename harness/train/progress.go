@@ -6,7 +6,7 @@ import (
 	"harness.invalid/core/recipe"
 )
 
-// Event tells an observer how far a run is.
+// Event tells an observer how far a run has got.
 type Event struct {
 	Phase      string
 	Step       int // done in the phase
@@ -14,17 +14,17 @@ type Event struct {
 	Loss       float64
 	Skipped    int                // steps of the phase skipped so far
 	Metrics    map[string]float64 // of an evaluation; nil for a step
-	Throughput float64            // sequences a second, measured over the last steps; 0: not yet known
+	Throughput float64            // sequences per second, measured over the last steps; 0: not yet known
 	Done       float64            // share of the run's work, 0 to 1
-	Left       time.Duration      // estimate for the run; 0: not yet known
-	Doubt      string             // told before training begins; empty: a step or an evaluation was done
-	Counted    bool               // the steps are sequences that are answered: there is no loss
+	Left       time.Duration      // estimate for the run; 0: not known yet
+	Doubt      string             // reported before training begins; empty: a step or an evaluation is done
+	Counted    bool               // steps are sequences of a prediction, which have no loss
 }
 
-// Observer is told about a run while it goes on. Calls come from one goroutine and should return at once.
+// Observer receives the events of a run. Calls come from one goroutine and should return at once.
 type Observer func(Event)
 
-// work estimates how much of a run is done. Its unit is a token that is trained on: attention aside, the time of a step grows with those.
+// work estimates how much of a run is done, in tokens trained on: apart from attention, the time of a step is proportional to them.
 type work struct {
 	total, done float64
 	began       time.Time
@@ -41,13 +41,13 @@ func tokens(p *recipe.Phase, steps int) float64 {
 	return float64(steps) * float64(p.GlobalBatch) * float64(p.Length)
 }
 
-// start begins the clock; what was done before (in a run that is resumed) does not count towards the speed.
+// start starts the clock. What a resumed run did before does not count towards the speed.
 func (w *work) start() {
 	w.began, w.doneAtStart = time.Now(), w.done
 	w.window = w.window[:0]
 }
 
-// step counts one step of so many sequences and returns the throughput, the share done and the time left.
+// step counts a step and returns the throughput, the share of the work that is done and the time left.
 func (w *work) step(p *recipe.Phase, sequences int) (throughput, share float64, left time.Duration) {
 	now := time.Now()
 	w.done += tokens(p, 1)

@@ -2,7 +2,6 @@ package train
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,19 +14,11 @@ import (
 	"harness.invalid/results"
 )
 
-// carried is what of a run goes into a checkpoint besides what every checkpoint holds.
-type carried struct {
-	Digest  []byte         `json:"digest"`  // state of the running batch digest
-	Mark    results.Mark   `json:"mark"`    // end of the record
-	Result  results.Result `json:"result"`  // of the phases that are over
-	Current phaseTotals    `json:"current"` // of the phase under way
-}
-
-// maxDifferences is how many differences of two recipes an error tells.
+// maxDifferences is how many differences between two recipes an error lists.
 const maxDifferences = 3
 
-// Continues reports in what a run that was recorded is another than the job's, so that neither can be passed off as the other. A setting that
-// belongs to the backend alone counts as well: it is no part of the recipe's fingerprint, but it may change every number.
+// Continues returns an error that says how a recorded run differs from the job, so that neither can pass for the other. Settings
+// of the backend count too: they are not in the recipe's fingerprint, but any of them may change every number.
 func (j *Job) Continues(before *results.Run) error {
 	was, is := before.Identity, j.Identity
 	var differ []string
@@ -62,22 +53,25 @@ func (j *Job) Continues(before *results.Run) error {
 	if len(differ) == 0 {
 		return nil
 	}
-	return fmt.Errorf("run %s is another one (%s): finish it as it was begun, or start in another folder", before.Dir, strings.Join(differ, "; "))
+	return fmt.Errorf("run %s is another one (%s): finish it as it was begun, or start in another folder",
+		before.Dir, strings.Join(differ, "; "))
 }
 
-// sameSettings reports whether a job's backend would have run all phases of another recipe with the same settings.
+// sameSettings reports whether the job's backend would run every phase of another recipe with the same settings.
 func sameSettings(other *recipe.Recipe, j *Job) bool {
 	for i := range j.Recipe.Phases {
 		phase := j.Recipe.Phases[i].Name
-		// As text, in which no options are equal to options that are not there.
-		if fmt.Sprintf("%+v", other.ForBackend(j.Backend, j.Precision, phase)) != fmt.Sprintf("%+v", j.Recipe.ForBackend(j.Backend, j.Precision, phase)) {
+		// As text, an empty map of options equals a nil one.
+		a := fmt.Sprintf("%+v", other.ForBackend(j.Backend, j.Precision, phase))
+		b := fmt.Sprintf("%+v", j.Recipe.ForBackend(j.Backend, j.Precision, phase))
+		if a != b {
 			return false
 		}
 	}
 	return true
 }
 
-// begin opens the record and, when the run is to be resumed, the checkpoint that it goes on from.
+// begin opens the record, and for a run that is resumed the checkpoint to go on from, if there is one.
 func (r *run) begin() (*checkpoint.Checkpoint, error) {
 	r.outcome.Started = time.Now().UTC()
 	var err error
@@ -104,30 +98,11 @@ func (r *run) begin() (*checkpoint.Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.takeOver(c); err != nil {
+	if err := r.restoreRun(c); err != nil {
 		return nil, errors.Join(fmt.Errorf("checkpoint %s: %w", c.Path, err), c.Close())
 	}
 	for _, d := range damaged {
 		r.note("a checkpoint was not used: %v", d)
 	}
 	return c, nil
-}
-
-// takeOver reads what a checkpoint says of the run as a whole.
-func (r *run) takeOver(c *checkpoint.Checkpoint) error {
-	var host carried
-	if err := json.Unmarshal(c.Host, &host); err != nil {
-		return err
-	}
-	if c.PhaseIndex >= len(r.Recipe.Phases) {
-		return fmt.Errorf("it is of phase %d, the recipe has %d", c.PhaseIndex+1, len(r.Recipe.Phases))
-	}
-	if err := r.digest.load(host.Digest); err != nil {
-		return fmt.Errorf("batch digest: %w", err)
-	}
-	r.outcome = host.Result
-	r.done = c.TotalSteps
-	var err error
-	r.record, err = results.Resume(r.Dir, host.Mark)
-	return err
 }

@@ -9,8 +9,8 @@ import (
 	"harness.invalid/core/durable"
 )
 
-// saveSchedule writes PHASE.schedule.json, the pipeline as it worked in a step, if the backend tells: the other steps of the phase, and the other
-// replicas, work alike.
+// saveSchedule writes PHASE.schedule.json, the schedule of the pipeline in a step, if the backend tells. It is the same in all
+// other steps of the phase and on all replicas.
 func (p *phase) saveSchedule(step int, s *backend.Schedule) error {
 	if s == nil {
 		return nil
@@ -25,7 +25,7 @@ func (p *phase) saveSchedule(step int, s *backend.Schedule) error {
 	})
 }
 
-// scheduleJSON is indented JSON, but for the cycles, of which each has a line.
+// scheduleJSON is indented JSON with one line for each cycle.
 func scheduleJSON(phase string, step int, s *backend.Schedule) ([]byte, error) {
 	head, err := json.MarshalIndent(struct {
 		Phase string `json:"phase"`

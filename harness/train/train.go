@@ -1,12 +1,12 @@
-// Package train runs a recipe on one backend with one seed: phase after phase, step after step. Batches come in from core/dataset, gradients from
-// a backend, updates from an optimizer; out goes the record of the run.
+// Package train runs a recipe on one backend with one seed: phase after phase, step after step. Batches come from core/dataset,
+// gradients from a backend, updates from an optimizer; the record of the run goes to results.
 //
-// A step is
+// A step (step.go) is
 //
-//	batch -> backend.Step -> gradients -> optimizer.Step -> parameters -> backend.Commit
+//	batch -> backend.Step -> gradients -> optimizer.Step -> parameters -> backend.Commit -> record
 //
-// and the host owns everything that passes between them, so that a run can stop after any step and go on from its last checkpoint with the same
-// bits.
+// The host owns everything that passes between the plugins, so a run can stop after any step and go on from its last checkpoint
+// with the same bits.
 package train
 
 import (
@@ -14,11 +14,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"harness.invalid/core/backend"
-	"harness.invalid/core/bert"
+	"harness.invalid/core/checkpoint"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/recipe"
 	"harness.invalid/core/tensor"
@@ -28,20 +27,20 @@ import (
 // Plugins are the processes that a run uses, and the memory that they share with the host.
 type Plugins interface {
 	Backend() backend.Backend
-	// Optimizer starts an optimizer, or returns the one of that name that runs.
+	// Optimizer starts an optimizer, or returns the one of that name that is running.
 	Optimizer(ctx context.Context, name string) (optimizer.Optimizer, error)
-	// Allocate returns memory for a layout and the optimizer's slots. What was allocated before must not be used any more.
+	// Allocate returns memory for a layout and the optimizer's slots. It ends the use of the memory that it returned before.
 	Allocate(l *tensor.Layout, slots int) (Memory, error)
 }
 
-// Memory is what an optimizer works on; a backend sees its parameters and gradients.
+// Memory is what an optimizer works on. A backend sees its parameters and gradients.
 type Memory = optimizer.Memory
 
 // Job is one run.
 type Job struct {
 	Recipe    *recipe.Recipe
 	Data      *Data
-	Backend   string // name of the backend
+	Backend   string // its name
 	Precision string // empty: the recipe's, or the backend's default
 	Optimizer string // empty: the recipe's
 	Seed      uint64
@@ -66,10 +65,10 @@ type run struct {
 	record  *results.Writer
 	work    work
 	digest  *batchDigest
-	done    int // steps over all phases
+	done    int // steps in all phases
 	outcome results.Result
 
-	// The model as the last phase left it, and the slots of its optimizer.
+	// The model at the end of the last phase, and the slots of its optimizer.
 	layout *tensor.Layout
 	params []float32
 	slots  map[string][]float32
@@ -103,6 +102,17 @@ func Run(ctx context.Context, j Job) (_ *results.Result, err error) {
 	if from != nil {
 		defer from.Close()
 	}
+	if err := r.trainPhases(ctx, phases, from); err != nil {
+		return nil, err
+	}
+	r.outcome.Status = results.Complete
+	r.outcome.BatchDigest = r.digest.sum()
+	r.outcome.Finished, r.outcome.LoadAverage = time.Now().UTC(), results.LoadAverage()
+	return &r.outcome, r.record.Finish(r.outcome)
+}
+
+// trainPhases trains the phases in order, from a checkpoint unless that is nil.
+func (r *run) trainPhases(ctx context.Context, phases []*phase, from *checkpoint.Checkpoint) error {
 	for _, p := range phases {
 		if p.unmodelled != nil {
 			r.Observe(Event{Phase: p.recipe.Name, Steps: p.steps, Doubt: fmt.Sprintf("no modelled time: %v", p.unmodelled)})
@@ -121,29 +131,26 @@ func Run(ctx context.Context, j Job) (_ *results.Result, err error) {
 			r.work.start()
 		}
 		if err := p.train(ctx); err != nil {
-			return nil, fmt.Errorf("phase %s: %w", p.recipe.Name, err)
+			return fmt.Errorf("phase %s: %w", p.recipe.Name, err)
 		}
 	}
-	r.outcome.Status = results.Complete
-	r.outcome.BatchDigest = r.digest.sum()
-	r.outcome.Finished, r.outcome.LoadAverage = time.Now().UTC(), results.LoadAverage()
-	return &r.outcome, r.record.Finish(r.outcome)
+	return nil
 }
 
-// note adds a doubt that does not stop the run, once: a phase that is resumed begins again.
+// note adds a doubt that does not stop the run. It adds it once, although a phase that is resumed begins again.
 func (r *run) note(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); !slices.Contains(r.outcome.Notes, text) {
 		r.outcome.Notes = append(r.outcome.Notes, text)
 	}
 }
 
-// prepare settles what a phase will run, so that a bad setting ends the run before it began.
+// prepare settles what a phase will run, so that a bad setting ends the run before it begins.
 func (r *run) prepare(i int) (*phase, error) {
 	p, err := r.program(i)
 	if err != nil {
 		return nil, err
 	}
-	p.schedule = p.recipe.Schedule.With(p.update.LearningRate)
+	p.schedule = p.recipe.Schedule.With(p.rule.LearningRate)
 	if p.set, err = r.Data.open(r.Recipe, p.recipe, r.Seed); err != nil {
 		return nil, fmt.Errorf("phase %s: %w", p.recipe.Name, err)
 	}
@@ -159,40 +166,6 @@ func (r *run) program(i int) (*phase, error) {
 		return nil, err
 	}
 	p.settings = r.Recipe.ForBackend(r.Backend, r.Precision, p.recipe.Name)
-	p.update = p.recipe.OptimizerNamed(r.Optimizer)
+	p.rule = p.recipe.OptimizerNamed(r.Optimizer)
 	return p, nil
-}
-
-// initial fills a phase's parameters: those that the phase before had, by name, in the first phase those of the model to start from, and initial
-// values for the rest.
-func (r *run) initial(config bert.Config, l *tensor.Layout, params []float32) error {
-	clear(params)
-	for _, t := range l.Tensors() {
-		if r.layout != nil {
-			if before, ok := r.layout.Lookup(t.Name); ok && before.Len() == t.Len() {
-				copy(t.Of(params), before.Of(r.params))
-				continue
-			}
-		}
-		r.Recipe.Model.Initializer.Tensor(config, t, t.Of(params), r.Seed)
-	}
-	if r.layout != nil || r.Data.model == nil {
-		return nil
-	}
-	missing, err := r.Data.loadModel(l, params)
-	if slices.ContainsFunc(missing, func(name string) bool { return strings.HasPrefix(name, "bert.pooler.") }) {
-		r.note("the model to start from has no pooler: it was initialised, like the head on top of it")
-	}
-	return err
-}
-
-// carry fills the slots of a phase's optimizer with what the phase before left there, by the names of slots and tensors. The rest stays as it is.
-func (r *run) carry(l *tensor.Layout, names []string, slots [][]float32) {
-	for i, name := range names {
-		for _, t := range l.Tensors() {
-			if before, ok := r.layout.Lookup(t.Name); ok && before.Len() == t.Len() && r.slots[name] != nil {
-				copy(t.Of(slots[i]), before.Of(r.slots[name]))
-			}
-		}
-	}
 }

@@ -237,8 +237,8 @@ func savedWords(t *testing.T, text string) []float32 {
 	return words
 }
 
-// TestAsksResumed stops runs in each phase, after steps and around evaluations, and goes on with the same bits.
-func TestAsksResumed(t *testing.T) {
+// TestExtensionsResumed stops runs in each phase, after steps and around evaluations, and goes on with the same bits.
+func TestExtensionsResumed(t *testing.T) {
 	for name, rule := range map[string]optimizer.Optimizer{"sam": sam.New(), "schedule-free-adamw": schedulefree.New(), "shampoo": shampoo.New()} {
 		e := short(t)
 		whole := e.with(rule, "ipu", builtIn("ipu"))
@@ -279,7 +279,7 @@ func TestBackendThatComputesOnce(t *testing.T) {
 	j := e.job("gpu-ref", t.TempDir())
 	j.Plugins = ruled{plugins{backend: once{builtIn("gpu-ref")}}, sam.New()}
 	_, err := train.Run(t.Context(), j)
-	if err == nil || !strings.Contains(err.Error(), "asks for a second gradient of each batch, and backend gpu-ref does not compute a batch again") {
+	if err == nil || !strings.Contains(err.Error(), "needs a second gradient of each batch, and backend gpu-ref does not repeat steps") {
 		t.Errorf("error %v, want one that says what the backend lacks", err)
 	}
 	e.with(schedulefree.New(), "gpu-ref", once{builtIn("gpu-ref")})
