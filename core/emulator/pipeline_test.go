@@ -1,8 +1,6 @@
 package emulator_test
 
 import (
-	"fmt"
-	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -41,7 +39,9 @@ type outcome struct {
 }
 
 // trains runs a step of accumulation x replicas micro-batches of one sequence each.
-func trains(t *testing.T, task bert.Task, policy emulator.Policy, plan emulator.Plan, accumulation, replicas int) outcome {
+func trains(
+	t *testing.T, task bert.Task, policy emulator.Policy, plan emulator.Plan, accumulation, replicas int,
+) outcome {
 	t.Helper()
 	n := accumulation * replicas
 	micro := 1
@@ -49,7 +49,10 @@ func trains(t *testing.T, task bert.Task, policy emulator.Policy, plan emulator.
 		micro = 2
 	}
 	b := newBench(t, deep, task, n*micro)
-	p := backend.Program{Model: deep, Head: b.model.Head, Seed: 3, Length: b.limit.Length, MicroBatch: micro, Accumulation: accumulation, Replicas: replicas}
+	p := backend.Program{
+		Model: deep, Head: b.model.Head, Seed: 3, Length: b.limit.Length,
+		MicroBatch: micro, Accumulation: accumulation, Replicas: replicas,
+	}
 	if task == bert.Pretraining {
 		p.MaxPredictions = b.limit.Predictions
 	}
@@ -80,19 +83,22 @@ func trains(t *testing.T, task bert.Task, policy emulator.Policy, plan emulator.
 	if !slices.Equal(b.grads, o.grads) || r.Schedule != nil {
 		t.Error("a second step on the same batch has other gradients than the first, or tells its schedule again")
 	}
-	if _, err := s.Evaluate(t.Context(), backend.Evaluation{Outputs: bert.OutputNames(deep, b.model.Head)}, batches, func(outputs backend.Outputs) error {
-		for _, name := range bert.OutputNames(deep, b.model.Head) {
+	names := bert.OutputNames(deep, b.model.Head)
+	collect := func(outputs backend.Outputs) error {
+		for _, name := range names {
 			o.outputs = append(o.outputs, outputs[name].Values...)
 		}
 		return nil
-	}); err != nil {
+	}
+	if _, err := s.Evaluate(t.Context(), backend.Evaluation{Outputs: names}, batches, collect); err != nil {
 		t.Fatal(err)
 	}
 	return o
 }
 
-// TestPipelineIsTheSame: gradients, losses and outputs of any cut into stages, any schedule and any recomputation have the bits of the whole model on one
-// device, in FP32 and with stochastic rounding of everything, for every task, over replicas, and on any number of CPUs.
+// TestPipelineIsTheSame: gradients, losses and outputs of any cut into stages, any schedule and any recomputation have the
+// bits of the whole model on one device, in FP32 and with stochastic rounding everywhere, for every task, over replicas,
+// and on any number of CPUs.
 func TestPipelineIsTheSame(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer func() { kernels.CheckInputs = true }()
@@ -145,8 +151,9 @@ func TestPipelineIsTheSame(t *testing.T) {
 	}
 }
 
-// TestSchedule holds what the stages did against what PopART's documentation draws: F forward stages make 2F - 1 stages, micro-batch m is in stage s in
-// cycle m + s, there are G + P - 1 cycles, and the stashes of five stages hold 9, 7, 5, 3 and 1.
+// TestSchedule holds what the stages did against what PopART's documentation draws: F stages make P = 2F - 1 visits,
+// micro-batch m makes visit v in cycle m + v, there are G + P - 1 cycles, and five stages hold 9, 7, 5, 3 and 1
+// micro-batches.
 func TestSchedule(t *testing.T) {
 	const G = 12
 	plan := cut(bert.RecomputeStage, emulator.Grouped, []int{0, 1, 2, 3, 0}, 3, 5, 7, 9, 10)
@@ -176,7 +183,8 @@ func TestSchedule(t *testing.T) {
 		t.Errorf("stashes hold %v, want %v", stash, want)
 	}
 	if first, last := s.Stages[0], s.Stages[4]; !first.Forward || first.Backward || !last.Forward || !last.Backward ||
-		!slices.Equal(first.Units, []string{"embeddings", "layer.0.attention", "layer.0.feed_forward"}) || !slices.Equal(last.Units, []string{"heads"}) {
+		!slices.Equal(first.Units, []string{"embeddings", "layer.0.attention", "layer.0.feed_forward"}) ||
+		!slices.Equal(last.Units, []string{"heads"}) {
 		t.Errorf("the first stage is %+v, the middle one %+v", first, last)
 	}
 
@@ -184,7 +192,8 @@ func TestSchedule(t *testing.T) {
 	plan.Schedule = emulator.Interleaved
 	s = trains(t, bert.Pretraining, emulator.Policy{}, plan, G, 1).schedule
 	if len(s.Stages) != 10 || len(s.Cycles) != 2*(G-1)+10 || s.Stages[0].Stash != 5 || s.Stages[4].Stash != 1 {
-		t.Errorf("%d stages, %d cycles, stashes of %d and %d, want 10, %d, 5 and 1", len(s.Stages), len(s.Cycles), s.Stages[0].Stash, s.Stages[4].Stash, 2*(G-1)+10)
+		t.Errorf("%d stages, %d cycles, stashes of %d and %d, want 10, %d, 5 and 1",
+			len(s.Stages), len(s.Cycles), s.Stages[0].Stash, s.Stages[4].Stash, 2*(G-1)+10)
 	}
 	for c, cycle := range s.Cycles {
 		for f := range 5 {
@@ -197,7 +206,8 @@ func TestSchedule(t *testing.T) {
 	plan.Schedule = emulator.Sequential
 	s = trains(t, bert.Pretraining, emulator.Policy{}, plan, 3, 1).schedule
 	if len(s.Cycles) != 27 || s.Fill != 0 || s.Stages[0].Stash != 1 {
-		t.Errorf("sequential: %d cycles, %d to fill, a stash of %d, want 27, 0 and 1", len(s.Cycles), s.Fill, s.Stages[0].Stash)
+		t.Errorf("sequential: %d cycles, %d to fill, a stash of %d, want 27, 0 and 1",
+			len(s.Cycles), s.Fill, s.Stages[0].Stash)
 	}
 	for c, cycle := range s.Cycles {
 		if busy := 9 - len(slices.DeleteFunc(cycle, func(m int) bool { return m >= 0 })); busy != 1 {
@@ -206,7 +216,8 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// TestPlanErrors: an accumulation that would leave stages without work is refused, with the smallest that is not, and so are plans with gaps.
+// TestPlanErrors: an accumulation that would leave stages without work is refused, with the smallest that would not, and
+// so are plans with gaps.
 func TestPlanErrors(t *testing.T) {
 	five := func(s emulator.Schedule) emulator.Plan {
 		return cut(bert.RecomputeNone, s, []int{0, 1, 2, 3, 0}, 3, 5, 7, 9, 10)
@@ -220,161 +231,20 @@ func TestPlanErrors(t *testing.T) {
 		"interleaved": {five(emulator.Interleaved), 4, "the smallest accumulation is 5"},
 		"schedule":    {five("round robin"), 9, "want one of grouped, interleaved, sequential"},
 		"recompute":   {emulator.Plan{Recompute: "some"}, 1, "want one of none, layer, stage"},
-		"gap":         {emulator.Plan{Stages: []emulator.Stage{{First: 0, End: 3}, {First: 4, End: 10}}}, 9, "want them to begin at 3"},
-		"short":       {emulator.Plan{Stages: []emulator.Stage{{First: 0, End: 9}}}, 9, "the stages have 9 units, the model has 10"},
+		"gap": {
+			emulator.Plan{Stages: []emulator.Stage{{First: 0, End: 3}, {First: 4, End: 10}}}, 9, "want them to begin at 3",
+		},
+		"short": {
+			emulator.Plan{Stages: []emulator.Stage{{First: 0, End: 9}}}, 9, "the stages have 9 units, the model has 10",
+		},
 	} {
 		b := newBench(t, deep, bert.Classification, 1)
-		p := backend.Program{Model: deep, Head: b.model.Head, Length: 20, MicroBatch: 1, Accumulation: c.accumulation, Replicas: 1}
+		p := backend.Program{
+			Model: deep, Head: b.model.Head, Length: 20, MicroBatch: 1, Accumulation: c.accumulation, Replicas: 1,
+		}
 		m := backend.Memory{Layout: b.model.Layout, Params: b.params, Grads: b.grads}
 		if _, err := emulator.NewTrainer(p, m, emulator.Policy{}, c.plan); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want an error with %q", name, err, c.want)
-		}
-	}
-}
-
-// TestPacking: the losses and gradients of sequences that are packed into rows are those of rows of their own, but for the order of FP32 sums.
-func TestPacking(t *testing.T) {
-	c := small
-	c.HiddenDropoutProb, c.AttentionProbsDropoutProb = 0, 0
-	const rows, perRow = 2, 3
-	lengths := [rows][]int{{9, 4, 5}, {11, 7}} // of the sequences in rows of 20
-	loose := newBench(t, c, bert.Pretraining, 5)
-	b := loose.batch
-	b.AttentionMask = make([]int32, len(b.InputIDs))
-	packed := &bert.Batch{Size: rows, Length: 20, Predictions: 9, Sequences: perRow,
-		InputIDs: make([]int32, 40), TokenTypeIDs: make([]int32, 40), AttentionMask: make([]int32, 40), PositionIDs: make([]int32, 40),
-		MaskedLMPositions: make([]int32, rows*9), MaskedLMIDs: make([]int32, rows*9), MaskedLMWeights: make([]float32, rows*9),
-		FirstPositions: make([]int32, rows*perRow), NextSentenceLabels: make([]int32, rows*perRow), NextSentenceWeights: make([]float32, rows*perRow)}
-	i := 0 // sequence
-	for row, ls := range lengths {
-		at := 0
-		for q, length := range ls {
-			for j := range length {
-				b.AttentionMask[i*20+j] = 1
-				to := row*20 + at + j
-				packed.InputIDs[to], packed.TokenTypeIDs[to] = b.InputIDs[i*20+j], b.TokenTypeIDs[i*20+j]
-				packed.AttentionMask[to], packed.PositionIDs[to] = int32(q+1), int32(j)
-			}
-			for k := range 3 {
-				b.MaskedLMPositions[i*3+k] %= int32(length)
-				to := row*9 + q*3 + k
-				packed.MaskedLMPositions[to] = int32(at) + b.MaskedLMPositions[i*3+k]
-				packed.MaskedLMIDs[to], packed.MaskedLMWeights[to] = b.MaskedLMIDs[i*3+k], b.MaskedLMWeights[i*3+k]
-			}
-			packed.FirstPositions[row*perRow+q] = int32(at)
-			packed.NextSentenceLabels[row*perRow+q], packed.NextSentenceWeights[row*perRow+q] = b.NextSentenceLabels[i], 1
-			at += length
-			i++
-		}
-	}
-	d := emulator.New(emulator.Policy{})
-	want := loose.run(t, d, b)
-	tight := newBench(t, c, bert.Pretraining, 1)
-	var err error
-	if tight.network, err = bert.NewNetwork(tight.model, tight.params, tight.grads, bert.Shape{Size: rows, Length: 20, Predictions: 9, Sequences: perRow}); err != nil {
-		t.Fatal(err)
-	}
-	tight.objective = bert.Objective{Scale: 1, Sequences: packed.NextSentenceWeight(), MaskedWeight: packed.MaskedWeight()}
-	got := tight.run(t, d, packed)
-	if packed.NextSentenceWeight() != 5 || got.NextSentence.Weight != 5 || got.MaskedLM.Weight != want.MaskedLM.Weight || got.MaskedLM.Correct != want.MaskedLM.Correct {
-		t.Errorf("packed losses are %+v, want the weights of %+v", got, want)
-	}
-	for name, l := range map[string][2]float64{"masked LM": {got.MaskedLM.Mean(), want.MaskedLM.Mean()}, "next sentence": {got.NextSentence.Mean(), want.NextSentence.Mean()}} {
-		if math.Abs(l[0]/l[1]-1) > 1e-6 {
-			t.Errorf("%s loss %.9g, unpacked %.9g", name, l[0], l[1])
-		}
-	}
-	if e := relative(tight.grads, loose.grads); e > 2e-6 {
-		t.Errorf("gradients of packed rows differ by %.2g", e)
-	}
-
-	// In a program, on one device and on two.
-	var first []float32
-	for _, plan := range []emulator.Plan{{}, cut(bert.RecomputeStage, emulator.Sequential, []int{0, 1}, 3, 6)} {
-		p := backend.Program{Model: c, Head: tight.model.Head, Seed: 3, Length: 20, MaxPredictions: 9, SequencesPerPack: perRow, MicroBatch: 1, Accumulation: rows, Replicas: 1}
-		s, err := emulator.NewTrainer(p, backend.Memory{Layout: tight.model.Layout, Params: tight.params, Grads: tight.grads}, half(true), plan)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Commit(t.Context(), 0); err != nil {
-			t.Fatal(err)
-		}
-		batches := func(yield func(*bert.Batch, error) bool) {
-			_ = yield(packed.Slice(0, 1), nil) && yield(packed.Slice(1, 2), nil)
-		}
-		step := backend.Step{Step: 1, Sequences: rows, MaskedWeight: packed.MaskedWeight(), NextSentenceWeight: packed.NextSentenceWeight()}
-		if _, err := s.Step(t.Context(), step, batches, 64); err != nil {
-			t.Fatal(err)
-		}
-		if first == nil {
-			first = slices.Clone(tight.grads)
-		} else if !slices.Equal(tight.grads, first) {
-			t.Error("gradients of packed rows on two devices differ from those on one")
-		}
-		step.NextSentenceWeight--
-		if _, err := s.Step(t.Context(), step, batches, 64); err == nil || !strings.Contains(err.Error(), "next sentence weight 4 was announced") {
-			t.Errorf("a wrong weight: %v, want an error", err)
-		}
-	}
-	for name, spoil := range map[string]func(b *bert.Batch){
-		"position_ids has 0 values":              func(b *bert.Batch) { b.PositionIDs = nil },
-		"first_positions[1] is 20":               func(b *bert.Batch) { b.FirstPositions = slices.Clone(b.FirstPositions); b.FirstPositions[1] = 20 },
-		"attention_mask[0] is 4":                 func(b *bert.Batch) { b.AttentionMask = slices.Clone(b.AttentionMask); b.AttentionMask[0] = 4 },
-		"next_sentence_weights has 0":            func(b *bert.Batch) { b.NextSentenceWeights = nil },
-		"want them in packed rows alone":         func(b *bert.Batch) { b.Sequences = 0; b.AttentionMask = make([]int32, 40) },
-		"next_sentence_labels has 2 values":      func(b *bert.Batch) { b.NextSentenceLabels = b.NextSentenceLabels[:2] },
-		fmt.Sprintf("packs of %d sequences", 21): func(b *bert.Batch) { b.Sequences = 21 },
-	} {
-		bad := *packed
-		spoil(&bad)
-		if err := bad.Validate(c, bert.Head{Task: bert.Pretraining}, true); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%v, want an error with %q", err, name)
-		}
-	}
-}
-
-// TestSteadyAllocation: once buffers are there, a step allocates no more the longer it goes on, and no more for a larger model, so no tensors.
-func TestSteadyAllocation(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the race detector allocates, too")
-	}
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // each further worker allocates its scratch memory when it is first needed
-	wide := small
-	wide.HiddenSize, wide.IntermediateSize, wide.VocabSize = 192, 384, 2000
-	perStep := func(c bert.Config, policy emulator.Policy) (early, late uint64) {
-		b := newBench(t, c, bert.Pretraining, 4)
-		p := backend.Program{Model: c, Head: b.model.Head, Seed: 3, Length: b.limit.Length, MicroBatch: 2, Accumulation: 2, Replicas: 1, MaxPredictions: b.limit.Predictions}
-		s, err := emulator.NewTrainer(p, backend.Memory{Layout: b.model.Layout, Params: b.params, Grads: b.grads}, policy, emulator.Plan{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Commit(t.Context(), 0); err != nil {
-			t.Fatal(err)
-		}
-		done := 0
-		steps := func(n int) uint64 {
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			for range n {
-				done++
-				if _, err := s.Step(t.Context(), backend.Step{Step: done, Sequences: 4, MaskedWeight: b.batch.MaskedWeight()}, func(yield func(*bert.Batch, error) bool) {
-					_ = yield(b.batch.Slice(0, 2), nil) && yield(b.batch.Slice(2, 4), nil)
-				}, 64); err != nil {
-					t.Fatal(err)
-				}
-			}
-			runtime.ReadMemStats(&after)
-			return (after.TotalAlloc - before.TotalAlloc) / uint64(n)
-		}
-		steps(3)
-		return steps(6), steps(6)
-	}
-	for name, policy := range map[string]emulator.Policy{"fp32": {}, "fp16": half(true)} {
-		early, late := perStep(small, policy)
-		large, _ := perStep(wide, policy)
-		const slack = 2 << 10 // of the runtime; the smallest tensor of the larger model, the tokens that heads read, has 6 KB
-		if late > early+slack || large > early+slack {
-			t.Errorf("%s: a step allocates %d bytes, later %d, in a large model %d", name, early, late, large)
 		}
 	}
 }
