@@ -3,7 +3,6 @@ package bert
 import (
 	"math"
 	"math/rand/v2"
-	"strings"
 
 	"harness.invalid/core/random"
 	"harness.invalid/core/tensor"
@@ -65,14 +64,10 @@ func (i Initializer) Tensor(c Config, t tensor.Tensor, values []float32, seed ui
 	}
 }
 
-// linearActivation reports whether a parameter is of a layer that NVIDIA's code has as LinearActivation.
+// linearActivation reports whether a parameter belongs to a dense layer with an activation, NVIDIA's LinearActivation.
 func linearActivation(name string) bool {
-	for _, layer := range []string{".intermediate.dense.", "bert.pooler.dense.", "cls.predictions.transform.dense."} {
-		if strings.Contains(name, layer) {
-			return true
-		}
-	}
-	return false
+	r, _ := find(name)
+	return r != nil && r.activation != NoActivation
 }
 
 func normal(r *rand.Rand, values []float32, sd float64, truncated bool) {

@@ -22,13 +22,13 @@ func New(c Config, h Head) (*Model, error) {
 	return &Model{Config: c, Head: h, Layout: l}, nil
 }
 
-// Shape is the cut of a micro-batch.
+// Shape is the extents of a micro-batch.
 type Shape struct {
 	Size        int // sequences, B
 	Length      int // tokens a sequence, S
 	Predictions int // masked positions a sequence, P; Pretraining only
 	Sequences   int // sequences in a packed row, Q; 0 and 1: rows are not packed
-	read        int // tokens that the last layer is computed for, see reading
+	readTokens  int // see readTokens
 }
 
 // Objective is the loss whose gradient a pass computes: Scale times the mean loss of the global batch, of which the micro-batch holds a part. The
@@ -69,18 +69,6 @@ func (b *binder) of(name string) (value, grad []float32) {
 		grad = t.Of(b.grads)
 	}
 	return t.Of(b.params), grad
-}
-
-func (b *binder) linear(op *Linear, site Site, name string, out, in int) {
-	op.Site, op.Out, op.In = site, out, in
-	op.W, op.DW = b.of(name + ".weight")
-	op.B, op.DB = b.of(name + ".bias")
-}
-
-func (b *binder) norm(op *Norm, site Site, name string, c *Config) {
-	op.Site, op.Width, op.Eps = site, c.HiddenSize, c.LayerNormEps
-	op.Gamma, op.DGamma = b.of(name + ".weight")
-	op.Beta, op.DBeta = b.of(name + ".bias")
 }
 
 // checkSections reports sections that are not of the layout's length. grads may be nil.

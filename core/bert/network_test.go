@@ -130,8 +130,8 @@ func TestSites(t *testing.T) {
 	}
 }
 
-// TestRead: the tokens that heads read, also where two predictions are of one token.
-func TestRead(t *testing.T) {
+// TestReadTokens: the tokens that each head reads, also where two predictions are of one token.
+func TestReadTokens(t *testing.T) {
 	b := batch(2, 8, 3)
 	b.MaskedLMPositions = []int32{3, 0, 3, 7, 1, 2}
 	packed := *b
@@ -148,7 +148,7 @@ func TestRead(t *testing.T) {
 		{"multiple choice", bert.Head{Task: bert.MultipleChoice, Labels: 2}, b, []int32{0, 8}},
 		{"questions", bert.Head{Task: bert.QuestionAnswering}, b, nil},
 	} {
-		if got := test.of.Read(test.head); !slices.Equal(got, test.want) {
+		if got := test.of.ReadTokens(test.head); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %d, want %d", test.name, got, test.want)
 		}
 	}

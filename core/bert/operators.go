@@ -8,173 +8,281 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// Operator is an operator of the model as it can be watched from outside: by the result that it stores and by the gradient of that result.
-type Operator struct {
-	// Name is that of Hugging Face's module, and the prefix of the operator's parameters. A dense layer's result is what the Device stores of it: after
-	// the activation where one follows, with the residual added where one is.
-	Name string
-	Site Site
-	// From names the operators whose backward pass computes the gradient of the result.
-	From string
-	per  per
-	// Width is the number of columns of the result.
-	Width int
-	// Read says that the loss depends on the rows of Batch.Read alone. The others' gradients are 0, and their results need not be computed.
-	Read bool
+// operators is the table of the model's operators, in the order of the forward pass. Everything that depends on which operators there are
+// follows from it: the parameters and their order, the units, the buffers of a Network, both passes, the names of outputs and traces.
+//
+// Names, and those of the parameters that begin with them, are Hugging Face's. Names inside a layer have no prefix here.
+var operators = []row{
+	{op: OpEmbeddings, unit: embeddingsUnit, name: "bert.embeddings", kind: EmbedKind, rows: AllTokens, width: hiddenSize, dropout: true, output: "embeddings"},
+
+	{op: OpQuery, unit: attentionUnit, name: "attention.self.query", kind: LinearKind, rows: ReadTokens, width: hiddenSize},
+	{op: OpKey, unit: attentionUnit, name: "attention.self.key", kind: LinearKind, rows: AllTokens, width: hiddenSize},
+	{op: OpValue, unit: attentionUnit, name: "attention.self.value", kind: LinearKind, rows: AllTokens, width: hiddenSize},
+	{op: OpAttention, unit: attentionUnit, name: "attention.self", kind: AttentionKind, rows: ReadTokens, width: hiddenSize,
+		reads: []Op{OpQuery, OpKey, OpValue}},
+	{op: OpAttentionOutput, unit: attentionUnit, name: "attention.output.dense", kind: LinearKind, rows: ReadTokens, width: hiddenSize,
+		reads: []Op{OpAttention}, dropout: true, residual: true},
+	{op: OpAttentionNorm, unit: attentionUnit, name: "attention.output.LayerNorm", kind: NormKind, rows: ReadTokens, width: hiddenSize,
+		reads: []Op{OpAttentionOutput}},
+
+	{op: OpIntermediate, unit: feedForwardUnit, name: "intermediate.dense", kind: LinearKind, rows: ReadTokens, width: intermediateSize, activation: hiddenAct},
+	{op: OpOutput, unit: feedForwardUnit, name: "output.dense", kind: LinearKind, rows: ReadTokens, width: hiddenSize,
+		reads: []Op{OpIntermediate}, dropout: true, residual: true},
+	{op: OpOutputNorm, unit: feedForwardUnit, name: "output.LayerNorm", kind: NormKind, rows: ReadTokens, width: hiddenSize,
+		reads: []Op{OpOutput}, output: "layer.%d"},
+
+	{op: OpPooler, unit: headsUnit, tasks: []Task{Pretraining}, name: "bert.pooler.dense", kind: LinearKind, rows: FirstTokens, width: hiddenSize,
+		activation: Tanh, output: "pooler_output"},
+	{op: OpTransform, unit: headsUnit, tasks: []Task{Pretraining}, name: "cls.predictions.transform.dense", kind: LinearKind, rows: MaskedTokens,
+		width: hiddenSize, activation: hiddenAct},
+	{op: OpTransformNorm, unit: headsUnit, tasks: []Task{Pretraining}, name: "cls.predictions.transform.LayerNorm", kind: NormKind, rows: MaskedTokens,
+		width: hiddenSize, reads: []Op{OpTransform}},
+	{op: OpDecoder, unit: headsUnit, tasks: []Task{Pretraining}, name: "cls.predictions.decoder", kind: LinearKind, rows: MaskedTokens,
+		width: vocabSize, reads: []Op{OpTransformNorm}, weight: wordEmbeddings, bias: "cls.predictions.bias", output: "mlm_logits"},
+	{op: OpNextSentence, unit: headsUnit, tasks: []Task{Pretraining}, name: "cls.seq_relationship", kind: LinearKind, rows: FirstTokens, width: two,
+		reads: []Op{OpPooler}, output: "nsp_logits"},
+
+	{op: OpSpan, unit: headsUnit, tasks: []Task{QuestionAnswering}, name: "qa_outputs", kind: LinearKind, rows: AllTokens, width: two},
+
+	{op: OpPooler, unit: headsUnit, tasks: []Task{Classification, MultipleChoice}, name: "bert.pooler.dense", kind: LinearKind, rows: FirstTokens,
+		width: hiddenSize, activation: Tanh, dropout: true, output: "pooler_output"},
+	{op: OpClassifier, unit: headsUnit, tasks: []Task{Classification, MultipleChoice}, name: "classifier", kind: LinearKind, rows: FirstTokens,
+		width: numLabels, reads: []Op{OpPooler}, output: "logits"},
 }
 
-// LossName is From of the operators whose result goes into the loss.
+// row is an operator in the table.
+type row struct {
+	op         Op
+	unit       unit
+	tasks      []Task // whose heads have it; nil: all
+	name       string // of Hugging Face's module
+	kind       Kind
+	rows       Rows
+	width      func(c *Config, h Head) int
+	reads      []Op // nil: the hidden states that enter the unit
+	activation Activation
+	dropout    bool   // with Config.HiddenDropoutProb
+	residual   bool   // adds the hidden states that enter the unit
+	weight     string // "": the name with .weight
+	bias       string // "": the name with .bias
+	output     string // its name in Network.Output; "": it is no output
+}
+
+// hiddenAct is Config.HiddenAct in the table.
+const hiddenAct Activation = "hidden_act"
+
+// Widths of results.
+func hiddenSize(c *Config, _ Head) int       { return c.HiddenSize }
+func intermediateSize(c *Config, _ Head) int { return c.IntermediateSize }
+func vocabSize(c *Config, _ Head) int        { return c.VocabSize }
+func two(*Config, Head) int                  { return 2 }
+func numLabels(_ *Config, h Head) int {
+	if h.Task == MultipleChoice {
+		return 1 // each choice is a sequence with a score of its own
+	}
+	return h.Labels
+}
+
+// Kind is what an operator computes, and with which description in Device.
+type Kind uint8
+
+// The kinds.
+const (
+	EmbedKind     Kind = iota // Embed
+	LinearKind                // Linear
+	NormKind                  // Norm
+	AttentionKind             // Attention
+)
+
+// Operator is an operator of a model with a head. Its result is what a Device stores: for a dense layer after the activation, if it has
+// one, and with the residual added, if it adds one.
+type Operator struct {
+	Name  string // Hugging Face's module
+	Site  Site
+	Unit  int // see Config.Units
+	Kind  Kind
+	Rows  Rows // what the rows of the result stand for
+	In    int  // columns of what it reads
+	Width int  // columns of the result
+	// Reads names the operators whose results it reads, From those whose backward passes compute the gradient of its result: query, key
+	// and value count as "...attention". From is LossName where the loss reads the result.
+	Reads []string
+	From  string
+	// Residual names the operator whose result it adds to its own, after dropout; "": none.
+	Residual string
+	// Hidden says that the result is the hidden states that leave the unit. The next unit reads them more than once.
+	Hidden     bool
+	Activation Activation
+	Dropout    float64
+	// Weight and Bias name its parameters; those of EmbedKind are the layer norm's, and it has three tables besides.
+	Weight, Bias string
+	Output       string // its name in Network.Output; "": it is no output
+}
+
+// LossName is Operator.From of the operators whose results go into the loss.
 const LossName = "loss"
 
-// Operators are the operators of a model that have a result of their own, in the order of the forward pass. Their gradients come in the opposite order.
+// Operators returns the operators of a model with a head, in the order of the forward pass.
 func Operators(c Config, h Head) []Operator {
-	H := c.HiddenSize
 	var all []Operator
-	add := func(layer int, op Op, name, from string, p per, width int) {
-		read := layer == c.NumHiddenLayers-1 && op != OpKey && op != OpValue && h.Task != QuestionAnswering
-		all = append(all, Operator{Name: name, Site: Site{layer, op}, From: from, per: p, Width: width, Read: read})
-	}
-	layer := func(i int) string { return fmt.Sprintf("bert.encoder.layer.%d.", i) }
-	heads := map[Task]string{
-		Pretraining:       "cls.predictions.transform.dense, bert.pooler.dense",
-		QuestionAnswering: "qa_outputs",
-		Classification:    "bert.pooler.dense",
-		MultipleChoice:    "bert.pooler.dense",
-	}[h.Task]
-	// reader is what reads the hidden states that enter layer i.
-	reader := func(i int) string {
-		if i == c.NumHiddenLayers {
-			return heads
+	add := func(u unit, layer int) {
+		entering := ""
+		if len(all) > 0 {
+			entering = all[len(all)-1].Name
 		}
-		return layer(i) + "attention"
+		for i := range operators {
+			if r := &operators[i]; r.unit == u && (r.tasks == nil || slices.Contains(r.tasks, h.Task)) {
+				all = append(all, r.operator(&c, h, layer, entering))
+			}
+		}
+		all[len(all)-1].Hidden = u != headsUnit
 	}
-	add(-1, OpEmbeddings, embeddingsName, reader(0), perToken, H)
+	add(embeddingsUnit, -1)
 	for i := range c.NumHiddenLayers {
-		l := layer(i)
-		add(i, OpQuery, l+"attention.self.query", l+"attention.self", perToken, H)
-		add(i, OpKey, l+"attention.self.key", l+"attention.self", perToken, H)
-		add(i, OpValue, l+"attention.self.value", l+"attention.self", perToken, H)
-		add(i, OpAttention, l+"attention.self", l+"attention.output.dense", perToken, H)
-		add(i, OpAttentionOutput, l+"attention.output.dense", l+"attention.output.LayerNorm", perToken, H)
-		add(i, OpAttentionNorm, l+"attention.output.LayerNorm", l+"intermediate.dense", perToken, H)
-		add(i, OpIntermediate, l+"intermediate.dense", l+"output.dense", perToken, c.IntermediateSize)
-		add(i, OpOutput, l+"output.dense", l+"output.LayerNorm", perToken, H)
-		add(i, OpOutputNorm, l+"output.LayerNorm", reader(i+1), perToken, H)
+		add(attentionUnit, i)
+		add(feedForwardUnit, i)
 	}
-	pooler := func(from string) { add(-1, OpPooler, "bert.pooler.dense", from, perSequence, H) }
-	switch h.Task {
-	case Pretraining:
-		add(-1, OpTransform, "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", perMasked, H)
-		add(-1, OpTransformNorm, "cls.predictions.transform.LayerNorm", decoderName, perMasked, H)
-		add(-1, OpDecoder, decoderName, LossName, perMasked, c.VocabSize)
-		pooler("cls.seq_relationship")
-		add(-1, OpNextSentence, "cls.seq_relationship", LossName, perSequence, 2)
-	case QuestionAnswering:
-		add(-1, OpSpan, "qa_outputs", LossName, perToken, 2)
-	case Classification:
-		pooler("classifier")
-		add(-1, OpClassifier, "classifier", LossName, perSequence, h.Labels)
-	case MultipleChoice:
-		pooler("classifier")
-		add(-1, OpClassifier, "classifier", LossName, perSequence, 1)
+	add(headsUnit, -1)
+	widths := map[string]int{}
+	for i := range all {
+		o := &all[i]
+		o.From, widths[o.Name] = readers(all, o.Name), o.Width
+		if o.In = c.HiddenSize; o.Reads != nil {
+			o.In = widths[o.Reads[0]]
+		}
 	}
 	return all
 }
 
+// operator is the row for a model; entering names the operator whose result enters the unit.
+func (r *row) operator(c *Config, h Head, layer int, entering string) Operator {
+	prefix := ""
+	if layer >= 0 {
+		prefix = fmt.Sprintf(layerPrefix, layer)
+	}
+	o := Operator{Name: prefix + r.name, Site: Site{layer, r.op}, Unit: r.unit.of(c, layer), Kind: r.kind, Rows: r.rows, Width: r.width(c, h),
+		Activation: r.activation, Weight: r.weight, Bias: r.bias, Output: r.output}
+	if o.Rows == ReadTokens && (layer < c.NumHiddenLayers-1 || h.Task == QuestionAnswering) {
+		o.Rows = AllTokens
+	}
+	if o.Activation == hiddenAct {
+		o.Activation = c.HiddenAct
+	}
+	if r.dropout {
+		o.Dropout = c.HiddenDropoutProb
+	}
+	for _, op := range r.reads {
+		i := slices.IndexFunc(operators, func(of row) bool { return of.op == op })
+		o.Reads = append(o.Reads, prefix+operators[i].name)
+	}
+	if r.reads == nil && r.kind != EmbedKind {
+		o.Reads = []string{entering}
+	}
+	if r.residual {
+		o.Residual = entering
+	}
+	module := o.Name
+	if o.Kind == EmbedKind {
+		module += ".LayerNorm"
+	}
+	if o.Weight == "" && o.Kind != AttentionKind {
+		o.Weight = module + ".weight"
+	}
+	if o.Bias == "" && o.Kind != AttentionKind {
+		o.Bias = module + ".bias"
+	}
+	if strings.Contains(o.Output, "%d") {
+		o.Output = fmt.Sprintf(o.Output, layer)
+	}
+	return o
+}
+
+// readers names the operators that read a result, see Operator.From.
+func readers(all []Operator, name string) string {
+	var names []string
+	for _, o := range all {
+		if slices.Contains(o.Reads, name) {
+			reader := o.Name
+			if op := o.Site.Op; op == OpQuery || op == OpKey || op == OpValue {
+				reader, _, _ = strings.Cut(reader, ".self.")
+			}
+			names = append(names, reader)
+		}
+	}
+	if names == nil {
+		return LossName
+	}
+	return strings.Join(slices.Compact(names), ", ")
+}
+
+// find returns the row that a parameter belongs to, and its layer or -1; nil for a parameter of no model. The word embeddings belong to the
+// embeddings, although they are the decoder's weight as well.
+func find(parameter string) (r *row, layer int) {
+	layer = -1
+	if _, err := fmt.Sscanf(parameter, layerPrefix, &layer); err == nil {
+		parameter = strings.TrimPrefix(parameter, fmt.Sprintf(layerPrefix, layer))
+	} else {
+		layer = -1
+	}
+	module := parameter[:max(0, strings.LastIndexByte(parameter, '.'))]
+	if module == "" {
+		return nil, -1
+	}
+	for i := range operators {
+		r := &operators[i]
+		if inLayer := r.unit == attentionUnit || r.unit == feedForwardUnit; inLayer != (layer >= 0) {
+			continue
+		}
+		if parameter == r.bias || module == r.name || r.kind == EmbedKind && strings.HasPrefix(module, r.name+".") {
+			return r, layer
+		}
+	}
+	return nil, -1
+}
+
+// OperatorOf is the name of the operator that a parameter belongs to, by the parameter's name, and "" for a parameter of no model. The word
+// embeddings belong to the embeddings, although they are the decoder's weight as well.
+func OperatorOf(parameter string) string {
+	switch r, layer := find(parameter); {
+	case r == nil:
+		return ""
+	case layer >= 0:
+		return fmt.Sprintf(layerPrefix, layer) + r.name
+	default:
+		return r.name
+	}
+}
+
+// layerPrefix begins the names of the operators and parameters of a layer.
+const layerPrefix = "bert.encoder.layer.%d."
+
+// The tables of the embeddings. The decoder of the masked LM head shares that of the words.
 const (
-	embeddingsName = "bert.embeddings"
-	decoderName    = "cls.predictions.decoder"
+	wordEmbeddings     = "bert.embeddings.word_embeddings.weight"
+	positionEmbeddings = "bert.embeddings.position_embeddings.weight"
+	typeEmbeddings     = "bert.embeddings.token_type_embeddings.weight"
 )
 
-// Shape is the shape of the operator's result for a micro-batch: rows of tokens, sequences or masked positions, those of one sequence together.
+// Shape is the shape of the operator's result for a micro-batch, with a row for every token also where only the read tokens are computed.
 func (o Operator) Shape(s Shape) tensor.Shape {
 	s.Sequences = max(1, s.Sequences)
-	return tensor.Shape{s.rows(o.per), o.Width}
+	if o.Rows == ReadTokens {
+		return tensor.Shape{s.rows(AllTokens), o.Width}
+	}
+	return tensor.Shape{s.rows(o.Rows), o.Width}
 }
 
-// Relevant are the rows of a result of a micro-batch, or of its gradient, that the loss depends on, each once: all of them unless Read is set.
+// Relevant returns the rows of an operator's result for a micro-batch, or of its gradient, that the loss depends on: those of the read
+// tokens, each once, where Rows is ReadTokens, else all. values has a row for every token, as Shape says.
 func (o Operator) Relevant(values []float32, h Head, b *Batch) []float32 {
-	if !o.Read {
+	if o.Rows != ReadTokens {
 		return values
 	}
-	rows := b.Read(h)
-	slices.Sort(rows)
+	tokens := b.ReadTokens(h)
+	slices.Sort(tokens)
 	var relevant []float32
-	for _, row := range slices.Compact(rows) {
-		relevant = append(relevant, values[int(row)*o.Width:][:o.Width]...)
+	for _, t := range slices.Compact(tokens) {
+		relevant = append(relevant, values[int(t)*o.Width:][:o.Width]...)
 	}
 	return relevant
-}
-
-// OperatorOf is the name of the operator that a parameter belongs to, by the parameter's name. The word embeddings are the embeddings', also where they
-// are the decoder's weight.
-func OperatorOf(parameter string) string {
-	switch {
-	case strings.HasPrefix(parameter, embeddingsName):
-		return embeddingsName
-	case parameter == "cls.predictions.bias":
-		return decoderName
-	}
-	return parameter[:max(0, strings.LastIndexByte(parameter, '.'))]
-}
-
-// Watch returns a Device that does what d does and shows the result of every operator right after its forward pass, and the gradient of that result right
-// before the backward pass that starts from it. An operator that runs again is shown once. The values last until see returns.
-func Watch(d Device, see func(s Site, gradient bool, values []float32)) Device {
-	type seen struct {
-		site     Site
-		gradient bool
-	}
-	before := map[seen]bool{}
-	return &watched{Device: d, see: func(s Site, gradient bool, values []float32) {
-		if k := (seen{s, gradient}); !before[k] {
-			before[k] = true
-			see(s, gradient, values)
-		}
-	}}
-}
-
-type watched struct {
-	Device
-	see func(s Site, gradient bool, values []float32)
-}
-
-func (w *watched) Embed(p *Pass, op *Embed) {
-	w.Device.Embed(p, op)
-	w.see(op.Site, false, op.Y)
-}
-
-func (w *watched) EmbedBackward(p *Pass, op *Embed, dy []float32) {
-	w.see(op.Site, true, dy)
-	w.Device.EmbedBackward(p, op, dy)
-}
-
-func (w *watched) Linear(p *Pass, op *Linear) {
-	w.Device.Linear(p, op)
-	w.see(op.Site, false, op.Y)
-}
-
-func (w *watched) LinearBackward(p *Pass, op *Linear, dy, dx []float32, accumulate bool) {
-	w.see(op.Site, true, dy)
-	w.Device.LinearBackward(p, op, dy, dx, accumulate)
-}
-
-func (w *watched) Norm(p *Pass, op *Norm) {
-	w.Device.Norm(p, op)
-	w.see(op.Site, false, op.Y)
-}
-
-func (w *watched) NormBackward(p *Pass, op *Norm, dy, dx []float32) {
-	w.see(op.Site, true, dy)
-	w.Device.NormBackward(p, op, dy, dx)
-}
-
-func (w *watched) Attention(p *Pass, op *Attention) {
-	w.Device.Attention(p, op)
-	w.see(op.Site, false, op.Context)
-}
-
-func (w *watched) AttentionBackward(p *Pass, op *Attention, dcontext, dq, dk, dv []float32) {
-	w.see(op.Site, true, dcontext)
-	w.Device.AttentionBackward(p, op, dcontext, dq, dk, dv)
 }

@@ -8,8 +8,8 @@ import (
 	"harness.invalid/core/bert"
 )
 
-// TestOperators: every parameter of every task belongs to an operator, operators have sites and names of their own, and what computes a gradient is an
-// operator, a row of them, or the loss.
+// TestOperators: operators have sites and names of their own and read only operators before them; every parameter of every task belongs to
+// an operator, and is in its unit; what computes the gradient of a result is a later operator, several of them, or the loss.
 func TestOperators(t *testing.T) {
 	c := bert.Defaults()
 	c.NumHiddenLayers = 3
@@ -22,6 +22,11 @@ func TestOperators(t *testing.T) {
 			if slices.Contains(names, o.Name) || sites[o.Site] {
 				t.Errorf("%s: operator %s at %v is there twice", task, o.Name, o.Site)
 			}
+			for _, name := range o.Reads {
+				if !slices.Contains(names, name) {
+					t.Errorf("%s: %s reads %q, which is no operator before it", task, o.Name, name)
+				}
+			}
 			names, sites[o.Site] = append(names, o.Name), true
 		}
 		l, err := bert.Parameters(c, h)
@@ -29,8 +34,12 @@ func TestOperators(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, p := range l.Tensors() {
-			if name := bert.OperatorOf(p.Name); !slices.Contains(names, name) {
+			name := bert.OperatorOf(p.Name)
+			i := slices.Index(names, name)
+			if i < 0 {
 				t.Errorf("%s: parameter %s belongs to %q, which is no operator", task, p.Name, name)
+			} else if u := c.UnitOf(p.Name); u != operators[i].Unit {
+				t.Errorf("%s: parameter %s is in unit %d, its operator in %d", task, p.Name, u, operators[i].Unit)
 			}
 		}
 		for i, o := range operators {
@@ -40,6 +49,11 @@ func TestOperators(t *testing.T) {
 					t.Errorf("%s: the gradient of %s comes from %q, which is no operator after it", task, o.Name, from)
 				}
 			}
+		}
+	}
+	for _, name := range []string{"", "bias", "bert.encoder.layer.0.bias", "bert.encoder.layer.0.qa_outputs.bias", "query.weight"} {
+		if o, u := bert.OperatorOf(name), c.UnitOf(name); o != "" || u != -1 {
+			t.Errorf("parameter %q belongs to operator %q and unit %d, want none", name, o, u)
 		}
 	}
 	tokens := bert.Operators(c, bert.Head{Task: bert.Pretraining})[0].Shape(bert.Shape{Size: 3, Length: 5})

@@ -1,29 +1,33 @@
 package bert
 
-import (
-	"fmt"
+import "harness.invalid/core/tensor"
 
-	"harness.invalid/core/tensor"
+// Outputs that are no operator's whole result: the last layer's under another name, and the columns of the span's logits.
+const (
+	sequenceOutput = "sequence_output"
+	startLogits    = "start_logits"
+	endLogits      = "end_logits"
 )
 
 // OutputNames are the names that Output knows for a model, in the order of the forward pass.
 func OutputNames(c Config, h Head) []string {
-	names := []string{"embeddings"}
-	for i := range c.NumHiddenLayers {
-		names = append(names, fmt.Sprintf("layer.%d", i))
+	var names []string
+	for _, o := range Operators(c, h) {
+		if o.Output != "" {
+			names = append(names, o.Output)
+		}
+		if o.Hidden && o.Unit == c.Units()-2 {
+			names = append(names, sequenceOutput)
+		}
+		if o.Site.Op == OpSpan {
+			names = append(names, startLogits, endLogits)
+		}
 	}
-	names = append(names, "sequence_output")
-	switch h.Task {
-	case Pretraining:
-		return append(names, "pooler_output", "mlm_logits", "nsp_logits")
-	case QuestionAnswering:
-		return append(names, "start_logits", "end_logits")
-	}
-	return append(names, "pooler_output", "logits")
+	return names
 }
 
-// Output returns a result of the last forward pass without training by its name, and false when no unit of the part has it. The values belong to the
-// network and last until its next pass.
+// Output returns a result of the last forward pass without training by its name, and false when no unit of the part has it. The values
+// belong to the network and last until its next pass.
 //
 //	embeddings, layer.0, layer.1, ..., sequence_output  [B, S, H]
 //	pooler_output                                        [B, H]
@@ -33,32 +37,23 @@ func OutputNames(c Config, h Head) []string {
 //
 // Packed rows have B·Q sequences in place of B in pooler_output and nsp_logits.
 func (n *Network) Output(name string) (tensor.Shape, []float32, bool) {
-	c, s, task := &n.model.Config, n.current, n.model.Head.Task
-	hidden := tensor.Shape{s.Size, s.Length, c.HiddenSize}
-	heads := n.end == c.Units()
-	pooled := heads && n.pooler.Out > 0
+	s := n.current
 	switch {
-	case name == "embeddings" && n.first == 0:
-		return hidden, n.embed.Y, true
-	case name == "sequence_output":
-		name = fmt.Sprintf("layer.%d", len(n.layers)-1)
-	case name == "pooler_output" && pooled:
-		return tensor.Shape{s.rows(perSequence), c.HiddenSize}, n.pooler.Y, true
-	case name == "mlm_logits" && task == Pretraining && heads:
-		return tensor.Shape{s.Size, s.Predictions, c.VocabSize}, n.decoder.Y, true
-	case name == "nsp_logits" && task == Pretraining && heads:
-		return tensor.Shape{s.rows(perSequence), 2}, n.nextSentence.Y, true
-	case name == "start_logits" && task == QuestionAnswering && heads:
+	case name == startLogits && n.span != nil:
 		return tensor.Shape{s.Size, s.Length}, n.start, true
-	case name == "end_logits" && task == QuestionAnswering && heads:
+	case name == endLogits && n.span != nil:
 		return tensor.Shape{s.Size, s.Length}, n.finish, true
-	case name == "logits" && n.classifier.Out > 0:
-		return tensor.Shape{s.Size, n.classifier.Out}, n.classifier.Y, true
 	}
-	for i := range n.layers {
-		if u := 2 + 2*i; u >= n.first && u < n.end && name == fmt.Sprintf("layer.%d", i) {
-			return hidden, n.layers[i].outputNorm.Y, true
-		}
+	b := n.outputs[name]
+	if b == nil {
+		return nil, nil, false
 	}
-	return nil, nil, false
+	shape := tensor.Shape{s.rows(b.rows), b.width}
+	switch b.rows {
+	case AllTokens, ReadTokens:
+		shape = tensor.Shape{s.Size, s.Length, b.width}
+	case MaskedTokens:
+		shape = tensor.Shape{s.Size, s.Predictions, b.width}
+	}
+	return shape, b.values, true
 }

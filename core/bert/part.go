@@ -1,17 +1,35 @@
 package bert
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
-// A model is cut into units that can be placed apart. One [B·S, H] buffer goes from each unit to the next, and one gradient of it comes back; behind the
-// attention of the last layer they begin with the tokens that are computed, see reading.
+// A model is cut into units that can be placed apart. One [B·S, H] buffer of hidden states goes from each unit to the next, and one gradient
+// of them comes back. Behind the attention of the last layer, in training, only the rows of the read tokens at their beginning are in use.
 //
 //	0              embeddings
-//	1 + 2i         attention of layer i, with the norm behind it
-//	2 + 2i         feed-forward of layer i, with the norm behind it
+//	1 + 2i         attention of layer i, with the layer norm behind it
+//	2 + 2i         feed-forward of layer i, with the layer norm behind it
 //	Units() - 1    pooler and heads
+
+// unit is a kind of unit.
+type unit int
+
+const (
+	embeddingsUnit unit = iota
+	attentionUnit
+	feedForwardUnit
+	headsUnit
+)
+
+// of is the number of the unit in a model; layer is that of a unit in a layer.
+func (u unit) of(c *Config, layer int) int {
+	switch u {
+	case embeddingsUnit:
+		return 0
+	case headsUnit:
+		return c.Units() - 1
+	}
+	return 2*layer + int(u)
+}
 
 // Units is the number of units of the model.
 func (c *Config) Units() int { return 2*c.NumHiddenLayers + 2 }
@@ -29,20 +47,14 @@ func (c *Config) UnitName(u int) string {
 	return fmt.Sprintf("layer.%d.feed_forward", u/2-1)
 }
 
-// UnitOf returns the unit that has a parameter, by its Hugging Face name. The word embeddings are the embeddings', also where they are the decoder's
-// weight.
+// UnitOf returns the unit that has a parameter, by its Hugging Face name, and -1 for a parameter of no model. The word embeddings belong to
+// the embeddings, although they are the decoder's weight as well.
 func (c *Config) UnitOf(parameter string) int {
-	if strings.HasPrefix(parameter, "bert.embeddings.") {
-		return 0
+	r, layer := find(parameter)
+	if r == nil {
+		return -1
 	}
-	var layer int
-	if _, err := fmt.Sscanf(parameter, "bert.encoder.layer.%d.", &layer); err != nil {
-		return c.Units() - 1
-	}
-	if strings.Contains(parameter, ".attention.") {
-		return 1 + 2*layer
-	}
-	return 2 + 2*layer
+	return r.unit.of(c, layer)
 }
 
 // Recompute says what a part of a network keeps of a forward pass until its backward pass. What it does not keep is computed again, with the same bits:
@@ -109,7 +121,7 @@ func (n *Network) BackwardWork() []Work {
 			w = append(w, Work{Unit: u, Backward: true})
 		}
 	}
-	hasHeads := n.end == n.model.Config.Units()
+	hasHeads := n.hasHeads()
 	switch {
 	case n.recompute == RecomputeLayer:
 		fresh := hasHeads // the last group's activations are still there
@@ -133,6 +145,17 @@ func (n *Network) BackwardWork() []Work {
 	return w
 }
 
+// workspaceGroup tells which buffers in the workspace are in use together with those of a unit.
+func (n *Network) workspaceGroup(u int) int {
+	switch {
+	case n.recompute != RecomputeLayer || u == n.model.Config.Units()-1:
+		return u
+	case u == 0:
+		return embeddingsGroup
+	}
+	return u % 2 // one layer is in use at a time
+}
+
 // group is the first unit of the layer that a unit belongs to.
 func (n *Network) group(u int) int {
 	if u == 0 || u == n.model.Config.Units()-1 {
@@ -152,4 +175,11 @@ func (n *Network) HiddenGrad() []float32 { return n.dhidden }
 
 // TieWords makes the embeddings or the decoder of the part use memory of their own for the gradient of the word embeddings [V, H]. Where both are apart,
 // the decoder's backward pass sets it and that of the embeddings, later, adds to it.
-func (n *Network) TieWords(grad []float32) { n.embed.DWord, n.decoder.DW = grad, grad }
+func (n *Network) TieWords(grad []float32) {
+	if n.embed != nil {
+		n.embed.DWord = grad
+	}
+	if n.decoder != nil {
+		n.decoder.DW = grad
+	}
+}

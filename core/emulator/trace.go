@@ -13,19 +13,24 @@ type tracing struct {
 	device    bert.Device // that the micro-batch is computed on
 	yield     func(backend.Traced) error
 	operators map[bert.Site]bert.Operator
+	normed    map[string]bool // names of the operators whose result a layer norm reads
 	policy    *Policy
 	head      bert.Head
 	batch     *bert.Batch
 	scale     float64   // of the loss
 	err       error     // of yield
-	rows      []float32 // of all tokens, where some have none
+	rows      []float32 // of all tokens, where only the read tokens have one
 }
 
-// Watch makes the next step show the operators of its first micro-batch, see backend.Tracer; end ends that. An error of yield becomes the step's.
+// Watch makes the next step show the operators of its first micro-batch, see backend.Tracer, until end is called. An error of yield becomes the
+// step's.
 func (t *Trainer) Watch(yield func(backend.Traced) error) (end func()) {
-	w := &tracing{yield: yield, operators: map[bert.Site]bert.Operator{}, policy: &t.train.policy, head: t.model.Head}
+	w := &tracing{yield: yield, operators: map[bert.Site]bert.Operator{}, normed: map[string]bool{}, policy: &t.train.policy, head: t.model.Head}
 	for _, o := range bert.Operators(t.model.Config, t.model.Head) {
 		w.operators[o.Site] = o
+		if o.Kind == bert.NormKind {
+			w.normed[o.Reads[0]] = true
+		}
 	}
 	w.device = bert.Watch(t.train, w.see)
 	t.tracing = w
@@ -37,39 +42,46 @@ func (t *tracing) see(s bert.Site, gradient bool, values []float32) {
 	if !ok || t.err != nil {
 		return
 	}
-	traced := backend.Traced{Operator: o.Name, Gradient: gradient, Scale: 1, Format: t.policy.storedAs(s, gradient).String(), Values: values}
+	format := t.policy.resultFormat(&o)
+	if gradient {
+		format = t.policy.gradientFormat(&o, t.normed[o.Name])
+	}
+	traced := backend.Traced{Operator: o.Name, Gradient: gradient, Scale: 1, Format: format.String(), Values: values}
 	traced.Shape = o.Shape(bert.Shape{Size: t.batch.Size, Length: t.batch.Length, Predictions: t.batch.Predictions, Sequences: t.batch.Sequences})
 	if gradient {
 		traced.Scale = t.scale
 	}
 	if all := traced.Shape.Len(); len(values) < all {
 		t.rows = slices.Grow(t.rows[:0], all)[:all]
-		t.device.Scatter(&bert.Pass{Size: t.batch.Size}, &bert.Gather{Width: o.Width, Rows: t.batch.Read(t.head)}, values, t.rows)
+		t.device.Scatter(&bert.Pass{Size: t.batch.Size}, &bert.Gather{Width: o.Width, Rows: t.batch.ReadTokens(t.head)}, values, t.rows)
 		traced.Values = t.rows
 	}
 	t.err = t.yield(traced)
 }
 
-// storedAs is the format of an operator's result without dropout, or of the gradient of that result where all of its parts have met.
-func (p *Policy) storedAs(s bert.Site, gradient bool) numerics.Format {
-	if gradient {
-		switch s.Op {
-		case bert.OpDecoder, bert.OpNextSentence, bert.OpSpan, bert.OpClassifier:
-			return p.LossGrad.Format
-		case bert.OpAttentionOutput, bert.OpOutput, bert.OpTransform:
-			return p.Norm.Grad.Format
-		case bert.OpEmbeddings, bert.OpAttentionNorm, bert.OpOutputNorm:
-			return p.Residual.Grad.Format
-		}
-		return p.Linear.Grad.Format
-	}
-	switch s.Op {
-	case bert.OpEmbeddings, bert.OpAttentionNorm, bert.OpOutputNorm, bert.OpTransformNorm:
+// resultFormat is the format of an operator's result, without dropout.
+func (p *Policy) resultFormat(o *bert.Operator) numerics.Format {
+	switch {
+	case o.Kind == bert.EmbedKind || o.Kind == bert.NormKind:
 		return p.Norm.Out.Format
-	case bert.OpAttentionOutput, bert.OpOutput:
+	case o.Residual != "":
 		return p.Residual.Out.Format
-	case bert.OpIntermediate, bert.OpPooler, bert.OpTransform:
+	case o.Activation != bert.NoActivation:
 		return p.Pointwise.Out.Format
 	}
 	return p.Linear.Out.Format
+}
+
+// gradientFormat is the format of the gradient of an operator's result, once its parts are added up. normed says that a layer norm reads the
+// result.
+func (p *Policy) gradientFormat(o *bert.Operator, normed bool) numerics.Format {
+	switch {
+	case o.From == bert.LossName:
+		return p.LossGrad.Format
+	case o.Hidden:
+		return p.Residual.Grad.Format
+	case normed:
+		return p.Norm.Grad.Format
+	}
+	return p.Linear.Grad.Format
 }

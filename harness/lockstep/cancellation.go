@@ -2,8 +2,6 @@ package lockstep
 
 import (
 	"math"
-	"slices"
-	"strings"
 
 	"harness.invalid/core/bert"
 	"harness.invalid/harness/train"
@@ -17,19 +15,22 @@ import (
 //	gradients of its weight and bias, Σ_t g_t ⊗ (x_t, 1)    Σ_t ‖g_t‖²·(‖x_t‖² + 1)
 //	gradients of a layer norm, Σ_t g_t·(x̂_t, 1)             Σ_t ‖g_t‖²·2
 //
-// A trace has the rows of a micro-batch, and not which of them a head reads: rows count as all alike, those of the whole batch like those that are seen.
+// A trace does not mark which rows of a micro-batch belong to read tokens (bert.Batch.ReadTokens), so all rows count alike, those of the
+// whole batch like those that are seen.
 //
 // Source: Higham and Mary 2019, SIAM J. Sci. Comput. 41:A2815, for independent errors of terms; Higham 2002, Accuracy and Stability of Numerical Algorithms,
 // section 4.2, for errors of sums in proportion to the terms.
 type terms struct {
-	step      *train.LockedStep
-	operators []bert.Operator
-	traced    map[tracedKey][2]values
+	step   *train.LockedStep
+	traced map[tracedKey][2]values
 }
 
 // result is the norm of the terms of the result of an operator; 0 where it is no dense layer's, or its input is not known.
 func (t *terms) result(o bert.Operator) float64 {
-	w, ok := t.parameter(o, "weight")
+	if o.Kind != bert.LinearKind {
+		return 0
+	}
+	w, ok := t.parameter(o.Weight)
 	x, width := t.input(o)
 	if !ok || x.of == nil || len(w) != o.Width*width {
 		return 0
@@ -45,7 +46,7 @@ func (t *terms) result(o bert.Operator) float64 {
 		squares += columns[i%width] * float64(v) * float64(v)
 	}
 	squares *= rows / seen
-	if b, ok := t.parameter(o, "bias"); ok {
+	if b, ok := t.parameter(o.Bias); ok {
 		squares += rows * squaresOf(b, 1)
 	}
 	return math.Sqrt(squares)
@@ -54,12 +55,15 @@ func (t *terms) result(o bert.Operator) float64 {
 // gradient is the norm of the terms of the gradients of all parameters of an operator; 0 where they are not known.
 func (t *terms) gradient(o bert.Operator) float64 {
 	g := t.traced[tracedKey{o.Name, true}][0]
-	if g.of == nil || o.Name == t.operators[0].Name { // the embeddings' go through a layer norm first
+	if g.of == nil || o.Kind == bert.EmbedKind { // the embeddings' go through a layer norm first
 		return 0
 	}
 	squares := squaresOf(g.of, g.scale) * float64(t.step.Program.GlobalBatch()) / float64(t.step.Traced.Size)
-	if strings.HasSuffix(o.Name, "LayerNorm") {
+	if o.Kind == bert.NormKind {
 		return math.Sqrt(2 * squares)
+	}
+	if o.Kind != bert.LinearKind {
+		return 0
 	}
 	x, width := t.input(o)
 	if x.of == nil {
@@ -69,33 +73,17 @@ func (t *terms) gradient(o bert.Operator) float64 {
 }
 
 // parameter is the weight or the bias of a dense layer as the first side had it before the step.
-func (t *terms) parameter(o bert.Operator, name string) ([]float32, bool) {
-	if strings.HasSuffix(o.Name, "LayerNorm") || o.Name == t.operators[0].Name {
-		return nil, false
-	}
-	full := o.Name + "." + name
-	if o.Site.Op == bert.OpDecoder { // its weight is tied
-		full = map[string]string{"weight": "bert.embeddings.word_embeddings.weight", "bias": "cls.predictions.bias"}[name]
-	}
-	p, ok := t.step.Layout.Lookup(full)
+func (t *terms) parameter(name string) ([]float32, bool) {
+	p, ok := t.step.Layout.Lookup(name)
 	if !ok {
 		return nil, false
 	}
 	return p.Of(t.step.Sides[0].Before), true
 }
 
-// input is what an operator reads, and how wide its rows are.
+// input is what a dense layer reads, and how wide its rows are.
 func (t *terms) input(o bert.Operator) (values, int) {
-	reader := o.Name
-	if layer, _, ok := strings.Cut(o.Name, ".self."); ok {
-		reader = layer // query, key and value read together
-	}
-	for _, from := range t.operators {
-		if slices.Contains(strings.Split(from.From, ", "), reader) {
-			return t.traced[tracedKey{from.Name, false}][0], from.Width
-		}
-	}
-	return values{}, 0
+	return t.traced[tracedKey{o.Reads[0], false}][0], o.In
 }
 
 func squaresOf(values []float32, scale float64) (sum float64) {

@@ -146,7 +146,7 @@ func (r *Record) differences(l *train.LockedStep) []Difference {
 	tolerance := [2]float64{r.Sides[0].OutputTolerance + r.Sides[1].OutputTolerance, r.Sides[0].GradientTolerance + r.Sides[1].GradientTolerance}
 	operators := bert.Operators(l.Program.Model, l.Program.Head)
 	traced := r.traced(l, operators)
-	sums := terms{l, operators, traced}
+	sums := terms{l, traced}
 	var all []Difference
 	add := func(kind Kind, tensor, operator string, t float64, pair [2]values, least float64) {
 		d := compare(pair, least)
@@ -208,7 +208,7 @@ type tracedKey struct {
 }
 
 // traced pairs what both sides traced. The sides may cut a batch differently: what they have in common is the first sequences. Rows that the loss does not
-// depend on are left out.
+// depend on are left out, see bert.Operator.Relevant.
 func (r *Record) traced(l *train.LockedStep, operators []bert.Operator) map[tracedKey][2]values {
 	pairs := map[tracedKey][2]values{}
 	count := map[tracedKey]int{}

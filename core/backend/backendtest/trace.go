@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"harness.invalid/core/agreement"
 	"harness.invalid/core/backend"
@@ -25,16 +24,17 @@ func (f *fixture) trace(session backend.Session, b *bert.Batch) (seen traced, r 
 	operators := f.operators()
 	seen = traced{}
 	r, err = tracer.Trace(f.suite.ctx, announce(1, b), cut(b, f.program.MicroBatch), func(t backend.Traced) error {
-		o, known := operators[t.Operator]
-		want := o.Shape(bert.Shape{Size: f.program.MicroBatch, Length: b.Length, Predictions: b.Predictions})
+		i := slices.IndexFunc(operators, func(o bert.Operator) bool { return o.Name == t.Operator })
+		if i < 0 {
+			return fmt.Errorf("operator %q is traced, and the model has none of that name", t.Operator)
+		}
+		want := operators[i].Shape(bert.Shape{Size: f.program.MicroBatch, Length: b.Length, Predictions: b.Predictions})
 		kind, pair := 0, seen[t.Operator]
 		if t.Gradient {
 			kind = 1
 		}
 		_, formatErr := numerics.ParseFormat(t.Format)
 		switch {
-		case !known:
-			return fmt.Errorf("operator %q is traced, and the model has none of that name", t.Operator)
 		case pair[kind] != nil:
 			return fmt.Errorf("operator %s is traced twice", t.Operator)
 		case !slices.Equal(t.Shape, want) || len(t.Values) != want.Len():
@@ -55,14 +55,8 @@ func (f *fixture) trace(session backend.Session, b *bert.Batch) (seen traced, r 
 	return seen, r, true, err
 }
 
-// operators are those of the fixture's model, by name.
-func (f *fixture) operators() map[string]bert.Operator {
-	operators := map[string]bert.Operator{}
-	for _, o := range bert.Operators(f.program.Model, f.program.Head) {
-		operators[o.Name] = o
-	}
-	return operators
-}
+// operators are those of the fixture's model.
+func (f *fixture) operators() []bert.Operator { return bert.Operators(f.program.Model, f.program.Head) }
 
 // traces holds what operators show against what is known otherwise: the results against the outputs of an evaluation, and the gradient of the result of a
 // dense layer or norm, summed over rows, against the gradient of its bias. A backend may be without it.
@@ -123,7 +117,11 @@ func (f *fixture) tracesTruly(session backend.Session) error {
 	}
 	operators := f.operators()
 	for name, output := range outputs {
-		o := operators[operatorOf(name)]
+		i := slices.IndexFunc(operators, func(o bert.Operator) bool { return o.Output == name })
+		if i < 0 {
+			continue
+		}
+		o := operators[i]
 		t := seen[o.Name][0]
 		if t == nil {
 			continue
@@ -137,57 +135,35 @@ func (f *fixture) tracesTruly(session backend.Session) error {
 	if !r.Finite {
 		return nil // a dynamic loss scale has yet to come down
 	}
-	for _, p := range f.memory.Layout.Tensors() {
-		name, isBias := strings.CutSuffix(p.Name, ".bias")
-		if name == "bert.embeddings.LayerNorm" {
-			name = "bert.embeddings"
+	for _, o := range operators {
+		g := seen[o.Name][1]
+		if o.Bias == "" || g == nil || o.Activation != bert.NoActivation {
+			continue // the gradient of a bias is that of the result only where no activation is between them
 		}
-		if name == "cls.predictions" {
-			name = "cls.predictions.decoder"
-		}
-		g := seen[name][1]
-		if !isBias || g == nil || activated(name) {
-			continue
-		}
-		// Held against the sums of magnitudes: the gradients of a softmax, for one, add up to zero, and what is left of them is rounding.
-		difference, terms := make([]float64, p.Len()), make([]float64, p.Len())
-		for i, v := range g.Values {
-			difference[i%p.Len()] -= float64(v) / g.Scale
-			terms[i%p.Len()] += math.Abs(float64(v)) / g.Scale
-		}
-		for i, v := range p.Of(f.memory.Grads) {
-			difference[i] += float64(v)
-		}
-		if e := norm(difference) / norm(terms); !(e <= f.suite.precision.GradientTolerance) {
-			return fmt.Errorf("the gradient of %s differs by %.3g from the sum of the traced gradient of %s, want at most %g", p.Name, e, name, f.suite.precision.GradientTolerance)
+		if err := f.biasFollows(o, g); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// operatorOf is the operator whose result is an output; "" where the shapes differ.
-func operatorOf(output string) string {
-	switch output {
-	case "embeddings":
-		return "bert.embeddings"
-	case "pooler_output":
-		return "bert.pooler.dense"
-	case "mlm_logits":
-		return "cls.predictions.decoder"
-	case "nsp_logits":
-		return "cls.seq_relationship"
-	case "logits":
-		return "classifier"
+// biasFollows holds the gradient of an operator's bias against the traced gradient of its result, summed over rows. The difference is held
+// against sums of magnitudes: the gradients of a softmax, for one, add up to zero, and what is left of them is rounding.
+func (f *fixture) biasFollows(o bert.Operator, g *backend.Traced) error {
+	p, _ := f.memory.Layout.Lookup(o.Bias)
+	difference, terms := make([]float64, p.Len()), make([]float64, p.Len())
+	for i, v := range g.Values {
+		difference[i%p.Len()] -= float64(v) / g.Scale
+		terms[i%p.Len()] += math.Abs(float64(v)) / g.Scale
 	}
-	if layer, ok := strings.CutPrefix(output, "layer."); ok {
-		return "bert.encoder.layer." + layer + ".output.LayerNorm"
+	for i, v := range p.Of(f.memory.Grads) {
+		difference[i] += float64(v)
 	}
-	return ""
-}
-
-// activated reports whether an activation stands between a dense layer's bias and its result.
-func activated(operator string) bool {
-	return strings.HasSuffix(operator, "intermediate.dense") || operator == "bert.pooler.dense" || operator == "cls.predictions.transform.dense"
+	if e := norm(difference) / norm(terms); !(e <= f.suite.precision.GradientTolerance) {
+		return fmt.Errorf("the gradient of %s differs by %.3g from the sum of the traced gradient of %s, want at most %g",
+			p.Name, e, o.Name, f.suite.precision.GradientTolerance)
+	}
+	return nil
 }
 
 func float64s(x []float32) []float64 {
