@@ -19,7 +19,7 @@ import (
 	"harness.invalid/core/spelling"
 	"harness.invalid/core/tensor"
 	"harness.invalid/core/wordpiece"
-	"harness.invalid/harness/train"
+	"harness.invalid/harness/pretrained"
 )
 
 func newConvert() *cobra.Command {
@@ -329,5 +329,5 @@ func runConfig(r *recipe.Recipe, p *recipe.Phase, at string) (huggingface.Config
 	if err != nil {
 		return huggingface.Config{}, err
 	}
-	return train.FolderConfig(p, p.PhaseModel(model))
+	return pretrained.Config(p, p.PhaseModel(model))
 }

@@ -15,6 +15,7 @@ import (
 	"harness.invalid/core/dataset/tasks"
 	"harness.invalid/core/recipe"
 	"harness.invalid/harness/evaluation"
+	"harness.invalid/harness/pretrained"
 	"harness.invalid/harness/processes"
 	"harness.invalid/harness/report"
 	"harness.invalid/harness/train"
@@ -134,7 +135,7 @@ func (f *fineTuning) load(e *experiment, otherwise string) error {
 	left := false // the recipe is the one in the model's folder
 	if e.recipeRef == "" {
 		e.recipeRef = cmp.Or(otherwise, "finetune")
-		path := filepath.Join(f.model, train.ModelRecipe)
+		path := filepath.Join(f.model, pretrained.RecipeFile)
 		if _, err := os.Stat(path); err == nil && otherwise == "" {
 			e.recipeRef, left = path, true
 		}
@@ -174,11 +175,11 @@ func (e *experiment) useModel() error {
 	}
 	for _, s := range e.sets {
 		path, _, _ := strings.Cut(s, "=")
-		if key, ok := strings.CutPrefix(path, "model."); ok && slices.Contains(train.ShapeKeys(), key) || path == "model" {
+		if key, ok := strings.CutPrefix(path, "model."); ok && slices.Contains(pretrained.ShapeKeys(), key) || path == "model" {
 			return fmt.Errorf("--set %s: the model folder %s decides on the shape of the model", s, e.recipe.Data.Files.Model)
 		}
 	}
-	return train.UseModel(e.recipe)
+	return pretrained.Configure(e.recipe)
 }
 
 // predict runs the model over the files, for predict and evaluate.

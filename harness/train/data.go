@@ -17,6 +17,7 @@ import (
 	"harness.invalid/core/recipe"
 	"harness.invalid/core/wordpiece"
 	"harness.invalid/harness/evaluation"
+	"harness.invalid/harness/pretrained"
 )
 
 // Data is what the phases of a recipe are trained and evaluated on, opened once for all runs of a comparison.
@@ -30,8 +31,7 @@ type Data struct {
 	tasks    map[string]split
 
 	folderTokenizer huggingface.Tokenizer // Tokenizer in the form in which a model folder has it
-	model           *huggingface.Folder   // to start from; nil: initial values
-	modelName       string
+	model           *pretrained.Model     // to start from; nil: initial values
 }
 
 // split are the examples of a task.
@@ -125,11 +125,10 @@ func (d *Data) openModel(files *recipe.Files, sum io.Writer) (err error) {
 	if files.Model == "" {
 		return nil
 	}
-	if d.model, err = huggingface.Open(files.Model); err != nil {
+	if d.model, err = pretrained.Open(files.Model); err != nil {
 		return err
 	}
-	d.modelName = files.Model
-	digest, err := folderDigest(files.Model)
+	digest, err := d.model.Digest()
 	fmt.Fprintf(sum, "model %s\n", digest)
 	return err
 }

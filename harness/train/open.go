@@ -127,7 +127,7 @@ func (r *run) initialize(config bert.Config, l *tensor.Layout, params []float32)
 	if r.layout != nil || r.Data.model == nil {
 		return nil
 	}
-	missing, err := r.Data.loadModel(l, params)
+	missing, err := r.Data.model.Load(l, params)
 	if slices.ContainsFunc(missing, func(name string) bool { return strings.HasPrefix(name, "bert.pooler.") }) {
 		r.note("the model to start from has no pooler: it was initialised, like the head on top of it")
 	}

@@ -12,6 +12,7 @@ import (
 	"harness.invalid/core/dataset"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/recipe"
+	"harness.invalid/harness/pretrained"
 )
 
 // phase is one phase of a run.
@@ -62,7 +63,11 @@ func (p *phase) train(ctx context.Context) (err error) {
 		return nil
 	}
 	if p.SaveModel {
-		return p.saveModel(p.record.Path(ModelDir))
+		m := pretrained.Trained{
+			Recipe: p.Recipe, Phase: p.recipe, Model: p.program.Model, Tokenizer: p.Data.folderTokenizer,
+			Layout: p.memory.Layout, Params: p.memory.Params,
+		}
+		return m.Save(p.record.Path(ModelDir))
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package train
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"harness.invalid/core/backend"
@@ -39,8 +38,8 @@ func Predict(ctx context.Context, j PredictionJob) (_ *evaluation.Data, _ *evalu
 	if err := d.openTokenizer(&files, j.Recipe.Vocab.Lowercase, io.Discard); err != nil {
 		return nil, nil, err
 	}
-	if err := sameLabels(d.model.Config.Other, t); err != nil {
-		return nil, nil, fmt.Errorf("model %s: %w", files.Model, err)
+	if err := d.model.CheckLabels(t); err != nil {
+		return nil, nil, err
 	}
 	e, err := evaluation.New(examples, d.Tokenizer, p)
 	if err != nil {
@@ -66,13 +65,8 @@ func (d *Data) predict(
 	if err != nil {
 		return nil, err
 	}
-	missing, err := d.loadModel(l, m.Params)
-	if err != nil {
+	if err := d.model.LoadAll(l, m.Params); err != nil {
 		return nil, err
-	}
-	if len(missing) > 0 {
-		return nil, fmt.Errorf("model %s lacks %s, and %d parameters in all: it was not trained for this task",
-			d.modelName, missing[0], len(missing))
 	}
 	s, err := j.Plugins.Backend().Open(ctx, program, backend.Memory{Layout: l, Params: m.Params, Grads: m.Grads})
 	if err != nil {

@@ -1,0 +1,52 @@
+package pretrained
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"harness.invalid/core/bert"
+	"harness.invalid/core/checkpoint/huggingface"
+	"harness.invalid/core/dataset/tasks"
+)
+
+// addLabels writes the names of a task's labels where transformers looks for them.
+func addLabels(c *huggingface.Config, t *tasks.Task) error {
+	if t.Kind != bert.Classification {
+		return nil
+	}
+	fields := map[string]any{"problem_type": "regression"}
+	if !t.Regression() {
+		names, ids := map[string]string{}, map[string]int{}
+		for i, label := range t.Labels {
+			names[strconv.Itoa(i)], ids[label] = label, i
+		}
+		fields = map[string]any{"problem_type": "single_label_classification", "id2label": names, "label2id": ids}
+	}
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		text, err := json.Marshal(fields[key])
+		if err != nil {
+			return err
+		}
+		c.Other[key] = text
+	}
+	return nil
+}
+
+// checkLabels compares the labels in a configuration with those of a task. The placeholders LABEL_0, LABEL_1 and so on match any
+// label.
+func checkLabels(config map[string]json.RawMessage, t *tasks.Task) error {
+	var names map[string]string
+	if t.Kind != bert.Classification || t.Regression() || json.Unmarshal(config["id2label"], &names) != nil {
+		return nil
+	}
+	for i, label := range t.Labels {
+		name := names[strconv.Itoa(i)]
+		if name != label && name != fmt.Sprintf("LABEL_%d", i) {
+			return fmt.Errorf("label %d is %q in id2label, the task %s has %q there", i, name, t.Name, label)
+		}
+	}
+	return nil
+}
