@@ -12,7 +12,8 @@ import (
 	"harness.invalid/core/plugin/internal/wire"
 )
 
-// newTLS is the plugin's end, nil when the host sent no certificate: then there is no TLS. The plugin's own certificate will be in the handshake.
+// newTLS is the plugin's end of the connection. It is nil if the host sent no certificate: then there is no TLS.
+// The plugin's own certificate will be in the handshake.
 func newTLS() (*tls.Config, error) {
 	text, ok := os.LookupEnv(wire.CertificateVariable)
 	if !ok {
@@ -26,15 +27,18 @@ func newTLS() (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := &tls.Config{Certificates: []tls.Certificate{own}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: host, MinVersion: tls.VersionTLS12}
+	config := &tls.Config{
+		Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12,
+		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: host,
+	}
 	return config, certifyHandshake(base64.RawStdEncoding.EncodeToString(own.Certificate[0]))
 }
 
-// certificateField is the place of the plugin's certificate in the handshake.
+// certificateField is the index of the plugin's certificate in the handshake.
 const certificateField = 5
 
-// certifyHandshake puts a certificate into the handshake, where go-plugin leaves the place of one that it did not make empty. It prints the handshake to
-// os.Stdout, which is a pipe until then.
+// certifyHandshake puts a certificate into the handshake, where go-plugin leaves the field empty if it did not make
+// the certificate itself. go-plugin prints the handshake to os.Stdout, which is a pipe until then.
 func certifyHandshake(certificate string) error {
 	printed, pipe, err := os.Pipe()
 	if err != nil {

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestNoHostInPlugins lists what the example of a third party's plugin links: its whole main is a call of ServeOptimizer, and nothing of the host
-// may come with it, neither the code that finds and starts plugins nor what harness stores results with.
+// TestNoHostInPlugins lists what the example of a third party's plugin links: its whole main is a call of
+// ServeOptimizer, and nothing of the host may come with it, neither the code that finds and starts plugins nor what
+// harness stores results with.
 func TestNoHostInPlugins(t *testing.T) {
 	const example = "testdata/example-optimizer/main.go" // as a file: its module is a third party's, with a go.sum yet to be written
 	list := func(args ...string) []string {
@@ -34,7 +35,8 @@ func TestNoHostInPlugins(t *testing.T) {
 			}
 		}
 	}
-	// go-plugin is one package for both ends, so its own use of os/exec is unavoidable. This module's packages start nothing.
+	// go-plugin is one package for both ends, so its own use of os/exec is unavoidable. This module's packages start
+	// nothing.
 	for _, line := range list("-deps", "-f", `{{.ImportPath}} {{join .Imports " "}}`, example) {
 		path, imports, _ := strings.Cut(line, " ")
 		if strings.HasPrefix(path, "harness.invalid/") && slices.Contains(strings.Fields(imports), "os/exec") {

@@ -10,7 +10,7 @@ import (
 	"harness.invalid/core/plugin/internal/wire"
 )
 
-// watchHost ends this process when the host is gone. Without inherited descriptors it waits for the host's process.
+// watchHost ends this process when the host is gone. As descriptors are not inherited, it waits for the host's process.
 func watchHost() error {
 	text, ok := os.LookupEnv(wire.HostVariable)
 	if !ok {

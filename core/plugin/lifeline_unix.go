@@ -11,7 +11,8 @@ import (
 	"harness.invalid/core/plugin/internal/wire"
 )
 
-// watchHost ends this process when the host is gone: the kernel then closes the other end of the lifeline, even after a kill -9.
+// watchHost ends this process when the host is gone: the kernel then closes the other end of the lifeline, even
+// after kill -9.
 func watchHost() error {
 	text, ok := os.LookupEnv(wire.LifelineVariable)
 	if !ok {

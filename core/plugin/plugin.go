@@ -2,12 +2,12 @@
 //
 //	func main() { plugin.ServeBackend(tpu.New()) }
 //
-// in a binary named harness-backend-tpu. core/plugin/host is the other end: it starts that binary and hands out a backend.Backend or an
-// optimizer.Optimizer. Nothing of the host is linked into a plugin. What both ends share is in internal/wire, which describes the protocol;
-// proto/v1 is its contract, for plugins in any language.
+// in a binary named harness-backend-tpu. core/plugin/host is the other end: it starts that binary and hands out a
+// backend.Backend or an optimizer.Optimizer. Nothing of the host is linked into a plugin. What both ends share is
+// in internal/wire, which describes the protocol; proto/v1 is its contract, for plugins in any language.
 //
-// Nothing that a plugin holds is precious: the host owns parameters, gradients and optimizer state, and may start another plugin in place of one
-// that died. A plugin never outlives its host.
+// Nothing that a plugin holds is precious: the host owns parameters, gradients and optimizer state, and may start
+// another plugin in place of one that died. A plugin never outlives its host.
 package plugin
 
 import "harness.invalid/core/plugin/internal/wire"

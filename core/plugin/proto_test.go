@@ -13,8 +13,8 @@ var (
 	protoBlock = regexp.MustCompile(`^\s*(service|rpc|message|enum) `)
 )
 
-// TestContractIsDocumented: every service, call, message and field of the contract has a comment, on its line or the line before. It is what
-// plugins in other languages are written by.
+// TestContractIsDocumented: every service, call, message and field of the contract has a comment, on its line or
+// the line before. It is what plugins in other languages are written by.
 func TestContractIsDocumented(t *testing.T) {
 	files, err := filepath.Glob("proto/v1/*.proto")
 	if err != nil || len(files) == 0 {

@@ -25,15 +25,15 @@ import (
 	"harness.invalid/core/plugin/internal/wire"
 )
 
-// ServeBackend runs a backend as a plugin. It returns when the host is done with it; a process that no harness started prints so and
-// exits with status 1. Nothing may be printed to standard output before.
+// ServeBackend runs a backend as a plugin. It returns when the host is done with it. In a process that no harness
+// started it says so and exits with status 1. Nothing may be printed to standard output before the call.
 func ServeBackend(b backend.Backend) {
 	serve(Backend, func(s *store[backendSession], r grpc.ServiceRegistrar) {
 		pb.RegisterBackendServer(r, &backendServer{store: s, backend: b})
 	})
 }
 
-// ServeOptimizer runs an optimizer as a plugin, as ServeBackend does with a backend.
+// ServeOptimizer runs an optimizer as a plugin, as ServeBackend does for a backend.
 func ServeOptimizer(o optimizer.Optimizer) {
 	serve(Optimizer, func(s *store[optimizer.Session], r grpc.ServiceRegistrar) {
 		pb.RegisterOptimizerServer(r, &optimizerServer{store: s, optimizer: o})
@@ -53,9 +53,9 @@ func serve[S io.Closer](kind Kind, register func(*store[S], grpc.ServiceRegistra
 			os.Exit(1)
 		}
 	}
-	// go-plugin replaces os.Stdout and os.Stderr by pipes whose contents it streams to the host, which loses the last words of a plugin that crashes. The
-	// standard error that the process was started with goes to the host without a detour, so it is put back before the first call, for both: what the process
-	// was started with as standard output is for the handshake alone.
+	// go-plugin replaces os.Stdout and os.Stderr by pipes whose contents it streams to the host, which loses the last
+	// words of a plugin that crashes. The process's original standard error reaches the host directly, so it is
+	// restored before the first call, for both streams: the original standard output carries only the handshake.
 	stderr := os.Stderr
 	restore := sync.OnceFunc(func() { os.Stdout, os.Stderr = stderr, stderr })
 	goplugin.Serve(&goplugin.ServeConfig{
@@ -65,16 +65,7 @@ func serve[S io.Closer](kind Kind, register func(*store[S], grpc.ServiceRegistra
 		GRPCServer: func(options []grpc.ServerOption) *grpc.Server {
 			return grpc.NewServer(append(options,
 				grpc.MaxRecvMsgSize(wire.MaxMessageBytes),
-				grpc.UnaryInterceptor(func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (_ any, err error) {
-					restore()
-					defer guard(&err)
-					return handle(ctx, r)
-				}),
-				grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
-					restore()
-					defer guard(&err)
-					return handle(srv, stream)
-				}))...)
+				grpc.UnaryInterceptor(unaryGuard(restore)), grpc.StreamInterceptor(streamGuard(restore)))...)
 		},
 		Logger: hclog.New(&hclog.LoggerOptions{Name: "plugin", Level: hclog.Error, Output: stderr}),
 	})
@@ -99,7 +90,7 @@ func (s *services[S]) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.Cl
 	return nil, errors.New("a plugin calls nobody")
 }
 
-// inherit takes over what the host passed on: its lifeline and its arena.
+// inherit opens what the host passed on: its lifeline and its arena.
 func (s *store[S]) inherit() error {
 	if err := watchHost(); err != nil {
 		return err
@@ -116,7 +107,8 @@ func (s *store[S]) inherit() error {
 	return err
 }
 
-// inheritedFile opens a descriptor by the number in an environment variable, and keeps it from the plugin's own children.
+// inheritedFile opens a descriptor by the number in an environment variable, and keeps it from the plugin's own
+// children.
 func inheritedFile(text, variable string) (*os.File, error) {
 	fd, err := strconv.Atoi(text)
 	if err != nil || fd < 3 {
@@ -124,6 +116,24 @@ func inheritedFile(text, variable string) (*os.File, error) {
 	}
 	closeOnExec(fd)
 	return os.NewFile(uintptr(fd), variable), nil
+}
+
+// unaryGuard calls before, and then a handler whose errors and panics become statuses.
+func unaryGuard(before func()) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (_ any, err error) {
+		before()
+		defer guard(&err)
+		return handle(ctx, r)
+	}
+}
+
+// streamGuard does for streams what unaryGuard does for single calls.
+func streamGuard(before func()) grpc.StreamServerInterceptor {
+	return func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
+		before()
+		defer guard(&err)
+		return handle(srv, stream)
+	}
 }
 
 // guard turns what a handler returned, or the panic that ended it, into a status.
@@ -136,8 +146,8 @@ func guard(err *error) {
 	*err = toStatus(*err)
 }
 
-// pluginFrames are the frames of a handler's stack that a plugin's author cares for: the host keeps no more than the last lines that a plugin prints, and
-// they should not be gRPC's.
+// pluginFrames are the frames of a handler's stack that concern a plugin's author: the host keeps only the last
+// lines that a plugin prints, and they should not be gRPC's.
 func pluginFrames(stack []byte) []byte {
 	if i := bytes.Index(stack, []byte("\npanic(")); i >= 0 {
 		stack = stack[i+1:]
@@ -148,10 +158,10 @@ func pluginFrames(stack []byte) []byte {
 	return stack
 }
 
-// maxErrorBytes bounds the message of a status: gRPC carries it in a header, and other languages' limit for headers is 8 KiB.
+// maxErrorBytes bounds the message of a status: gRPC sends it in a header, which other languages limit to 8 KiB.
 const maxErrorBytes = 4 << 10
 
-// toStatus gives an error the code by which the host knows it again.
+// toStatus gives an error the code by which the host recognizes it.
 func toStatus(err error) error {
 	if err == nil {
 		return nil

@@ -36,13 +36,7 @@ func (s *backendServer) Describe(ctx context.Context, _ *pb.DescribeRequest) (*p
 	if err != nil {
 		return nil, err
 	}
-	r := &pb.DescribeBackendResponse{Name: info.Name, Version: info.Version, Doc: info.Doc, Options: wire.EncodeOptions(info.Options), RepeatsSteps: info.RepeatsSteps}
-	for _, p := range info.Precisions {
-		r.Precisions = append(r.Precisions, &pb.Precision{
-			Name: p.Name, Doc: p.Doc, OutputTolerance: p.OutputTolerance, GradientTolerance: p.GradientTolerance, Reason: p.Reason,
-		})
-	}
-	return r, nil
+	return wire.EncodeBackendInfo(info), nil
 }
 
 func (s *backendServer) Open(ctx context.Context, r *pb.OpenBackendRequest) (*pb.OpenBackendResponse, error) {
@@ -75,9 +69,13 @@ func (s *backendServer) Step(stream grpc.ClientStreamingServer[pb.BackendStepReq
 	return stream.SendAndClose(r)
 }
 
-// step answers the stream of a step with what run makes of it.
-func (s *backendServer) step(ctx context.Context, receive func() (*pb.BackendStepRequest, error),
-	run func(backend.Session, context.Context, backend.Step, iter.Seq2[*bert.Batch, error]) (backend.StepResult, error)) (*pb.BackendStepResponse, error) {
+// stepFunc is backend.Session.Step, or a call with the same result.
+type stepFunc func(backend.Session, context.Context, backend.Step, iter.Seq2[*bert.Batch, error]) (backend.StepResult, error)
+
+// step runs a step on the batches that it receives.
+func (s *backendServer) step(
+	ctx context.Context, receive func() (*pb.BackendStepRequest, error), run stepFunc,
+) (*pb.BackendStepResponse, error) {
 	began := time.Now()
 	first, err := receive()
 	if err != nil {
@@ -105,11 +103,9 @@ func (s *backendServer) step(ctx context.Context, receive func() (*pb.BackendSte
 	if err != nil {
 		return nil, err
 	}
-	return &pb.BackendStepResponse{
-		Losses: wire.EncodeLosses(result.Losses), Finite: result.Finite, LossScale: result.LossScale, Overflows: result.Overflows,
-		Phases: wire.EncodePhases(result.Phases), Seconds: time.Since(began).Seconds(), Schedule: wire.EncodeSchedule(result.Schedule),
-		Invalid: result.Invalid,
-	}, nil
+	answer := wire.EncodeStepResult(result)
+	answer.Seconds = time.Since(began).Seconds()
+	return answer, nil
 }
 
 func (s *backendServer) Commit(ctx context.Context, r *pb.CommitRequest) (*pb.CommitResponse, error) {
@@ -121,7 +117,7 @@ func (s *backendServer) Commit(ctx context.Context, r *pb.CommitRequest) (*pb.Co
 	return &pb.CommitResponse{}, e.session.Commit(ctx, int(r.GetStep()))
 }
 
-func (s *backendServer) Evaluate(stream grpc.BidiStreamingServer[pb.EvaluateRequest, pb.EvaluateResponse]) error {
+func (s *backendServer) Evaluate(stream evaluationStream) error {
 	first, err := stream.Recv()
 	if err != nil {
 		return err
@@ -144,15 +140,19 @@ func (s *backendServer) Evaluate(stream grpc.BidiStreamingServer[pb.EvaluateRequ
 	if err != nil {
 		return err
 	}
-	return stream.Send(&pb.EvaluateResponse{Message: &pb.EvaluateResponse_Result{Result: &pb.EvaluateResult{Losses: wire.EncodeLosses(losses)}}})
+	result := &pb.EvaluateResult{Losses: wire.EncodeLosses(losses)}
+	return stream.Send(&pb.EvaluateResponse{Message: &pb.EvaluateResponse_Result{Result: result}})
 }
 
+// evaluationStream is the plugin's end of an evaluation.
+type evaluationStream = grpc.BidiStreamingServer[pb.EvaluateRequest, pb.EvaluateResponse]
+
 // sendOutputs sends the outputs of one batch in the order in which they were asked for.
-func sendOutputs(stream grpc.BidiStreamingServer[pb.EvaluateRequest, pb.EvaluateResponse], names []string, outputs backend.Outputs) error {
+func sendOutputs(stream evaluationStream, names []string, outputs backend.Outputs) error {
 	for i, name := range names {
 		o, ok := outputs[name]
 		if !ok || slices.Contains(names[:i], name) {
-			continue // the host says which is missing
+			continue // the host reports which one is missing
 		}
 		if len(o.Values) != o.Shape.Len() {
 			return fmt.Errorf("output %s has %d values for its shape %v", name, len(o.Values), o.Shape)
@@ -180,7 +180,8 @@ func (s *backendServer) Save(ctx context.Context, r *pb.SaveRequest) (*pb.SaveRe
 		return nil, err
 	}
 	if len(state) > wire.MaxStateBytes {
-		return nil, fmt.Errorf("private state of %d bytes, want at most %d: large state belongs into memory that the host owns", len(state), wire.MaxStateBytes)
+		return nil, fmt.Errorf("private state of %d bytes, want at most %d: large state belongs in memory that the host owns",
+			len(state), wire.MaxStateBytes)
 	}
 	return &pb.SaveResponse{State: state}, nil
 }

@@ -25,9 +25,7 @@ func (s *optimizerServer) Describe(ctx context.Context, _ *pb.DescribeRequest) (
 	if err != nil {
 		return nil, err
 	}
-	return &pb.DescribeOptimizerResponse{
-		Name: info.Name, Version: info.Version, Doc: info.Doc, Options: wire.EncodeOptions(info.Options), Probes: info.Probes, Averages: info.Averages,
-	}, nil
+	return wire.EncodeOptimizerInfo(info), nil
 }
 
 func (s *optimizerServer) Slots(ctx context.Context, r *pb.SlotsRequest) (*pb.SlotsResponse, error) {
@@ -43,7 +41,8 @@ func (s *optimizerServer) Open(ctx context.Context, r *pb.OpenOptimizerRequest) 
 		return nil, fmt.Errorf("%d slots, want at most %d", r.GetSlots(), wire.MaxSlots)
 	}
 	id, err := s.store.open(r.GetMemory(), 2+int(r.GetSlots()), func(l *tensor.Layout, m *arena.Region) (optimizer.Session, error) {
-		return s.optimizer.Open(ctx, r.GetOptions(), optimizer.Memory{Layout: l, Params: m.Params(), Grads: m.Grads(), Slots: m.Slots()})
+		memory := optimizer.Memory{Layout: l, Params: m.Params(), Grads: m.Grads(), Slots: m.Slots()}
+		return s.optimizer.Open(ctx, r.GetOptions(), memory)
 	})
 	if err != nil {
 		return nil, err
@@ -76,7 +75,7 @@ func (s *optimizerServer) Average(ctx context.Context, r *pb.AverageRequest) (*p
 	})
 }
 
-// withSession calls f with an open session when that is what the call is for.
+// withSession calls f with an open session, if that session has the call.
 func withSession[S optimizer.Session](ctx context.Context, open *store[optimizer.Session], id uint64, f func(session S) error) error {
 	e, err := open.acquire(ctx, id)
 	if err != nil {

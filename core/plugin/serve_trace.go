@@ -14,13 +14,16 @@ import (
 )
 
 func (s *backendServer) Trace(stream grpc.BidiStreamingServer[pb.BackendStepRequest, pb.TraceResponse]) error {
-	r, err := s.step(stream.Context(), stream.Recv, func(session backend.Session, ctx context.Context, step backend.Step, batches iter.Seq2[*bert.Batch, error]) (backend.StepResult, error) {
+	trace := func(
+		session backend.Session, ctx context.Context, step backend.Step, batches iter.Seq2[*bert.Batch, error],
+	) (backend.StepResult, error) {
 		t, ok := session.(backend.Tracer)
 		if !ok {
 			return backend.StepResult{}, fmt.Errorf("the backend can't show what its operators store: %w", backend.ErrUnsupported)
 		}
 		return t.Trace(ctx, step, batches, func(t backend.Traced) error { return sendTraced(stream, t) })
-	})
+	}
+	r, err := s.step(stream.Context(), stream.Recv, trace)
 	if err != nil {
 		return err
 	}
@@ -33,7 +36,8 @@ func sendTraced(stream grpc.BidiStreamingServer[pb.BackendStepRequest, pb.TraceR
 	}
 	return wire.Chunks(t.Values, func(_ int, values []float32) error {
 		return stream.Send(&pb.TraceResponse{Message: &pb.TraceResponse_Traced{Traced: &pb.TracedChunk{
-			Operator: t.Operator, Gradient: t.Gradient, Scale: t.Scale, Format: t.Format, Shape: wire.EncodeShape(t.Shape), Values: wire.Bytes(values),
+			Operator: t.Operator, Gradient: t.Gradient, Scale: t.Scale, Format: t.Format,
+			Shape: wire.EncodeShape(t.Shape), Values: wire.Bytes(values),
 		}}})
 	})
 }

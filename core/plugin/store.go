@@ -13,7 +13,7 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// store holds the open sessions of a plugin process; S is what its kind of plugin knows of one.
+// store holds the open sessions of a plugin process. S is what its kind of plugin opens.
 type store[S io.Closer] struct {
 	arena *arena.Arena // nil: the host shares no memory
 
@@ -29,7 +29,8 @@ type entry[S io.Closer] struct {
 	memory  memory
 }
 
-// open makes memory for a session, opens it, and files it under a new number. An error or a panic in open gives the memory back.
+// open makes memory for a session, opens it, and files it under a new number. An error or a panic in open gives the
+// memory back.
 func (s *store[S]) open(m *pb.Memory, sections int, open func(*tensor.Layout, *arena.Region) (S, error)) (id uint64, err error) {
 	memory, err := newMemory(s.arena, m, sections)
 	if err != nil {
@@ -93,7 +94,8 @@ type memory struct {
 	shared bool
 }
 
-// newMemory maps sections of the arena that the host shares, or, if the host names no offsets, makes sections of the plugin's own.
+// newMemory maps sections of the arena that the host shares, or, if the host names no offsets, makes sections of
+// the plugin's own.
 func newMemory(a *arena.Arena, m *pb.Memory, sections int) (memory, error) {
 	l, err := wire.DecodeLayout(m.GetTensors())
 	if err != nil {

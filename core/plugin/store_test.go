@@ -18,7 +18,8 @@ func TestWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, good := range []*pb.SectionChunk{{Values: make([]byte, 64)}, {Section: 1, Offset: 15, Values: []byte{0, 0, 128, 63}}, {Offset: 16}} {
+	one := []byte{0, 0, 128, 63}
+	for _, good := range []*pb.SectionChunk{{Values: make([]byte, 64)}, {Section: 1, Offset: 15, Values: one}, {Offset: 16}} {
 		if err := m.write(good); err != nil {
 			t.Errorf("chunk %v: %v", good, err)
 		}

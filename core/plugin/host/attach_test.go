@@ -41,7 +41,8 @@ func expose(t *testing.T, s host.Spec) (a host.Address, pid int, end func() erro
 	return
 }
 
-// TestAttach: hosts come and go, and the plugin stays until it is told to end. It keeps its contract all the while, and its errors come through.
+// TestAttach: hosts come and go, and the plugin stays until it is told to end. It keeps its contract all the while,
+// and its errors come through.
 func TestAttach(t *testing.T) {
 	s := spec(t, plugin.Optimizer, "sgd", host.Memory)
 	address, pid, end := expose(t, s)

@@ -49,9 +49,10 @@ func (idleSession) Save(context.Context) ([]byte, error) { return nil, nil }
 func (idleSession) Load(context.Context, []byte) error   { return nil }
 func (idleSession) Close() error                         { return nil }
 
-// BenchmarkStep is what a process costs a step of pre-training, in Go and in Python: the batch there, gradients back, an update's parameters there and back.
-// The batch is BERT's of phase 1, 32 sequences of 128 tokens, and the model of BERT-Tiny's size. Beside wall time it gives the CPU time of this process and
-// of the plugin's, which other load changes little. docs/plugins.md has the figures.
+// BenchmarkStep is what a process costs a step of pre-training, in Go and in Python: the batch there, gradients
+// back, an update's parameters there and back. The batch is BERT's of phase 1, 32 sequences of 128 tokens, and the
+// model of BERT-Tiny's size. Beside wall time it gives the CPU time of this process and of the plugin's, which
+// other load changes little. docs/plugins.md has the figures.
 func BenchmarkStep(b *testing.B) {
 	model, err := bert.Defaults().Size("tiny")
 	if err != nil {

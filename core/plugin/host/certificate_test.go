@@ -13,8 +13,9 @@ import (
 	"harness.invalid/core/plugin/host"
 )
 
-// TestCertificates starts a plugin from hosts of go-plugin's own: one with AutoMTLS is served, one that can't prove to be the host that sent its certificate
-// is not. That a plugin of go-plugin's own works with this package's host is seen in TestLiar.
+// TestCertificates starts a plugin from hosts of go-plugin's own: one with AutoMTLS is served, one that can't prove
+// to be the host that sent its certificate is not. That a plugin of go-plugin's own works with this package's host
+// is seen in TestLiar.
 func TestCertificates(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

@@ -13,18 +13,19 @@ import (
 	"harness.invalid/core/plugin"
 )
 
-// Found is an executable with the name of a plugin.
+// Found is an executable that is named like a plugin.
 type Found struct {
 	Kind plugin.Kind
 	Name string
 	Path string
-	// Folder is what the plugin consists of when it is more than its executable: a folder of the same name around it. Else it is empty.
+	// Folder is the folder of the same name around the executable, if the plugin is more than that one file.
 	Folder string
-	// Problem says why it can't be used, "" when it can: it is not executable, its name is not allowed, or another one shadows it.
+	// Problem says why it cannot be used: it is not executable, its name is not allowed, or another one shadows it.
+	// Empty: it can be used.
 	Problem string
 }
 
-// Files is what the plugin consists of: its folder or its executable. It is what Hash and Pin take.
+// Files is what the plugin consists of: its folder or its executable. Hash and Pin take it.
 func (f Found) Files() string {
 	if f.Folder != "" {
 		return f.Folder
@@ -32,14 +33,14 @@ func (f Found) Files() string {
 	return f.Path
 }
 
-// Pinned reports whether a file pins the plugin.
+// Pinned reports whether the plugin is pinned.
 func (f Found) Pinned() bool {
 	_, err := os.Stat(f.Files() + PinSuffix)
 	return err == nil
 }
 
-// SearchPath is where plugins of third parties are looked for, in this order: the folders of $HARNESS_PLUGIN_PATH, the user's folder for
-// plugins, and $PATH.
+// SearchPath is where third parties' plugins are searched for, in this order: the folders of $HARNESS_PLUGIN_PATH,
+// the user's folder for plugins, and $PATH.
 func SearchPath() []string {
 	folders := filepath.SplitList(os.Getenv("HARNESS_PLUGIN_PATH"))
 	if own, err := UserFolder(); err == nil {
@@ -57,9 +58,10 @@ func UserFolder() (string, error) {
 	return filepath.Join(config, "harness", "plugins"), nil
 }
 
-// Discover lists executables named harness-backend-NAME and harness-optimizer-NAME (with .exe on Windows) in folders, and folders of such a name with an
-// executable of the same name in them, those that can't be used too, each with its reason. The first usable one of a name counts. Folders that don't exist, or are named twice, are skipped; one that can't be
-// read is an error, together with what the others have.
+// Discover lists the plugins in folders: executables named harness-backend-NAME or harness-optimizer-NAME (with
+// .exe on Windows), and folders of such a name that hold an executable of the same name. Those that cannot be used
+// are listed with the reason. The first usable one of a name counts. Folders that do not exist, or are given twice,
+// are skipped; one that cannot be read is an error, which comes with the plugins of the others.
 func Discover(folders []string) ([]Found, error) {
 	var found []Found
 	var errs []error
@@ -87,7 +89,8 @@ func Discover(folders []string) ([]Found, error) {
 	return found, errors.Join(errs...)
 }
 
-// At takes the name of a plugin's executable or folder apart. It does not say whether the plugin can be used.
+// At reads kind and name off the path of a plugin's executable or folder. It does not check whether the plugin can
+// be used.
 func At(path string) (Found, bool) {
 	base := filepath.Base(path)
 	if runtime.GOOS == "windows" {
@@ -109,10 +112,10 @@ func At(path string) (Found, bool) {
 	return Found{}, false
 }
 
-// executableSuffix is behind the names of programs on Windows.
+// executableSuffix ends the names of programs on Windows.
 const executableSuffix = ".exe"
 
-// Executable is the name under which a plugin's executable is found.
+// Executable is the file name of a plugin's executable.
 func Executable(k plugin.Kind, name string) string {
 	file := "harness-" + string(k) + "-" + name
 	if runtime.GOOS == "windows" {
@@ -121,7 +124,7 @@ func Executable(k plugin.Kind, name string) string {
 	return file
 }
 
-// problem says why a candidate can't be used.
+// problem says why a candidate cannot be used, "" if it can. before are the candidates found before it.
 func problem(f Found, before []Found) string {
 	if !NamePattern.MatchString(f.Name) {
 		return fmt.Sprintf("name %q has other characters than a-z, 0-9 and -", f.Name)

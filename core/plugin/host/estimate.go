@@ -12,7 +12,8 @@ import (
 
 var _ backend.Estimator = backendClient{}
 
-// Estimate is backend.ErrUnsupported when the plugin has no model of its machine.
+// Estimate implements backend.Estimator. It fails with backend.ErrUnsupported if the plugin has no model of its
+// machine.
 func (b backendClient) Estimate(ctx context.Context, program backend.Program, on backend.Machine) (backend.Estimate, error) {
 	c := b.p.call(ctx, 0, b.p.spec.Timeouts.Call, "estimate")
 	r, err := b.p.backend.Estimate(c.ctx, &pb.EstimateRequest{

@@ -224,7 +224,8 @@ func updates(t *testing.T, p *host.Process) (optimizer.Session, optimizer.Memory
 	return s, m
 }
 
-// TestBadSteps expects one clear error for every way in which an update can go wrong, with the plugin, the call and the step in it.
+// TestBadSteps expects one clear error for every way in which an update can go wrong, with the plugin, the call and
+// the step in it.
 func TestBadSteps(t *testing.T) {
 	for role, test := range map[string]struct {
 		texts []string

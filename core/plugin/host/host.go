@@ -1,11 +1,13 @@
-// Package host runs plugins: it finds them (Discover), pins them (Pin), starts them (Launch) or attaches to running ones (Spec.Address), and makes
-// each a backend.Backend or an optimizer.Optimizer that is used like one in this process.
+// Package host runs plugins: it finds them (Discover), pins them (Pin), starts them (Launch) or attaches to running
+// ones (Spec.Address), and makes each a backend.Backend or an optimizer.Optimizer that is used like one of this
+// process.
 //
-// Control goes over gRPC. Tensors lie in a core/arena that host and plugins map; where memory cannot be shared, or on request, the same sections
-// are streamed. Results have the same bits either way. core/plugin/internal/wire describes the protocol.
+// Control goes over gRPC. Tensors lie in a core/arena that host and plugins map; where memory cannot be shared, or
+// on request, they are streamed instead. Results have the same bits either way. core/plugin/internal/wire describes
+// the protocol.
 //
-// Every error names the plugin and the call. One that wraps ErrDied says that the process is gone, with its last words, and that another may be
-// started. No plugin outlives its host.
+// Every error names the plugin and the call. One that wraps ErrDied says that the process is gone, with its last
+// words, and that another may be started. No plugin outlives its host.
 package host
 
 import (
@@ -17,7 +19,8 @@ import (
 	"harness.invalid/core/plugin"
 )
 
-// ErrDied is wrapped by errors after which the plugin's process is gone: it crashed, or it missed a deadline and was killed.
+// ErrDied is wrapped by errors after which the plugin's process is gone: it crashed, or it missed a deadline and
+// was killed.
 var ErrDied = errors.New("the plugin died")
 
 // NamePattern is what a plugin may be called.

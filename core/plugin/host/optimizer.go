@@ -22,9 +22,7 @@ func (o optimizerClient) Describe(ctx context.Context) (optimizer.Info, error) {
 	if err := c.done(err); err != nil {
 		return optimizer.Info{}, err
 	}
-	return optimizer.Info{
-		Name: r.GetName(), Version: r.GetVersion(), Doc: r.GetDoc(), Options: wire.DecodeOptions(r.GetOptions()), Probes: r.GetProbes(), Averages: r.GetAverages(),
-	}, nil
+	return wire.DecodeOptimizerInfo(r), nil
 }
 
 func (o optimizerClient) Slots(ctx context.Context, options map[string]string) ([]string, error) {
@@ -61,7 +59,7 @@ func (o optimizerClient) Open(ctx context.Context, options map[string]string, m 
 }
 
 func (o optimizerClient) open(c *call, options map[string]string, m optimizer.Memory) (*optimizerSession, error) {
-	// The host's memory is held against what the rule asks for before any of it is shown to the plugin.
+	// The host's memory is checked against what the rule asks for before the plugin sees any of it.
 	slots, err := o.p.optimizer.Slots(c.ctx, &pb.SlotsRequest{Options: options})
 	if err != nil {
 		return nil, err
@@ -76,12 +74,13 @@ func (o optimizerClient) open(c *call, options map[string]string, m optimizer.Me
 	if err != nil {
 		return nil, localError{err}
 	}
-	r, err := o.p.optimizer.Open(c.ctx, &pb.OpenOptimizerRequest{Options: options, Memory: shared.memory(), Slots: uint32(len(m.Slots))})
+	request := &pb.OpenOptimizerRequest{Options: options, Memory: shared.memory(), Slots: uint32(len(m.Slots))}
+	r, err := o.p.optimizer.Open(c.ctx, request)
 	if err != nil {
 		_ = shared.close()
 		return nil, err
 	}
-	s := &optimizerSession{session: session{p: o.p, id: r.GetSession(), sections: shared}, memory: m, out: []int{wire.Params}}
+	s := &optimizerSession{session: session{p: o.p, id: r.GetSession(), sections: shared}, out: []int{wire.Params}}
 	for i := range m.Slots {
 		s.out = append(s.out, wire.FirstSlot+i)
 	}
@@ -91,11 +90,10 @@ func (o optimizerClient) open(c *call, options map[string]string, m optimizer.Me
 
 type optimizerSession struct {
 	session
-	memory  optimizer.Memory
-	in, out []int // sections that a step or a probe reads, and that the host fetches after it
+	in, out []int // sections that a step or a probe reads, and those that the host fetches after it
 }
 
-// Who asks for a probe or an average looks into Info first; a plugin that has none answers that it is not implemented.
+// Callers of Probe and Average check Info first. A plugin that has no such call answers that it is not implemented.
 var (
 	_ optimizer.Prober   = (*optimizerSession)(nil)
 	_ optimizer.Averager = (*optimizerSession)(nil)
@@ -112,7 +110,9 @@ func (s *optimizerSession) Step(ctx context.Context, step optimizer.Step) (optim
 
 func (s *optimizerSession) step(c *call, step optimizer.Step) (result optimizer.StepResult, err error) {
 	err = s.change(c, s.in, s.out, func() error {
-		r, err := s.p.optimizer.Step(c.ctx, &pb.OptimizerStepRequest{Session: s.id, Step: int64(step.Step), LearningRate: step.LR, GradientNorm: step.GradientNorm})
+		r, err := s.p.optimizer.Step(c.ctx, &pb.OptimizerStepRequest{
+			Session: s.id, Step: int64(step.Step), LearningRate: step.LR, GradientNorm: step.GradientNorm,
+		})
 		result.GradientNorm = r.GetGradientNorm()
 		return err
 	})
@@ -125,7 +125,9 @@ func (s *optimizerSession) step(c *call, step optimizer.Step) (result optimizer.
 func (s *optimizerSession) Probe(ctx context.Context, step optimizer.Step) error {
 	c := s.p.call(ctx, s.id, s.p.spec.Timeouts.Step, "probe of step %d", step.Step)
 	return c.done(s.change(c, s.in, s.out, func() error {
-		_, err := s.p.optimizer.Probe(c.ctx, &pb.OptimizerProbeRequest{Session: s.id, Step: int64(step.Step), LearningRate: step.LR, GradientNorm: step.GradientNorm})
+		_, err := s.p.optimizer.Probe(c.ctx, &pb.OptimizerProbeRequest{
+			Session: s.id, Step: int64(step.Step), LearningRate: step.LR, GradientNorm: step.GradientNorm,
+		})
 		return err
 	}))
 }
@@ -138,8 +140,8 @@ func (s *optimizerSession) Average(ctx context.Context, updates int) error {
 	}))
 }
 
-// change makes a call that reads some sections and changes some of them, the parameters among them. Whether these are finite is looked at once, after
-// the backend's commit, which comes next.
+// change makes a call that reads some sections and changes some of them, including the parameters. Whether these are
+// finite is checked once, after the backend's commit, which comes next.
 func (s *optimizerSession) change(c *call, in, out []int, call func() error) error {
 	if err := s.sections.before(c.ctx, s.id, in...); err != nil {
 		return err

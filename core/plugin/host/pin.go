@@ -15,24 +15,27 @@ import (
 	"harness.invalid/core/durable"
 )
 
-// A plugin is pinned by a file beside it, which holds the SHA-256 of its file, or of each file of its folder, as sha256sum writes them:
+// A plugin is pinned by a file beside it, which holds the SHA-256 of its file, or of each file of its folder, in
+// the format of sha256sum:
 //
 //	9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08  harness-optimizer-mine/harness-optimizer-mine
 //	2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae  harness-optimizer-mine/rule.py
 //
-// So `sha256sum --check` reads it as well, and of what was changed the names are known. Launch starts no pinned plugin that was changed: runs are not to differ
-// because of a file that was edited, updated or damaged meanwhile. It is no protection from one who may write there, for he may write the sums as well.
+// So `sha256sum --check` reads it as well, and errors can name the files that changed. Launch refuses a pinned
+// plugin that has changed: runs must not differ because of a file that was edited, updated or damaged in between.
+// This is no protection against an attacker who can write there, as he can write the sums as well.
 
-// PinSuffix makes the name of the file that pins a plugin from the plugin's.
+// PinSuffix is appended to a plugin's name to make that of the file that pins it.
 const PinSuffix = ".sha256"
 
-// ErrChanged is wrapped when a plugin is not what was pinned.
+// ErrChanged is wrapped by the error for a plugin that is not what was pinned.
 var ErrChanged = errors.New("it was changed since it was pinned")
 
-// cacheFolder is where Python keeps what it compiled from a plugin's files. It comes and goes, and is no part of a plugin.
+// cacheFolder is where Python caches what it compiled from a plugin's files. It is not part of a plugin.
 const cacheFolder = "__pycache__"
 
-// Hash returns the SHA-256 of a plugin's file as lower-case hexadecimal. That of a folder is the SHA-256 of the file that pins it: of the sums of all its files.
+// Hash returns the SHA-256 of a plugin's file in lower-case hexadecimal. That of a folder is the SHA-256 of the
+// file that would pin it, which holds the sums of all its files.
 func Hash(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -62,7 +65,8 @@ func hashFile(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// sumsOf are the lines of the file that pins a plugin, sorted by path. A link counts as what it leads to; one that leads to no file counts as its text.
+// sumsOf are the lines of the file that pins a plugin, sorted by path. A link counts as the file that it points to;
+// one that points to no file counts as its text.
 func sumsOf(plugin string) ([]string, error) {
 	var paths []string
 	err := filepath.WalkDir(plugin, func(path string, d fs.DirEntry, err error) error {
@@ -100,14 +104,14 @@ func sumsOf(plugin string) ([]string, error) {
 			return nil, err
 		}
 		if name = filepath.ToSlash(name); strings.ContainsAny(name, "\n\r\\") {
-			return nil, fmt.Errorf("%q: a file of a plugin has a line's end or a backslash in its name", path)
+			return nil, fmt.Errorf("%q: a file of a plugin has a line break or a backslash in its name", path)
 		}
 		lines = append(lines, sum+"  "+name+"\n")
 	}
 	return lines, nil
 }
 
-// Pin writes the file that pins a plugin, which is a file or a folder, as it is now.
+// Pin writes the file that pins a plugin, a file or a folder, as it is now.
 func Pin(plugin string) error {
 	sums, err := sumsOf(plugin)
 	if err != nil {
@@ -119,7 +123,8 @@ func Pin(plugin string) error {
 	})
 }
 
-// CheckPin reports how a plugin differs from what was pinned, with an error that wraps ErrChanged. A plugin that is not pinned is as it should be.
+// CheckPin returns an error that wraps ErrChanged and says how a plugin differs from what was pinned. A plugin that
+// is not pinned passes.
 func CheckPin(plugin string) error {
 	text, err := os.ReadFile(plugin + PinSuffix)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -101,7 +101,8 @@ func TestPin(t *testing.T) {
 	wants(t, host.CheckPin(folder), "harness-optimizer-mine/harness-optimizer-mine is new")
 }
 
-// TestPinnedFile: a plugin that is one file is found, pinned, started, and refused once a byte is different. The file that pins it is not taken for a plugin.
+// TestPinnedFile: a plugin that is one file is found, pinned, started, and refused once a byte is different. The
+// file that pins it is not taken for a plugin.
 func TestPinnedFile(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("writes a script")

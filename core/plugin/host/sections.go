@@ -17,10 +17,10 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// sections keeps the plugin's view of a session's memory and the host's the same: before a call the plugin sees what the host wrote, after
-// it the host sees what the plugin wrote.
+// sections keeps the plugin's and the host's view of a session's memory the same: before a call the plugin sees
+// what the host wrote, after it the host sees what the plugin wrote.
 type sections interface {
-	memory() *pb.Memory
+	memory() *pb.Memory // for the call that opens the session
 	before(ctx context.Context, session uint64, which ...int) error
 	after(ctx context.Context, session uint64, which ...int) error
 	// spoil says that the plugin may change sections that the host does not fetch afterwards.
@@ -28,19 +28,22 @@ type sections interface {
 	close() error
 }
 
-// openSections chooses how the host's memory gets to the plugin.
+// openSections chooses how the host's memory reaches the plugin: direct, mirrored or streamed.
 func (p *Process) openSections(l *tensor.Layout, host [][]float32) (sections, error) {
 	if l == nil || l.Len() == 0 {
 		return nil, errors.New("memory has no layout")
 	}
 	for i, s := range host {
 		if len(s) != l.Len() {
-			return nil, fmt.Errorf("section %d of memory has %d elements, want %d as the layout has", i, len(s), l.Len())
+			return nil, fmt.Errorf("section %d of memory has %d elements, want the layout's %d", i, len(s), l.Len())
 		}
 	}
 	tensors := wire.EncodeLayout(l)
 	if p.transport == Stream {
-		return &streamed{p: p, tensors: tensors, host: host, seed: maphash.MakeSeed(), known: make([]uint64, len(host)), valid: make([]bool, len(host))}, nil
+		return &streamed{
+			p: p, tensors: tensors, host: host,
+			seed: maphash.MakeSeed(), known: make([]uint64, len(host)), valid: make([]bool, len(host)),
+		}, nil
 	}
 	if p.ownArena {
 		r, err := p.arena.Allocate(l, len(host))
@@ -69,7 +72,7 @@ func (d *direct) after(context.Context, uint64, ...int) error  { return nil }
 func (d *direct) spoil(...int)                                 {}
 func (d *direct) close() error                                 { return nil }
 
-// mirrored is memory of the host's own that is copied to the process's arena and back.
+// mirrored is memory outside of an arena, which is copied to the process's arena and back.
 type mirrored struct {
 	tensors []*pb.Tensor
 	host    [][]float32
@@ -101,14 +104,15 @@ func (m *mirrored) after(_ context.Context, _ uint64, which ...int) error {
 func (m *mirrored) spoil(...int) {}
 func (m *mirrored) close() error { return m.region.Close() }
 
-// streamed is memory of the host's own that is sent to the plugin and back. A section is sent only when its hash says that it changed since
-// both sides had the same: so nobody has to know who writes what when, and a checkpoint that was loaded is as right as a step.
+// streamed is memory that is sent to the plugin and back. A section is sent only if its hash says that it has
+// changed since both sides had the same. So nobody has to track who writes what, and a loaded checkpoint is sent
+// like the result of a step.
 type streamed struct {
 	p       *Process
 	tensors []*pb.Tensor
 	host    [][]float32
 	seed    maphash.Seed
-	known   []uint64 // hash of what the plugin has, where valid
+	known   []uint64 // hash of what the plugin has, if valid
 	valid   []bool
 }
 
@@ -192,7 +196,8 @@ func (s *streamed) pull(ctx context.Context, session uint64, i int) error {
 		}
 		n := len(chunk.GetValues()) / 4
 		if len(chunk.GetValues())%4 != 0 || chunk.GetOffset() != uint64(at) || n > len(section)-at {
-			return localError{fmt.Errorf("it sent %d bytes at element %d of section %d, want the elements from %d to %d", len(chunk.GetValues()), chunk.GetOffset(), i, at, len(section))}
+			return localError{fmt.Errorf("it sent %d bytes at element %d of section %d, want the elements from %d to %d",
+				len(chunk.GetValues()), chunk.GetOffset(), i, at, len(section))}
 		}
 		wire.CopyFloats(section[at:at+n], chunk.GetValues())
 		at += n
@@ -214,14 +219,14 @@ func (closed) after(context.Context, uint64, ...int) error  { return errClosed }
 func (closed) spoil(...int)                                 {}
 func (closed) close() error                                 { return nil }
 
-// session is what sessions of both kinds of plugins have.
+// session is what the sessions of both kinds of plugins have in common.
 type session struct {
 	p        *Process
 	id       uint64
 	sections sections
 }
 
-// Close ends the session. In a process that is gone there is nothing left to end.
+// Close ends the session. If the process is gone, only the host's part is left to free.
 func (s *session) Close() (err error) {
 	if s.sections == (closed{}) {
 		return nil
@@ -240,7 +245,7 @@ func (s *session) Close() (err error) {
 	return err
 }
 
-// finite reports whether all elements of a section are.
+// finite reports whether all elements of a section are finite.
 func finite(section []float32) bool {
 	var bad atomic.Bool
 	kernels.Parallel(len(section)/wire.ChunkElements+1, func(i0, i1 int) {
@@ -251,7 +256,7 @@ func finite(section []float32) bool {
 	return !bad.Load()
 }
 
-// firstNotFinite says which element of a section that is not finite is the first, and where it is.
+// firstNotFinite describes the first element of a section that is not finite.
 func firstNotFinite(what string, l *tensor.Layout, section []float32) string {
 	for _, t := range l.Tensors() {
 		if i := slices.IndexFunc(t.Of(section), func(v float32) bool { return v-v != 0 }); i >= 0 {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"slices"
 
 	"google.golang.org/grpc"
@@ -19,8 +18,11 @@ import (
 
 var _ backend.Tracer = (*backendSession)(nil)
 
-// Trace is backend.ErrUnsupported when the plugin can't show what its operators store.
-func (s *backendSession) Trace(ctx context.Context, step backend.Step, batches iter.Seq2[*bert.Batch, error], yield func(backend.Traced) error) (backend.StepResult, error) {
+// Trace implements backend.Tracer. It fails with backend.ErrUnsupported if the plugin cannot show what its
+// operators store.
+func (s *backendSession) Trace(
+	ctx context.Context, step backend.Step, batches batchSeq, yield func(backend.Traced) error,
+) (backend.StepResult, error) {
 	c := s.p.call(ctx, s.id, s.p.spec.Timeouts.Step, "trace of step %d", step.Step)
 	r, err := s.trace(c, step, batches, yield)
 	if err := c.done(err); err != nil {
@@ -29,7 +31,9 @@ func (s *backendSession) Trace(ctx context.Context, step backend.Step, batches i
 	return r, nil
 }
 
-func (s *backendSession) trace(c *call, step backend.Step, batches iter.Seq2[*bert.Batch, error], yield func(backend.Traced) error) (backend.StepResult, error) {
+func (s *backendSession) trace(
+	c *call, step backend.Step, batches batchSeq, yield func(backend.Traced) error,
+) (backend.StepResult, error) {
 	if err := s.sections.before(c.ctx, s.id, wire.Params); err != nil {
 		return backend.StepResult{}, err
 	}
@@ -37,7 +41,7 @@ func (s *backendSession) trace(c *call, step backend.Step, batches iter.Seq2[*be
 	if err != nil {
 		return backend.StepResult{}, err
 	}
-	// Batches go out while tensors come in. The receiving side must know the extent of the first one.
+	// Batches go out while tensors come in. The receiving side must know the shape of the first one.
 	first := make(chan bert.Shape, 1)
 	sending := make(chan error, 1)
 	go func() {
@@ -54,7 +58,7 @@ func (s *backendSession) trace(c *call, step backend.Step, batches iter.Seq2[*be
 	}()
 	w, err := s.receiveTrace(c, stream, first, yield)
 	if err != nil {
-		// The sender may be waiting for room; it must be gone before the caller has its iterator back.
+		// The sender may be waiting for room; it must end before the caller gets its iterator back.
 		c.cancel(nil)
 	}
 	if local := (localError{}); errors.As(<-sending, &local) {
@@ -66,8 +70,8 @@ func (s *backendSession) trace(c *call, step backend.Step, batches iter.Seq2[*be
 	return s.stepped(c, w)
 }
 
-// measured tells the extent of the first batch before it deals it.
-func measured(batches iter.Seq2[*bert.Batch, error], first chan<- bert.Shape) iter.Seq2[*bert.Batch, error] {
+// measured sends the shape of the first batch before it yields that batch.
+func measured(batches batchSeq, first chan<- bert.Shape) batchSeq {
 	return func(yield func(*bert.Batch, error) bool) {
 		told := false
 		for b, err := range batches {
@@ -82,7 +86,10 @@ func measured(batches iter.Seq2[*bert.Batch, error], first chan<- bert.Shape) it
 	}
 }
 
-func (s *backendSession) receiveTrace(c *call, stream grpc.BidiStreamingClient[pb.BackendStepRequest, pb.TraceResponse], first <-chan bert.Shape, yield func(backend.Traced) error) (*pb.BackendStepResponse, error) {
+func (s *backendSession) receiveTrace(
+	c *call, stream grpc.BidiStreamingClient[pb.BackendStepRequest, pb.TraceResponse],
+	first <-chan bert.Shape, yield func(backend.Traced) error,
+) (*pb.BackendStepResponse, error) {
 	a := tracedAssembler{yield: yield, done: map[tracedKey]bool{}}
 	for {
 		m, err := stream.Recv()
@@ -110,7 +117,7 @@ func (s *backendSession) receiveTrace(c *call, stream grpc.BidiStreamingClient[p
 			if a.tensor != nil {
 				return nil, localError{a.cut()}
 			}
-			// Only the end of the stream says that the plugin's call is over and that it writes to memory no more.
+			// Only the end of the stream says that the plugin's call is over and that it no longer writes to memory.
 			if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 				if err == nil {
 					err = localError{errors.New("it sent more after the result of the trace")}
@@ -124,7 +131,7 @@ func (s *backendSession) receiveTrace(c *call, stream grpc.BidiStreamingClient[p
 	}
 }
 
-// tracedKey tells the tensors of a trace apart.
+// tracedKey identifies a tensor of a trace.
 type tracedKey struct {
 	operator string
 	gradient bool
@@ -139,16 +146,16 @@ func tracedShapes(p backend.Program, micro bert.Shape) map[string]tensor.Shape {
 	return shapes
 }
 
-// tracedAssembler puts the tensors of a trace together, one after the other.
+// tracedAssembler assembles the tensors of a trace, one after the other.
 type tracedAssembler struct {
 	want   map[string]tensor.Shape
 	yield  func(backend.Traced) error
-	tensor *backend.Traced // that is incomplete; nil: none
+	tensor *backend.Traced // the incomplete one; nil: none
 	done   map[tracedKey]bool
 	values []float32
 }
 
-// add takes a chunk and yields the tensor that it completes. Names, shapes and lengths are held against what the model must give.
+// add takes a chunk and yields the tensor that it completes. Names, shapes and lengths must be those of the model.
 func (a *tracedAssembler) add(w *pb.TracedChunk) error {
 	key := tracedKey{w.GetOperator(), w.GetGradient()}
 	what := "result"
@@ -168,7 +175,9 @@ func (a *tracedAssembler) add(w *pb.TracedChunk) error {
 			return fmt.Errorf("it sent the %s of %s with scale %g, want a positive number", what, key.operator, w.GetScale())
 		}
 		a.done[key] = true
-		a.tensor = &backend.Traced{Operator: key.operator, Gradient: key.gradient, Scale: w.GetScale(), Format: w.GetFormat(), Shape: want, Values: a.values[:0]}
+		a.tensor = &backend.Traced{
+			Operator: key.operator, Gradient: key.gradient, Scale: w.GetScale(), Format: w.GetFormat(), Shape: want, Values: a.values[:0],
+		}
 	} else if a.tensor.Operator != key.operator || a.tensor.Gradient != key.gradient {
 		return a.cut()
 	}
@@ -187,7 +196,8 @@ func (a *tracedAssembler) add(w *pb.TracedChunk) error {
 	return a.yield(t)
 }
 
-// cut is the error of a tensor whose rest did not come.
+// cut is the error for a tensor whose rest did not come.
 func (a *tracedAssembler) cut() error {
-	return fmt.Errorf("it sent %d values of %s, want %d for shape %v", len(a.tensor.Values), a.tensor.Operator, a.tensor.Shape.Len(), a.tensor.Shape)
+	t := a.tensor
+	return fmt.Errorf("it sent %d values of %s, want %d for shape %v", len(t.Values), t.Operator, t.Shape.Len(), t.Shape)
 }

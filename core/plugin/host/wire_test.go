@@ -49,8 +49,8 @@ func TestOptimizers(t *testing.T) {
 	}
 }
 
-// TestBackends runs the conformance suite through processes, over each transport once. Without a process both backends pass it in core/backend/backendtest, and
-// TestEqualBits holds either against that over both transports.
+// TestBackends runs the conformance suite through processes, over each transport once. Without a process both
+// backends pass it in core/backend/backendtest, and TestEqualBits holds either against that over both transports.
 func TestBackends(t *testing.T) {
 	for name, transport := range map[string]host.Transport{"ipu": host.Memory, "gpu-ref": host.Stream} {
 		t.Run(name+"/"+string(transport), func(t *testing.T) {
@@ -121,7 +121,8 @@ type trained struct {
 	state                []byte
 }
 
-// TestGradientNorm: the host takes the norm of the gradients that a backend's plugin left, and an optimizer's plugin goes by the one that it is told.
+// TestGradientNorm: the host takes the norm of the gradients that a backend's plugin left, and an optimizer's
+// plugin goes by the one that it is told.
 func TestGradientNorm(t *testing.T) {
 	p := program()
 	l, err := bert.Parameters(p.Model, p.Head)
@@ -221,7 +222,8 @@ func (got trained) compare(t *testing.T, what string, want trained) {
 	}
 }
 
-// TestEqualBits trains without processes, with both plugins over one arena, over arenas of their own, and over streams: all must end with the same bits.
+// TestEqualBits trains without processes, with both plugins over one arena, over arenas of their own, and over
+// streams: all must end with the same bits.
 func TestEqualBits(t *testing.T) {
 	p := program()
 	layout, err := bert.Parameters(p.Model, p.Head)
@@ -277,7 +279,8 @@ func TestEqualBits(t *testing.T) {
 	}
 }
 
-// TestRestart kills both plugins in the middle of a run and goes on with others over the same arena: what the host holds is all there is.
+// TestRestart kills both plugins in the middle of a run and goes on with others over the same arena: what the host
+// holds is all there is.
 func TestRestart(t *testing.T) {
 	p := program()
 	layout, err := bert.Parameters(p.Model, p.Head)

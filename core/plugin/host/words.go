@@ -13,13 +13,13 @@ const (
 	keptLineBytes = 400
 )
 
-// lastWords keeps the last lines that a plugin printed, for errors, and passes all of it on.
+// lastWords passes on what a plugin prints, and keeps its last lines for errors.
 type lastWords struct {
 	mu    sync.Mutex
 	sink  io.Writer
 	lines []string // at most keptLines
-	count int      // lines that were ever finished
-	rest  []byte   // of a line that is not finished
+	count int      // complete lines so far
+	rest  []byte   // beginning of a line that is not complete
 }
 
 func newLastWords(sink io.Writer) *lastWords {
@@ -29,7 +29,7 @@ func newLastWords(sink io.Writer) *lastWords {
 	return &lastWords{sink: sink}
 }
 
-// Write implements io.Writer. What the sink does with it is the sink's business: a full disk there must not look like a broken plugin.
+// Write implements io.Writer. It ignores errors of the sink: a full disk there must not look like a broken plugin.
 func (w *lastWords) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -54,14 +54,14 @@ func (w *lastWords) Write(b []byte) (int, error) {
 	}
 }
 
-// mark is a place in what was printed, for since.
+// mark is the current position in the output, for since.
 func (w *lastWords) mark() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.count
 }
 
-// since returns the kept lines that came after a mark.
+// since returns the kept lines after a mark.
 func (w *lastWords) since(mark int) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

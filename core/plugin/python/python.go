@@ -1,7 +1,9 @@
-// Package python carries harness_plugin, the SDK for plugins in Python, and what it takes to run programs that import it: one file that holds a program
-// together with the SDK, and an interpreter that has the modules which the program needs.
+// Package python carries harness_plugin, the SDK for plugins in Python, and what it takes to run programs that
+// import it: one file that holds a program together with the SDK, and an interpreter that has the modules which the
+// program needs.
 //
-// Everything is in the harness binary. Files are written to the user's cache when they are first wanted, under the hash of their contents.
+// Everything is in the harness binary. Files are written to the user's cache when they are first wanted, under the
+// hash of their contents.
 package python
 
 import (
@@ -31,7 +33,8 @@ var sdk embed.FS
 // SDK is the folder that holds the package harness_plugin, as an entry of PYTHONPATH does.
 func SDK() fs.FS { return sdk }
 
-// Archive puts files into one file that Python imports from, and runs when there is a __main__.py among them. Equal files give equal bytes.
+// Archive puts files into one file that Python imports from, and runs when there is a __main__.py among them. Equal
+// files give equal bytes.
 func Archive(files ...fs.FS) ([]byte, error) {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
@@ -98,8 +101,9 @@ const InterpreterVariable = "HARNESS_PYTHON"
 // ErrMissing is wrapped when no interpreter has the modules.
 var ErrMissing = errors.New("no Python has what it needs")
 
-// Interpreter returns the path of the first interpreter that has the modules: the one that HARNESS_PYTHON names, or else python3 on $PATH, or /usr/bin/python3,
-// which is the one that a distribution's packages are for. Modules are looked for, not imported.
+// Interpreter returns the path of the first interpreter that has the modules: the one that HARNESS_PYTHON names, or
+// else python3 on $PATH, or /usr/bin/python3, which is the one that a distribution's packages are for. Modules are
+// looked for, not imported.
 func Interpreter(ctx context.Context, modules []Module) (string, error) {
 	candidates := []string{os.Getenv(InterpreterVariable)}
 	if candidates[0] == "" {

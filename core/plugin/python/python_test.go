@@ -76,8 +76,8 @@ func start(t testing.TB, s host.Spec) *host.Process {
 	return p
 }
 
-// TestExamples holds the example of the documentation, and one that probes and averages, against the contract. A script of the program does the former over
-// the stream.
+// TestExamples holds the example of the documentation, and one that probes and averages, against the contract. A
+// script of the program does the former over the stream.
 func TestExamples(t *testing.T) {
 	for _, test := range []struct {
 		name      string
@@ -113,8 +113,8 @@ func faulty(t *testing.T, p *host.Process, fault string) (optimizer.Memory, opti
 	return m, session
 }
 
-// TestFaults: what goes wrong in Python is told in the host's words, with the end of what the plugin printed. One process lives through all but those that
-// end it.
+// TestFaults: what goes wrong in Python is told in the host's words, with the end of what the plugin printed. One
+// process lives through all but those that end it.
 func TestFaults(t *testing.T) {
 	all := start(t, spec(t, host.Memory, "testdata/faults.py"))
 	for _, test := range []struct {

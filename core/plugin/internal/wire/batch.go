@@ -11,7 +11,7 @@ import (
 	"harness.invalid/core/plugin/internal/pb"
 )
 
-// EncodeBatch yields the messages of a batch: one, or several when it is large.
+// EncodeBatch sends the messages of a batch: one, or several if it is large.
 func EncodeBatch(b *bert.Batch, send func(*pb.Batch) error) error {
 	rows := max(1, batchElements/max(1, b.Length))
 	for i := 0; i < b.Size; i += rows {
@@ -25,7 +25,8 @@ func EncodeBatch(b *bert.Batch, send func(*pb.Batch) error) error {
 			Predictions: int64(part.Predictions), MaskedLmPositions: part.MaskedLMPositions, MaskedLmIds: part.MaskedLMIDs,
 			MaskedLmWeights: part.MaskedLMWeights, NextSentenceLabels: part.NextSentenceLabels,
 			StartPositions: part.StartPositions, EndPositions: part.EndPositions, Labels: part.Labels, Targets: part.Targets,
-			Sequences: int64(part.Sequences), PositionIds: part.PositionIDs, FirstPositions: part.FirstPositions, NextSentenceWeights: part.NextSentenceWeights,
+			Sequences: int64(part.Sequences), PositionIds: part.PositionIDs, FirstPositions: part.FirstPositions,
+			NextSentenceWeights: part.NextSentenceWeights,
 		}); err != nil {
 			return err
 		}
@@ -40,13 +41,15 @@ func decodeBatch(w *pb.Batch) *bert.Batch {
 		Predictions: int(w.GetPredictions()), MaskedLMPositions: w.GetMaskedLmPositions(), MaskedLMIDs: w.GetMaskedLmIds(),
 		MaskedLMWeights: w.GetMaskedLmWeights(), NextSentenceLabels: w.GetNextSentenceLabels(),
 		StartPositions: w.GetStartPositions(), EndPositions: w.GetEndPositions(), Labels: w.GetLabels(), Targets: w.GetTargets(),
-		Sequences: int(w.GetSequences()), PositionIDs: w.GetPositionIds(), FirstPositions: w.GetFirstPositions(), NextSentenceWeights: w.GetNextSentenceWeights(),
+		Sequences: int(w.GetSequences()), PositionIDs: w.GetPositionIds(), FirstPositions: w.GetFirstPositions(),
+		NextSentenceWeights: w.GetNextSentenceWeights(),
 	}
 }
 
 // join appends the sequences of the next part of a batch.
 func join(b, part *bert.Batch) error {
-	if part.Length != b.Length || part.Predictions != b.Predictions || part.Sequences != b.Sequences || part.Sample != b.Sample+b.Size {
+	sameWidth := part.Length == b.Length && part.Predictions == b.Predictions && part.Sequences == b.Sequences
+	if !sameWidth || part.Sample != b.Sample+b.Size {
 		return errors.New("parts of a batch don't fit together")
 	}
 	b.Size += part.Size
@@ -67,7 +70,8 @@ func join(b, part *bert.Batch) error {
 	return nil
 }
 
-// Batches puts the parts of batches together as they arrive. An error, such as a batch that the program can't take, ends the sequence.
+// Batches joins the parts of batches as they arrive. An error, such as a batch that the program cannot take, ends the
+// sequence. labels says that the batches must have labels.
 func Batches(p backend.Program, labels bool, receive func() (*pb.Batch, error)) iter.Seq2[*bert.Batch, error] {
 	next := func() (*bert.Batch, error) {
 		var whole *bert.Batch
@@ -83,7 +87,7 @@ func Batches(p backend.Program, labels bool, receive func() (*pb.Batch, error)) 
 				return nil, errors.New("a message of the stream is not a batch")
 			}
 			b := decodeBatch(part)
-			// Every part is checked before it is joined, so that its arrays have the lengths that it claims.
+			// Each part is validated before it is joined, so that its arrays have the lengths that it claims.
 			if err := b.Validate(p.Model, p.Head, labels); err != nil {
 				return nil, err
 			}

@@ -5,20 +5,26 @@ import (
 	"harness.invalid/core/plugin/internal/pb"
 )
 
+// EncodeEstimate writes a modelled step.
 func EncodeEstimate(e backend.Estimate) *pb.EstimateResponse {
 	w := &pb.EstimateResponse{
-		System: e.System, SequencesPerSecond: e.SequencesPerSecond, StepSeconds: e.StepSeconds, GlobalBatch: int64(e.GlobalBatch), PeakShare: e.PeakShare,
-		Breakdown: EncodePhases(e.Breakdown), Advice: e.Advice, Notes: e.Notes,
+		System: e.System, SequencesPerSecond: e.SequencesPerSecond, StepSeconds: e.StepSeconds,
+		GlobalBatch: int64(e.GlobalBatch), PeakShare: e.PeakShare,
+		Breakdown: encodePhases(e.Breakdown), Advice: e.Advice, Notes: e.Notes,
 		Pipeline: &pb.Pipeline{
-			Cycles: int64(e.Pipeline.Cycles), CycleSeconds: e.Pipeline.CycleSeconds, Sequential: e.Pipeline.Sequential, Update: EncodePhases(e.Pipeline.Update),
+			Cycles: int64(e.Pipeline.Cycles), CycleSeconds: e.Pipeline.CycleSeconds, Sequential: e.Pipeline.Sequential,
+			Update: encodePhases(e.Pipeline.Update),
 		},
 	}
 	if r := e.Remedy; r != nil {
-		w.Remedy = &pb.Remedy{MicroBatch: int64(r.MicroBatch), Accumulation: int64(r.Accumulation), Replicas: int64(r.Replicas), Options: r.Options}
+		w.Remedy = &pb.Remedy{
+			MicroBatch: int64(r.MicroBatch), Accumulation: int64(r.Accumulation), Replicas: int64(r.Replicas), Options: r.Options,
+		}
 	}
 	for _, s := range e.Pipeline.Stages {
 		w.Pipeline.Stages = append(w.Pipeline.Stages, &pb.Stage{
-			Name: s.Name, Device: int64(s.Device), Offset: int64(s.Offset), Start: s.Start, Parts: EncodePhases(s.Parts), Stash: int64(s.Stash),
+			Name: s.Name, Device: int64(s.Device), Offset: int64(s.Offset), Start: s.Start,
+			Parts: encodePhases(s.Parts), Stash: int64(s.Stash),
 		})
 	}
 	for _, d := range e.Memory {
@@ -31,19 +37,28 @@ func EncodeEstimate(e backend.Estimate) *pb.EstimateResponse {
 	return w
 }
 
+// DecodeEstimate is the inverse of EncodeEstimate.
 func DecodeEstimate(w *pb.EstimateResponse) backend.Estimate {
 	p := w.GetPipeline()
 	e := backend.Estimate{
-		System: w.GetSystem(), SequencesPerSecond: w.GetSequencesPerSecond(), StepSeconds: w.GetStepSeconds(), GlobalBatch: int(w.GetGlobalBatch()), PeakShare: w.GetPeakShare(),
-		Breakdown: DecodePhases(w.GetBreakdown()), Advice: w.GetAdvice(), Notes: w.GetNotes(),
-		Pipeline: backend.Pipeline{Cycles: int(p.GetCycles()), CycleSeconds: p.GetCycleSeconds(), Sequential: p.GetSequential(), Update: DecodePhases(p.GetUpdate())},
+		System: w.GetSystem(), SequencesPerSecond: w.GetSequencesPerSecond(), StepSeconds: w.GetStepSeconds(),
+		GlobalBatch: int(w.GetGlobalBatch()), PeakShare: w.GetPeakShare(),
+		Breakdown: decodePhases(w.GetBreakdown()), Advice: w.GetAdvice(), Notes: w.GetNotes(),
+		Pipeline: backend.Pipeline{
+			Cycles: int(p.GetCycles()), CycleSeconds: p.GetCycleSeconds(), Sequential: p.GetSequential(),
+			Update: decodePhases(p.GetUpdate()),
+		},
 	}
 	if r := w.GetRemedy(); r != nil {
-		e.Remedy = &backend.Remedy{MicroBatch: int(r.GetMicroBatch()), Accumulation: int(r.GetAccumulation()), Replicas: int(r.GetReplicas()), Options: r.GetOptions()}
+		e.Remedy = &backend.Remedy{
+			MicroBatch: int(r.GetMicroBatch()), Accumulation: int(r.GetAccumulation()), Replicas: int(r.GetReplicas()),
+			Options: r.GetOptions(),
+		}
 	}
 	for _, s := range p.GetStages() {
 		e.Pipeline.Stages = append(e.Pipeline.Stages, backend.Stage{
-			Name: s.GetName(), Device: int(s.GetDevice()), Offset: int(s.GetOffset()), Start: s.GetStart(), Parts: DecodePhases(s.GetParts()), Stash: int(s.GetStash()),
+			Name: s.GetName(), Device: int(s.GetDevice()), Offset: int(s.GetOffset()), Start: s.GetStart(),
+			Parts: decodePhases(s.GetParts()), Stash: int(s.GetStash()),
 		})
 	}
 	for _, m := range w.GetMemory() {
@@ -54,20 +69,4 @@ func DecodeEstimate(w *pb.EstimateResponse) backend.Estimate {
 		e.Memory = append(e.Memory, d)
 	}
 	return e
-}
-
-func EncodePhases(phases []backend.Phase) []*pb.Phase {
-	w := make([]*pb.Phase, len(phases))
-	for i, p := range phases {
-		w[i] = &pb.Phase{Name: p.Name, Seconds: p.Seconds}
-	}
-	return w
-}
-
-func DecodePhases(w []*pb.Phase) []backend.Phase {
-	phases := make([]backend.Phase, len(w))
-	for i, p := range w {
-		phases[i] = backend.Phase{Name: p.GetName(), Seconds: p.GetSeconds()}
-	}
-	return phases
 }

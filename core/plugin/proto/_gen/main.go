@@ -1,5 +1,6 @@
-// Command gen writes the Go code of the plugin protocol, and its descriptors for the SDK in Python, which makes its messages from them as it is
-// imported. It compiles the .proto files itself, in Go, and runs the two generators that its go.mod pins, so that nothing has to be installed:
+// Command gen writes the Go code of the plugin protocol, and its descriptors for the SDK in Python, which makes its
+// messages from them as it is imported. It compiles the .proto files itself, in Go, and runs the two generators
+// that its go.mod pins, so that nothing has to be installed:
 //
 //	go -C core/plugin/proto/_gen run . -root .. -out ../../internal/pb -descriptors ../../python/harness_plugin/protocol.binpb
 package main
@@ -64,7 +65,8 @@ func generate(root, out, descriptors string) error {
 	return removeOthers(out, names)
 }
 
-// writeDescriptors writes the files as a FileDescriptorSet, each after those that it imports, without comments and places in the source.
+// writeDescriptors writes the files as a FileDescriptorSet, each after those that it imports, without comments and
+// places in the source.
 func writeDescriptors(path string, files []*descriptorpb.FileDescriptorProto) error {
 	set := &descriptorpb.FileDescriptorSet{}
 	for _, f := range files {

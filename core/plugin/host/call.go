@@ -14,7 +14,7 @@ import (
 	"harness.invalid/core/plugin/internal/pb"
 )
 
-// call is one call to a plugin under way.
+// call is a running call to a plugin.
 type call struct {
 	p       *Process
 	what    string // in errors: step 12
@@ -42,8 +42,8 @@ func (p *Process) call(ctx context.Context, session uint64, limit time.Duration,
 // progress says that the plugin is alive.
 func (c *call) progress() { c.timer.Reset(c.limit) }
 
-// done ends the call. A call that the caller cancelled may still be running in the plugin and writing to shared memory: done waits until it
-// isn't. After a call that took too long the process is killed for the same reason.
+// done ends the call. A call that the caller cancelled may still run in the plugin and write to shared memory: done
+// waits until it does not. After a call that took too long the process is killed for the same reason.
 func (c *call) done(err error) error {
 	c.timer.Stop()
 	hung := errors.Is(context.Cause(c.ctx), errHung)
@@ -52,8 +52,7 @@ func (c *call) done(err error) error {
 	case err == nil:
 		return nil
 	case hung:
-		c.p.kill()
-		c.p.awaitExit()
+		c.p.end(0)
 		err = c.p.withLastWords(fmt.Errorf("no answer within %v, so it was killed: %w", c.limit, ErrDied), 0)
 	default:
 		if c.session != 0 && !c.p.Exited() {
@@ -69,21 +68,20 @@ func (c *call) done(err error) error {
 	return fmt.Errorf("%s %s: %s: %w", c.p.spec.Kind, c.p.spec.Name, c.what, err)
 }
 
-// settleGrace is how long a plugin may go on after its call was cancelled.
+// settleGrace is how long a plugin may keep working after its call was cancelled.
 const settleGrace = 10 * time.Second
 
-// settle waits until no call of the session is under way, or kills the process.
+// settle waits until no call of the session is running, or kills the process.
 func (c *call) settle() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.parent), settleGrace)
 	defer cancel()
 	_, err := c.p.sections.Settle(ctx, &pb.SettleRequest{Session: c.session})
 	if status.Code(err) == codes.DeadlineExceeded {
-		c.p.kill()
-		c.p.awaitExit()
+		c.p.end(0)
 	}
 }
 
-// localError is an error of this side: of the host's batches, or about what the plugin answered.
+// localError is an error found on this side: in the host's batches, or in what the plugin answered.
 type localError struct{ error }
 
 func (e localError) Unwrap() error { return e.error }
@@ -115,7 +113,7 @@ func (p *Process) translate(ctx context.Context, limit time.Duration, mark int, 
 	return p.withLastWords(errors.New(s.Message()), mark)
 }
 
-// remoteError is an error of the plugin with a meaning that survived the wire.
+// remoteError is an error of the plugin whose meaning survived the wire.
 type remoteError struct {
 	message string
 	is      error
@@ -131,19 +129,4 @@ func (p *Process) withLastWords(err error, mark int) error {
 		return err
 	}
 	return fmt.Errorf("%w\n  the end of its stderr:\n    %s", err, strings.Join(lines, "\n    "))
-}
-
-// awaitExit waits a moment for a process that is going down, so that its exit status and its last words are known.
-func (p *Process) awaitExit() {
-	for deadline := time.Now().Add(2 * time.Second); !p.Exited() && time.Now().Before(deadline); {
-		time.Sleep(2 * time.Millisecond)
-	}
-}
-
-// exitStatus says how the process ended, "" while it runs.
-func (p *Process) exitStatus() string {
-	if !p.Exited() || p.attached != nil || p.cmd.ProcessState == nil {
-		return ""
-	}
-	return p.cmd.ProcessState.String()
 }

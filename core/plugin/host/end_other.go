@@ -6,5 +6,5 @@ import (
 	"os"
 )
 
-// terminate ends a process: there is no way to ask.
+// terminate kills a process: there is no way to ask it to end.
 func terminate(p *os.Process) error { return p.Kill() }
