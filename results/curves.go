@@ -22,10 +22,11 @@ type Curves struct {
 	Evaluations map[string][]Point
 	// StepSeconds are the measured seconds of each step.
 	StepSeconds []float64
-	// FastestStepSeconds is the least of them over the steps that were not skipped, which have less to do; 0: there is none. Whatever else a machine does can
-	// only make a step take longer, and the noise of times on a shared one has a long tail and lasts: of all order statistics the least has the smallest
-	// error, as long as some step was left alone. What only some steps suffer from, such as a wait for data, it does not show. Source: Chen, Revels 2016,
-	// Robust benchmarking in noisy environments, arXiv:1608.04295.
+	// FastestStepSeconds is the least of StepSeconds over the steps that were not skipped (those have less to do);
+	// 0: there is none. Whatever else a machine does only makes a step longer, and on a shared machine the noise of
+	// times has a long tail and comes in bursts. So of all order statistics the minimum has the smallest error,
+	// provided that some step was left undisturbed. It does not show what only some steps suffer from, such as
+	// waiting for data. Source: Chen, Revels 2016, Robust benchmarking in noisy environments, arXiv:1608.04295.
 	FastestStepSeconds float64
 }
 
@@ -82,8 +83,8 @@ type At struct {
 	Seconds Number `json:"measured_seconds"`
 }
 
-// FirstReach is where a curve first reaches a value, between two points by linear interpolation; false when it does not. The first point may be
-// beyond it already: nobody looked before.
+// FirstReach is where a curve first reaches a value, interpolated linearly between two points; false if it never
+// does. If the first point is beyond the value already, it counts: there was no evaluation before it.
 func FirstReach(curve []Point, value float64, higher bool) (At, bool) {
 	reached := func(p Point) bool { return higher && p.Value >= value || !higher && p.Value <= value }
 	i := slices.IndexFunc(curve, reached)
@@ -100,8 +101,8 @@ func FirstReach(curve []Point, value float64, higher bool) (At, bool) {
 	return At{between(float64(a.Step), float64(b.Step)), between(a.Seconds, b.Seconds)}, true
 }
 
-// thin averages neighbours until a curve has at most so many points. Each new point stands at the last step of those it is made of, so that
-// curves of the same steps are thinned alike.
+// Thin averages neighbours until a curve has so many points at most. Each new point lies at the last step of those
+// that it averages, so that curves with the same steps are thinned alike.
 func Thin(curve []Point, most int) []Point {
 	size := (len(curve) + most - 1) / most
 	if size <= 1 {
@@ -119,10 +120,10 @@ func Thin(curve []Point, most int) []Point {
 	return out
 }
 
-// TrainingLoss is the name of the curve of the losses of steps.
+// TrainingLoss names the curve of the losses of steps.
 const TrainingLoss = "training_loss"
 
-// curve is a curve of a phase by name.
+// Curve is the curve of TrainingLoss, or of a metric of the evaluations; nil if there is none.
 func (c Curves) Curve(name string) []Point {
 	if name == TrainingLoss {
 		return c.Loss

@@ -41,7 +41,8 @@ func TestFirstReach(t *testing.T) {
 
 func TestThin(t *testing.T) {
 	got := Thin(line(1, 2, 2, 4, 3, 6, 4, 8, 5, 10), 2)
-	if diff := cmp.Diff([]Point{{3, 0.3, 4}, {5, 0.5, 9}}, got, cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-12 })); diff != "" {
+	if diff := cmp.Diff([]Point{{3, 0.3, 4}, {5, 0.5, 9}}, got,
+		cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-12 })); diff != "" {
 		t.Error(diff)
 	}
 }

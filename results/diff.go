@@ -12,7 +12,7 @@ import (
 	"harness.invalid/core/recipe"
 )
 
-// RunDiff is what two runs differ in, from cause to effect.
+// RunDiff is how two runs differ, from cause to effect.
 type RunDiff struct {
 	A           string              `json:"a"` // how the runs are called
 	B           string              `json:"b"`
@@ -21,14 +21,14 @@ type RunDiff struct {
 	Environment []FieldDiff         `json:"environment"`
 	Plugins     []FieldDiff         `json:"plugins"`
 	Results     []FieldDiff         `json:"results"`
-	// Parting is the first step at which the runs differ in the bits of a loss, of the gradient's norm or of the loss scale; nil when no step that both
-	// took does.
+	// Parting is the first step at which the runs differ in the bits of a loss, of the gradient's norm, of the loss
+	// scale or of the learning rate; nil if none of the steps that both took differs.
 	Parting *Parting `json:"parting,omitempty"`
 	// Steps is how many steps both took.
 	Steps int `json:"steps"`
 }
 
-// FieldDiff is a field with the values that two runs have in it, as JSON; "": it is not there.
+// FieldDiff is a field with its values in two runs, as JSON; "": the run does not have it.
 type FieldDiff struct {
 	Field string `json:"field"`
 	A     string `json:"a"`
@@ -44,7 +44,8 @@ type Parting struct {
 	B        Number `json:"b"`
 }
 
-// Diff compares two runs of whatever recipes. Times differ always and are left out of it, but for those of phases, which are part of the results.
+// Diff compares two runs, of the same recipe or not. It leaves out times, which always differ, except those of
+// phases, which are results.
 func Diff(a, b *Run) (*RunDiff, error) {
 	d := &RunDiff{A: a.Title(), B: b.Title(), Recipe: recipe.Diff(a.Recipe, b.Recipe)}
 	if d.Recipe == nil {
@@ -79,13 +80,16 @@ func Diff(a, b *Run) (*RunDiff, error) {
 	return d, err
 }
 
-// ending is a run's result without what says when it was.
+// ending is a run's result without the time of day.
 func (r *Run) ending() map[string]any {
 	if r.Result == nil {
 		return map[string]any{"status": Unfinished}
 	}
-	m := map[string]any{"status": r.Result.Status, "error": r.Result.Error, "notes": strings.Join(r.Result.Notes, "; "), "batch_digest": r.Result.BatchDigest,
-		"steps": r.Result.Steps, "skipped": r.Result.Skipped, "measured_seconds": r.Result.MeasuredSeconds[TotalSeconds]}
+	m := map[string]any{
+		"status": r.Result.Status, "error": r.Result.Error, "notes": strings.Join(r.Result.Notes, "; "),
+		"batch_digest": r.Result.BatchDigest, "steps": r.Result.Steps, "skipped": r.Result.Skipped,
+		"measured_seconds": r.Result.MeasuredSeconds[TotalSeconds],
+	}
 	for _, p := range r.Result.Phases {
 		for name, v := range p.Metrics {
 			m[p.Name+"."+name] = Number(v)
@@ -120,7 +124,7 @@ func fieldDiffs(a, b any) ([]FieldDiff, error) {
 	return diffs, nil
 }
 
-// flatten gives the leaves of a value's JSON by their paths. Lists are leaves.
+// Leaves returns the leaves of a value's JSON by their paths. A list is a leaf.
 func Leaves(v any) (map[string]string, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -174,7 +178,8 @@ func parting(a, b iter.Seq2[Step, error]) (*Parting, int, error) {
 		for _, q := range []struct {
 			name string
 			a, b Number
-		}{{"gradient_norm", x.GradientNorm, y.GradientNorm}, {"loss_scale", x.LossScale, y.LossScale}, {"learning_rate", x.LearningRate, y.LearningRate}} {
+		}{{"gradient_norm", x.GradientNorm, y.GradientNorm}, {"loss_scale", x.LossScale, y.LossScale},
+			{"learning_rate", x.LearningRate, y.LearningRate}} {
 			if math.Float64bits(float64(q.a)) != math.Float64bits(float64(q.b)) {
 				return &Parting{x.Phase, x.Step, q.name, q.a, q.b}, n, nil
 			}

@@ -13,11 +13,13 @@ type Environment struct {
 	Time        time.Time `json:"time"`
 	OS          string    `json:"os"`
 	Arch        string    `json:"arch"`
-	CPU         string    `json:"cpu"`               // model, as the system names it
-	CPUFeatures []string  `json:"cpu_features"`      // those that kernels may use
-	Kernels     string    `json:"kernels,omitempty"` // path that built-in plugins compute on, such as amd64/avx512/GenuineIntel: it decides the last bits
-	CPUs        int       `json:"cpus"`              // that the process may use
-	Threads     int       `json:"threads"`           // GOMAXPROCS
+	CPU         string    `json:"cpu"`          // model, as the system names it
+	CPUFeatures []string  `json:"cpu_features"` // those that kernels may use
+	// Kernels is the path that built-in plugins compute on, such as amd64/avx512/GenuineIntel. It decides the last
+	// bits.
+	Kernels     string    `json:"kernels,omitempty"`
+	CPUs        int       `json:"cpus"`    // that the process may use
+	Threads     int       `json:"threads"` // GOMAXPROCS
 	Memory      int64     `json:"memory_bytes,omitempty"`
 	LoadAverage []float64 `json:"load_average,omitempty"` // 1, 5 and 15 minutes
 
@@ -27,7 +29,7 @@ type Environment struct {
 	Modified bool     `json:"modified,omitempty"` // the source was changed after Revision
 	Tags     string   `json:"tags,omitempty"`     // of the build
 	Plugins  []Plugin `json:"plugins"`
-	// Transport is how tensors went between host and plugins; the bits are the same over all.
+	// Transport is how tensors travelled between host and plugins; the bits are the same with all.
 	Transport string `json:"transport,omitempty"`
 }
 
@@ -38,10 +40,12 @@ type Plugin struct {
 	Version string `json:"version"`
 	Path    string `json:"path"` // of its file or its folder
 	SHA256  string `json:"sha256"`
-	// Attached is where the plugin listened when another process ran it, under a debugger; then what is left out here is not known.
+	// Attached is where the plugin listened if somebody else ran it, under a debugger. Fields left out here are
+	// then unknown.
 	Attached string `json:"attached,omitempty"`
 
-	// How the program started it: the number of threads that it is to compute on, its working folder, and its environment, which is a part of the program's own.
+	// How the program started it: the number of threads it should compute on, its working folder, and its
+	// environment, which is part of the program's own.
 	Threads     int               `json:"threads,omitempty"`
 	Folder      string            `json:"working_folder,omitempty"`
 	Environment map[string]string `json:"environment,omitempty"`
@@ -69,7 +73,7 @@ func CaptureEnvironment(plugins ...Plugin) Environment {
 	return e
 }
 
-// cpuFeatures are the extensions that numeric kernels are written for.
+// cpuFeatures are the instruction sets that numeric kernels are written for.
 func cpuFeatures() []string {
 	features := []string{}
 	for _, f := range []struct {
@@ -77,7 +81,8 @@ func cpuFeatures() []string {
 		has  bool
 	}{
 		{"avx2", cpu.X86.HasAVX2}, {"fma", cpu.X86.HasFMA},
-		{"avx512f", cpu.X86.HasAVX512F}, {"avx512bw", cpu.X86.HasAVX512BW}, {"avx512vl", cpu.X86.HasAVX512VL}, {"avx512bf16", cpu.X86.HasAVX512BF16},
+		{"avx512f", cpu.X86.HasAVX512F}, {"avx512bw", cpu.X86.HasAVX512BW}, {"avx512vl", cpu.X86.HasAVX512VL},
+		{"avx512bf16", cpu.X86.HasAVX512BF16},
 		{"asimd", cpu.ARM64.HasASIMD}, {"asimdhp", cpu.ARM64.HasASIMDHP}, {"sve", cpu.ARM64.HasSVE},
 	} {
 		if f.has {

@@ -20,7 +20,8 @@ func LoadAverage() []float64 {
 	return load
 }
 
-// cpuModel is the name that the CPU gives itself on amd64. On arm64 the kernel tells codes only, and a board's name if there is one.
+// cpuModel is the name that the CPU gives itself on amd64. On arm64 the kernel tells codes only, and a board's name
+// if there is one.
 func cpuModel() string {
 	if name := procField("/proc/cpuinfo", "model name"); name != "" {
 		return name

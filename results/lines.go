@@ -18,7 +18,8 @@ type appender struct {
 	lines int
 }
 
-// openLines opens a file for appending, which is made if it is not there, and cut off after so many lines. It may not have fewer.
+// openLines opens a file for appending after its first lines, and cuts off the rest. It creates a missing file; a
+// file with fewer lines is an error.
 func openLines(path string, lines int) (*appender, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
@@ -49,7 +50,7 @@ func openLines(path string, lines int) (*appender, error) {
 	return &appender{f, lines}, nil
 }
 
-// add writes a line in one call, so that a crash leaves all of it or a line without an end.
+// add writes a line in one call, so that a crash leaves all of it, or a line without an end.
 func (a *appender) add(v any) error {
 	line, err := json.Marshal(v)
 	if err != nil {
@@ -62,8 +63,8 @@ func (a *appender) add(v any) error {
 	return nil
 }
 
-// readLines yields the values of a file that has one JSON value a line. A last line without an end was torn by a crash and is passed over; a
-// file that is not there has no lines.
+// readLines yields the values of a file with one JSON value a line. A last line without an end was torn by a crash,
+// and is skipped; a missing file has no lines.
 func readLines[T any](path string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T

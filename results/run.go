@@ -1,21 +1,26 @@
-// Package results is what runs left behind. What can be said about them is in the packages below: verdict, regression, scoring.
+// Package results is what runs leave behind: records on disk, and reading them back.
 //
 // A run is a folder of plain files:
 //
 //	run.json           what the run is of: recipe, fingerprint, data, backend, optimizer, seed
-//	recipe.yaml        the recipe as it was resolved, with the options of backends and optimizers
+//	recipe.yaml        the resolved recipe, with the options of backends and optimizers
 //	environment.json   machine, program and plugins, at the start
 //	steps.jsonl        a line for each step
 //	evaluations.jsonl  a line for each evaluation
-//	result.json        the end: final metrics and times; not there while the run goes on
+//	result.json        the end: final metrics and times; absent while the run goes on
+//	tags.json          words that people put on the run; absent until the first one
 //	checkpoints/       core/checkpoint's
 //
-// and PHASE.schedule.json, what the devices of a pipeline did in which cycle, and whatever a task writes: PHASE.predictions.json, and PHASE.scores.json
-// with what each example counts. A line is handed to the system as soon as it is there and flushed to the disk with each
-// checkpoint; everything else is renamed into place. A process that dies costs at most the line that it was writing, a power cut at most what
-// came after the last checkpoint.
+// and whatever a task writes: PHASE.schedule.json (what the devices of a pipeline did in which cycle),
+// PHASE.predictions.json, and PHASE.scores.json with the score of each example. A line goes to the system as soon
+// as it is there and to the disk with each checkpoint; all other files are renamed into place. A process that dies
+// loses the line that it was writing at most, a power cut what came after the last checkpoint.
 //
-// Times in this package are measured, in seconds of wall time; those that a machine model gives are called modelled, and never added to the others.
+// Times in this package are measured, in seconds of wall time. Those of a machine model are called modelled and are
+// never added to the others.
+//
+// What follows from records is not here: results/verdict compares runs, results/regression checks them against
+// baselines, results/scoring applies the rules of benchmarks, results/index finds them.
 package results
 
 import (
@@ -36,7 +41,7 @@ type Identity struct {
 	Seed        uint64 `json:"seed"`
 }
 
-// Arm is one column of a comparison: what differs between runs besides the seed.
+// Arm is one column of a comparison: what differs between runs apart from the seed.
 type Arm struct {
 	Backend   string `json:"backend"`
 	Optimizer string `json:"optimizer"`
@@ -48,7 +53,8 @@ func (a Arm) String() string { return a.Backend + "/" + a.Optimizer }
 // Arm is the arm that the run belongs to.
 func (id Identity) Arm() Arm { return Arm{id.Backend, id.Optimizer} }
 
-// Metrics are values by the names of recipe.Metrics; a metric of one phase is PHASE.NAME. A run that diverged has NaN and infinities.
+// Metrics are values by the names of recipe.Metrics; a metric of one phase is PHASE.NAME. Runs that diverged have
+// NaN and infinities.
 type Metrics map[string]float64
 
 // Step is one line of steps.jsonl.
@@ -66,8 +72,8 @@ type Step struct {
 	Sequences    int     `json:"sequences"`
 	// MeasuredSeconds by part of the step: data, forward, backward, optimizer ...; total is the whole.
 	MeasuredSeconds map[string]float64 `json:"measured_seconds"`
-	// ModelledSeconds of the step on the system that the backend models, of the phase up to it, and of the run up to it; 0: there is no model, or for the
-	// run: a phase had none.
+	// ModelledSeconds are the step's on the system that the backend models. The others are sums up to this step:
+	// over the phase, and over the run. 0: there is no model; for the run: a phase so far had none.
 	ModelledSeconds      float64 `json:"modelled_seconds,omitempty"`
 	ModelledPhaseSeconds float64 `json:"modelled_phase_seconds,omitempty"`
 	ModelledTotalSeconds float64 `json:"modelled_total_seconds,omitempty"`
@@ -87,7 +93,7 @@ type Evaluation struct {
 // Status is how a run ended.
 type Status string
 
-// The ways.
+// How a run can end.
 const (
 	Complete Status = "complete"
 	Stopped  Status = "stopped" // by the user; can be resumed
@@ -125,11 +131,13 @@ type PhaseResult struct {
 	// MeasuredSeconds of the phase: training and its parts, evaluation, checkpoint ...; total is the whole.
 	MeasuredSeconds map[string]float64 `json:"measured_seconds"`
 	Target          *Reached           `json:"target,omitempty"`
-	// PeakMemoryBytes is the most memory that each process had resident up to the end of the phase, measured: host, backend, optimizer NAME. Memory
-	// that processes share counts in each that touched it. Empty: the system does not tell.
+	// PeakMemoryBytes is the most memory that each process had resident up to the end of the phase, measured, by
+	// process: host, backend, optimizer NAME. Shared memory counts in each process that touched it. Empty: the
+	// system does not tell.
 	PeakMemoryBytes map[string]int64 `json:"peak_memory_bytes,omitempty"`
 	Best            *Best            `json:"best,omitempty"` // nil: evaluations were not compared
-	// System is whose time is modelled; empty: there is no model. ModelledSeconds are of its steps, without evaluations.
+	// System is the machine whose time is modelled; empty: there is no model. ModelledSeconds covers the steps,
+	// without evaluations.
 	System          string  `json:"system,omitempty"`
 	ModelledSeconds float64 `json:"modelled_seconds,omitempty"`
 }
@@ -141,7 +149,8 @@ type Best struct {
 	Step   int     `json:"step"`
 }
 
-// SequencesPerSecond is the measured rate of training: without evaluations, checkpoints and the start of the plugins. 0: not known.
+// SequencesPerSecond is the measured rate of training, without evaluations, checkpoints and the start of plugins;
+// 0: not known.
 func (p PhaseResult) SequencesPerSecond() float64 {
 	if t := p.MeasuredSeconds[TrainingSeconds]; t > 0 {
 		return float64(p.Sequences) / t
@@ -155,7 +164,7 @@ const (
 	TotalSeconds    = "total"    // of a step, a phase or a run
 )
 
-// Reached tells when a phase reached the recipe's target.
+// Reached says when a phase reached the recipe's target.
 type Reached struct {
 	Metric          string  `json:"metric"`
 	Value           float64 `json:"value"`
@@ -183,7 +192,7 @@ func (r *Result) AddPhase(p PhaseResult) {
 	r.MeasuredSeconds[TotalSeconds] += p.MeasuredSeconds[TotalSeconds]
 }
 
-// Number is a float64 that JSON can hold when it is not finite: as "NaN", "Infinity" or "-Infinity".
+// Number is a float64 that encodes as JSON even if it is not finite: as "NaN", "Infinity" or "-Infinity".
 type Number float64
 
 // MarshalJSON writes the shortest number that reads back equal, or one of the three words.

@@ -17,7 +17,7 @@ import (
 	"harness.invalid/core/recipe"
 )
 
-// title is how errors and notes call a run.
+// Title is how errors and notes name a run.
 func (r *Run) Title() string {
 	if r.Dir != "" {
 		return "run " + r.Dir
@@ -37,7 +37,7 @@ const (
 	checkpointsDir  = "checkpoints"
 )
 
-// Writer records a run that goes on.
+// Writer records a run in progress.
 type Writer struct {
 	dir         string
 	steps       *appender
@@ -45,13 +45,14 @@ type Writer struct {
 	unlock      func() error
 }
 
-// Mark is a point in a run's record: the lines that were there. A checkpoint keeps it.
+// Mark is a point in a run's record: how many lines there were. Checkpoints keep one.
 type Mark struct {
 	Steps       int `json:"steps"`
 	Evaluations int `json:"evaluations"`
 }
 
-// Create begins a record in a folder, which must not hold one already, and which no other process may write into (durable.ErrLocked).
+// Create begins a record in a folder, which must not hold one yet. It takes the folder's lock; if another process
+// holds it, the error is durable.ErrLocked.
 func Create(dir string, id Identity, r *recipe.Recipe, env Environment) (_ *Writer, err error) {
 	fail := func(err error) (*Writer, error) { return nil, fmt.Errorf("run %s: %w", dir, err) }
 	if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -82,8 +83,8 @@ func Create(dir string, id Identity, r *recipe.Recipe, env Environment) (_ *Writ
 	return open(dir, Mark{}, unlock)
 }
 
-// Resume goes on with a record from a mark: what was written after it is cut off, and so is the end of the run, if it was written. No other process may
-// write into the folder (durable.ErrLocked).
+// Resume continues a record from a mark. It cuts off what was written after the mark, and removes the end of the
+// run if there is one. It takes the folder's lock; if another process holds it, the error is durable.ErrLocked.
 func Resume(dir string, at Mark) (_ *Writer, err error) {
 	if _, err := os.Stat(filepath.Join(dir, runFile)); err != nil {
 		return nil, fmt.Errorf("run %s: %w", dir, err)
@@ -130,19 +131,19 @@ func (w *Writer) Step(s Step) error { return w.steps.add(s) }
 // Evaluation appends an evaluation.
 func (w *Writer) Evaluation(e Evaluation) error { return w.evaluations.add(e) }
 
-// Mark is the point where the record is. Call Sync before a checkpoint with the mark is written.
+// Mark is the current point of the record. Call Sync before writing a checkpoint with it.
 func (w *Writer) Mark() Mark { return Mark{w.steps.lines, w.evaluations.lines} }
 
 // Sync flushes all lines to the disk.
 func (w *Writer) Sync() error { return errors.Join(w.steps.file.Sync(), w.evaluations.file.Sync()) }
 
-// Path is where a file of the run lies, such as predictions.json.
+// Path is where a file of the run belongs, such as predictions.json.
 func (w *Writer) Path(name string) string { return filepath.Join(w.dir, name) }
 
 // Checkpoints is the folder for core/checkpoint.
 func (w *Writer) Checkpoints() string { return w.Path(checkpointsDir) }
 
-// Finish writes the end of the run and closes the record. A folder with a result is a run that is over.
+// Finish writes the end of the run and closes the record. A folder with a result holds a run that is over.
 func (w *Writer) Finish(r Result) error {
 	if err := w.Sync(); err != nil {
 		return errors.Join(err, w.Close())
@@ -155,14 +156,15 @@ func (w *Writer) Close() error {
 	return errors.Join(w.steps.file.Close(), w.evaluations.file.Close(), w.unlock())
 }
 
-// idDigits is the length of an ID, in hexadecimal digits: among a million runs two are the same with a probability of 2·10⁻³.
+// idDigits is the length of an ID in hexadecimal digits: among a million runs, two share one with a probability of
+// 2·10⁻³.
 const idDigits = 12
 
 // Run is a run that was read back.
 type Run struct {
 	Dir string
-	// ID tells the run from all others, wherever its folder goes: the beginning of a SHA-256 over run.json and environment.json, which are written
-	// once.
+	// ID identifies the run wherever its folder goes: the beginning of a SHA-256 over run.json and
+	// environment.json, which are written once.
 	ID string
 	Identity
 	Environment Environment
@@ -170,7 +172,7 @@ type Run struct {
 	Result      *Result // nil: the run goes on, or broke off
 }
 
-// Open reads a run's folder. Steps and evaluations are read when they are asked for.
+// Open reads a run's folder. Steps and evaluations are read on demand.
 func Open(dir string) (*Run, error) {
 	r := &Run{Dir: dir}
 	if err := r.read(); err != nil {
@@ -204,7 +206,8 @@ func (r *Run) read() error {
 		return err
 	}
 	if got := r.Recipe.Fingerprint(); got != r.Fingerprint {
-		return fmt.Errorf("%s has the fingerprint %.12s, want %.12s: it was changed after the run, or by another version of harness", recipeFile, got, r.Fingerprint)
+		return fmt.Errorf("%s has the fingerprint %.12s, want %.12s: it was changed after the run, or by another version of harness",
+			recipeFile, got, r.Fingerprint)
 	}
 	var result Result
 	err = readJSON(filepath.Join(r.Dir, resultFile), &result)
@@ -230,7 +233,8 @@ func (r *Run) Checkpoints() string { return r.path(checkpointsDir) }
 
 func (r *Run) path(name string) string { return filepath.Join(r.Dir, name) }
 
-// Remove deletes a run's folder. What makes it a run goes first, so that nothing that is left of it after a crash looks like one.
+// Remove deletes a run's folder. The file that makes it a run goes first, so that a crash leaves nothing that looks
+// like one.
 func Remove(dir string) error {
 	if err := os.Remove(filepath.Join(dir, runFile)); err != nil {
 		return err
@@ -238,7 +242,7 @@ func Remove(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// Find returns the folders of all runs in and below a folder, sorted.
+// Find returns the folders of all runs in a folder and below it, sorted.
 func Find(dir string) ([]string, error) {
 	var dirs []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -268,7 +272,7 @@ func readJSON(path string, v any) error {
 	return nil
 }
 
-// readOptional is readJSON for a file that need not be there.
+// readOptional is readJSON for a file that may be missing.
 func readOptional(path string, v any) error {
 	if err := readJSON(path, v); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -29,12 +29,14 @@ func quick(t testing.TB) *recipe.Recipe {
 }
 
 func identity(r *recipe.Recipe) Identity {
-	return Identity{Recipe: r.Name, Fingerprint: r.Fingerprint(), DataDigest: "d1", Backend: "ipu:fp16.16", Precision: "fp16.16", Optimizer: "adamw", Seed: 1<<64 - 1}
+	return Identity{Recipe: r.Name, Fingerprint: r.Fingerprint(), DataDigest: "d1", Backend: "ipu:fp16.16", Precision: "fp16.16",
+		Optimizer: "adamw", Seed: 1<<64 - 1}
 }
 
 func step(n int, loss float64) Step {
 	return Step{Phase: "phase1", Step: n, TotalStep: n, Metrics: Metrics{"loss": loss}, LearningRate: 1e-3, LossScale: 4096,
-		Finite: !math.IsNaN(loss), GradientNorm: Number(loss), Sequences: 32, MeasuredSeconds: map[string]float64{"total": 0.25, "backend.forward": 0.1}}
+		Finite: !math.IsNaN(loss), GradientNorm: Number(loss), Sequences: 32,
+		MeasuredSeconds: map[string]float64{"total": 0.25, "backend.forward": 0.1}}
 }
 
 var numbers = cmp.Transformer("float64", func(n Number) float64 { return float64(n) })
@@ -51,13 +53,14 @@ func collect[T any](t *testing.T, seq iter.Seq2[T, error]) []T {
 	return all
 }
 
-// TestWriteAndOpen: a run reads back as it was written, with losses that are no numbers.
+// TestWriteAndOpen: a run reads back as it was written, including losses that are not numbers.
 func TestWriteAndOpen(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "runs", "one")
 	r := quick(t)
 	id := identity(r)
 	env := CaptureEnvironment(Plugin{
-		Kind: "backend", Name: "ipu", Version: "1.0.0", Path: "/bin/harness", SHA256: "ab", Threads: 2, Folder: "/home/me", Environment: map[string]string{"GOMAXPROCS": "2"},
+		Kind: "backend", Name: "ipu", Version: "1.0.0", Path: "/bin/harness", SHA256: "ab", Threads: 2, Folder: "/home/me",
+		Environment: map[string]string{"GOMAXPROCS": "2"},
 	})
 	env.Transport = "arena"
 	w, err := Create(dir, id, r, env)
@@ -70,7 +73,8 @@ func TestWriteAndOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	evaluation := Evaluation{Phase: "phase1", Step: 5, TotalStep: 5, Metrics: Metrics{"masked_lm_loss": math.NaN(), "masked_lm_accuracy": 12.5}, Sequences: 256, MeasuredSeconds: 1, TrainingSeconds: 2}
+	evaluation := Evaluation{Phase: "phase1", Step: 5, TotalStep: 5,
+		Metrics: Metrics{"masked_lm_loss": math.NaN(), "masked_lm_accuracy": 12.5}, Sequences: 256, MeasuredSeconds: 1, TrainingSeconds: 2}
 	if err := w.Evaluation(evaluation); err != nil {
 		t.Fatal(err)
 	}
@@ -79,9 +83,11 @@ func TestWriteAndOpen(t *testing.T) {
 		t.Errorf("a run under way: %+v, %v, want 5 steps and no result", under, err)
 	}
 	result := Result{Status: Complete, BatchDigest: "b", Notes: []string{"a doubt"}}
-	result.AddPhase(PhaseResult{Name: "phase1", Steps: 5, Skipped: 3, Sequences: 160, Metrics: evaluation.Metrics, MeasuredSeconds: map[string]float64{"training": 2, "total": 3}})
-	result.AddPhase(PhaseResult{Name: "phase2", Steps: 2, Sequences: 64, Metrics: Metrics{"masked_lm_accuracy": 50}, MeasuredSeconds: map[string]float64{"training": 0.5, "total": 1},
-		Target: &Reached{Metric: "masked_lm_accuracy", Value: 40, Step: 2, MeasuredSeconds: 0.5}})
+	result.AddPhase(PhaseResult{Name: "phase1", Steps: 5, Skipped: 3, Sequences: 160, Metrics: evaluation.Metrics,
+		MeasuredSeconds: map[string]float64{"training": 2, "total": 3}})
+	result.AddPhase(PhaseResult{Name: "phase2", Steps: 2, Sequences: 64, Metrics: Metrics{"masked_lm_accuracy": 50},
+		MeasuredSeconds: map[string]float64{"training": 0.5, "total": 1},
+		Target:          &Reached{Metric: "masked_lm_accuracy", Value: 40, Step: 2, MeasuredSeconds: 0.5}})
 	if err := w.Finish(result); err != nil {
 		t.Fatal(err)
 	}
@@ -100,8 +106,10 @@ func TestWriteAndOpen(t *testing.T) {
 		{"result", *run.Result, result},
 		{"steps", collect(t, run.Steps()), steps},
 		{"evaluations", collect(t, run.Evaluations()), []Evaluation{evaluation}},
-		{"totals", []any{result.Steps, result.Skipped, result.MeasuredSeconds, result.Phases[1].SequencesPerSecond()}, []any{7, 3, map[string]float64{"phase1": 3, "phase2": 1, "total": 4}, 128.0}},
-		{"names", result.Metrics, Metrics{"phase1.masked_lm_loss": math.NaN(), "masked_lm_loss": math.NaN(), "phase1.masked_lm_accuracy": 12.5, "phase2.masked_lm_accuracy": 50, "masked_lm_accuracy": 50}},
+		{"totals", []any{result.Steps, result.Skipped, result.MeasuredSeconds, result.Phases[1].SequencesPerSecond()},
+			[]any{7, 3, map[string]float64{"phase1": 3, "phase2": 1, "total": 4}, 128.0}},
+		{"names", result.Metrics, Metrics{"phase1.masked_lm_loss": math.NaN(), "masked_lm_loss": math.NaN(),
+			"phase1.masked_lm_accuracy": 12.5, "phase2.masked_lm_accuracy": 50, "masked_lm_accuracy": 50}},
 	} {
 		if diff := cmp.Diff(c.want, c.got, cmpopts.EquateNaNs(), numbers); diff != "" {
 			t.Errorf("%s:\n%s", c.name, diff)
@@ -132,7 +140,8 @@ func TestLinesAreJSON(t *testing.T) {
 	}
 }
 
-// TestResume cuts a record off at every byte after its last checkpoint, and goes on from there: what comes out is as if nothing had happened.
+// TestResume cuts a record off at every byte after its last checkpoint and resumes it: the result is as if nothing
+// had happened.
 func TestResume(t *testing.T) {
 	r := quick(t)
 	whole := t.TempDir()
@@ -227,7 +236,7 @@ func TestResumeRemovesResult(t *testing.T) {
 	}
 }
 
-// TestLocked: a run has one writer at a time, and one that is refused changes nothing.
+// TestLocked: a run has one writer at a time, and a writer that is refused changes nothing.
 func TestLocked(t *testing.T) {
 	r := quick(t)
 	dir := t.TempDir()
@@ -289,12 +298,14 @@ func TestBadFolders(t *testing.T) {
 		use    func(dir string) error
 		want   string
 	}{
-		"no run":         {func(dir string) error { return os.Remove(filepath.Join(dir, runFile)) }, read, "run.json: no such file"},
-		"cut header":     {change(runFile, "{"), read, "run.json: unexpected end of JSON"},
-		"other recipe":   {change(recipeFile, "extends: tiny-wiki-squad\n"), read, "recipe.yaml has the fingerprint"},
-		"line":           {change(stepsFile, "{}\n{\"step\": \"x\"}\n"), read, "steps.jsonl:2: json: cannot unmarshal string"},
-		"missing steps":  {change(stepsFile, "{}\n{}"), func(dir string) error { _, err := Resume(dir, Mark{Steps: 2}); return err }, "has 1 whole lines, want at least the 2"},
-		"resume nothing": {func(dir string) error { return os.Remove(filepath.Join(dir, runFile)) }, func(dir string) error { _, err := Resume(dir, Mark{}); return err }, "run.json: no such file"},
+		"no run":       {func(dir string) error { return os.Remove(filepath.Join(dir, runFile)) }, read, "run.json: no such file"},
+		"cut header":   {change(runFile, "{"), read, "run.json: unexpected end of JSON"},
+		"other recipe": {change(recipeFile, "extends: tiny-wiki-squad\n"), read, "recipe.yaml has the fingerprint"},
+		"line":         {change(stepsFile, "{}\n{\"step\": \"x\"}\n"), read, "steps.jsonl:2: json: cannot unmarshal string"},
+		"missing steps": {change(stepsFile, "{}\n{}"), func(dir string) error { _, err := Resume(dir, Mark{Steps: 2}); return err },
+			"has 1 whole lines, want at least the 2"},
+		"resume nothing": {func(dir string) error { return os.Remove(filepath.Join(dir, runFile)) },
+			func(dir string) error { _, err := Resume(dir, Mark{}); return err }, "run.json: no such file"},
 	} {
 		dir := t.TempDir()
 		w, err := Create(dir, identity(r), r, Environment{})

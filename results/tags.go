@@ -7,10 +7,10 @@ import (
 	"unicode"
 )
 
-// tagsFile holds the words that people put on a run. It is made with the first one.
+// tagsFile holds the words that people put on a run. The first one creates it.
 const tagsFile = "tags.json"
 
-// Tags are the words that were put on the run, sorted.
+// Tags are the words on the run, sorted.
 func (r *Run) Tags() ([]string, error) {
 	tags := []string{}
 	if err := readOptional(r.path(tagsFile), &tags); err != nil {
@@ -19,7 +19,7 @@ func (r *Run) Tags() ([]string, error) {
 	return tags, nil
 }
 
-// Tag puts words on the run and takes others off.
+// Tag adds words to the run and removes others.
 func (r *Run) Tag(add, remove []string) error {
 	for _, t := range add {
 		if t == "" || strings.ContainsFunc(t, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) || c == ',' }) {

@@ -1,5 +1,5 @@
-// Package baselines holds the reviewed baselines that harness check uses without a file. A baseline changes in a commit of its own, which says what
-// moved it.
+// Package baselines holds the reviewed baselines that `harness check` knows by name. A baseline changes in a commit
+// of its own, which says what moved it.
 package baselines
 
 import (

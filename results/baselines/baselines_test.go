@@ -9,7 +9,7 @@ import (
 	"harness.invalid/results/baselines"
 )
 
-// TestBaselines: those that are committed can be read, and are of the recipes as they are.
+// TestBaselines: the committed baselines can be read, and are of the recipes as they are now.
 func TestBaselines(t *testing.T) {
 	names := baselines.Names()
 	if len(names) == 0 {
@@ -27,7 +27,8 @@ func TestBaselines(t *testing.T) {
 			continue
 		}
 		if got := r.Fingerprint(); got != b.Fingerprint {
-			t.Errorf("baseline %s is of fingerprint %.12s, recipe %s has %.12s: train it again and save a new one", name, b.Fingerprint, b.Recipe, got)
+			t.Errorf("baseline %s is of fingerprint %.12s, recipe %s has %.12s: train it again and save a new one", name, b.Fingerprint,
+				b.Recipe, got)
 		}
 	}
 	if _, err := baselines.Open("none"); !errors.Is(err, fs.ErrNotExist) {

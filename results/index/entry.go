@@ -16,7 +16,7 @@ import (
 	"harness.invalid/results"
 )
 
-// Entry is what an index knows of a run.
+// Entry is what an index knows about a run.
 type Entry struct {
 	ID   string `json:"id"`
 	Host string `json:"host"`
@@ -40,22 +40,24 @@ var columns = []struct {
 	name   string
 	number bool
 }{
-	{"id", false}, {"host", false}, {"dir", false}, {"recipe", false}, {"fingerprint", false}, {"data_digest", false}, {"spec", false}, {"backend", false},
-	{"precision", false}, {"optimizer", false}, {"seed", true}, {"status", false}, {"error", false}, {"started", false}, {"finished", false},
-	{"version", false}, {"cpu", false}, {"steps", true}, {"skipped", true}, {"measured_seconds", true},
+	{"id", false}, {"host", false}, {"dir", false}, {"recipe", false}, {"fingerprint", false}, {"data_digest", false},
+	{"spec", false}, {"backend", false}, {"precision", false}, {"optimizer", false}, {"seed", true}, {"status", false},
+	{"error", false}, {"started", false}, {"finished", false}, {"version", false}, {"cpu", false}, {"steps", true},
+	{"skipped", true}, {"measured_seconds", true},
 }
 
-// values are those of the columns.
+// values are the values of the columns.
 func (e *Entry) values() []any {
 	name, _, _ := strings.Cut(e.Backend, ":")
-	return []any{e.ID, e.Host, e.Dir, e.Recipe, e.Fingerprint, e.DataDigest, e.Backend, name, e.Precision, e.Optimizer, ordered(e.Seed), string(e.Status), e.Error,
+	return []any{e.ID, e.Host, e.Dir, e.Recipe, e.Fingerprint, e.DataDigest, e.Backend, name, e.Precision, e.Optimizer,
+		ordered(e.Seed), string(e.Status), e.Error,
 		e.Started, e.Finished, e.Version, e.CPU, e.Steps, e.Skipped, e.MeasuredSeconds}
 }
 
-// ordered is a seed less 2⁶³: a signed number that sorts as the seed does.
+// ordered is a seed minus 2⁶³: a signed number that sorts as the seed does.
 func ordered(seed uint64) int64 { return int64(seed ^ 1<<63) }
 
-// entryOf sums a run up.
+// entryOf summarizes a run.
 func entryOf(r *results.Run, host string) (*Entry, error) {
 	dir, err := filepath.Abs(r.Dir)
 	if err != nil {
@@ -66,7 +68,8 @@ func entryOf(r *results.Run, host string) (*Entry, error) {
 		return nil, err
 	}
 	env := r.Environment
-	e := &Entry{ID: r.ID, Host: host, Dir: dir, Identity: r.Identity, Status: results.Unfinished, Started: timeText(env.Time), Version: env.Version, CPU: env.CPU, Metrics: results.Metrics{}, Tags: tags}
+	e := &Entry{ID: r.ID, Host: host, Dir: dir, Identity: r.Identity, Status: results.Unfinished, Started: timeText(env.Time),
+		Version: env.Version, CPU: env.CPU, Metrics: results.Metrics{}, Tags: tags}
 	if env.Revision != "" {
 		e.Version = env.Revision
 	}
@@ -93,7 +96,7 @@ func entryOf(r *results.Run, host string) (*Entry, error) {
 	return e, nil
 }
 
-// timeText keeps the length, so that texts sort as the times do.
+// timeText has a fixed length, so that texts sort as the times do.
 func timeText(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -101,7 +104,7 @@ func timeText(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// List returns the runs that a filter lets through, by the time when they started. The empty filter lets all through.
+// List returns the runs that pass a filter, by start time. The empty filter passes all.
 func (x *Index) List(ctx context.Context, where string) ([]Entry, error) {
 	list, err := x.list(ctx, where)
 	if err != nil {
@@ -115,8 +118,8 @@ func (x *Index) list(ctx context.Context, where string) (list []Entry, err error
 	if err != nil {
 		return nil, err
 	}
-	// One transaction, so that metrics and tags are those of the runs that were listed; on PostgreSQL, where each query may see more, those of
-	// others are passed over.
+	// One transaction, so that metrics and tags belong to the runs that were listed. On PostgreSQL each query may
+	// see more; what belongs to other runs is skipped.
 	tx, err := x.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return nil, err
@@ -131,19 +134,21 @@ func (x *Index) list(ctx context.Context, where string) (list []Entry, err error
 		names[i] = "r." + c.name
 	}
 	at := map[string]int{}
-	err = scan(ctx, tx, fmt.Sprintf(`SELECT %s FROM runs r WHERE %s ORDER BY r.started, r.id`, strings.Join(names, ", "), condition), args, func(rows *sql.Rows) error {
-		e := Entry{Metrics: results.Metrics{}, Tags: []string{}}
-		var name string
-		var seed int64
-		if err := rows.Scan(&e.ID, &e.Host, &e.Dir, &e.Recipe, &e.Fingerprint, &e.DataDigest, &e.Backend, &name, &e.Precision, &e.Optimizer, &seed, &e.Status, &e.Error,
-			&e.Started, &e.Finished, &e.Version, &e.CPU, &e.Steps, &e.Skipped, &e.MeasuredSeconds); err != nil {
-			return err
-		}
-		e.Seed = uint64(seed) ^ 1<<63
-		at[e.ID] = len(list)
-		list = append(list, e)
-		return nil
-	})
+	err = scan(ctx, tx, fmt.Sprintf(`SELECT %s FROM runs r WHERE %s ORDER BY r.started, r.id`, strings.Join(names, ", "), condition),
+		args, func(rows *sql.Rows) error {
+			e := Entry{Metrics: results.Metrics{}, Tags: []string{}}
+			var name string
+			var seed int64
+			if err := rows.Scan(&e.ID, &e.Host, &e.Dir, &e.Recipe, &e.Fingerprint, &e.DataDigest, &e.Backend, &name, &e.Precision,
+				&e.Optimizer, &seed, &e.Status, &e.Error,
+				&e.Started, &e.Finished, &e.Version, &e.CPU, &e.Steps, &e.Skipped, &e.MeasuredSeconds); err != nil {
+				return err
+			}
+			e.Seed = uint64(seed) ^ 1<<63
+			at[e.ID] = len(list)
+			list = append(list, e)
+			return nil
+		})
 	if err != nil || len(list) == 0 {
 		return list, err
 	}
@@ -193,7 +198,7 @@ func scan(ctx context.Context, tx *sql.Tx, query string, args []any, each func(*
 	return rows.Err()
 }
 
-// Find returns the one run that is meant by the beginning of its id, or by its folder.
+// Find returns the one run that a reference means: the beginning of an id, or a folder.
 func (x *Index) Find(ctx context.Context, ref string) (Entry, error) {
 	list, err := x.list(ctx, "")
 	if err != nil {
@@ -225,7 +230,7 @@ func (x *Index) Find(ctx context.Context, ref string) (Entry, error) {
 // Here reports whether the folder of a run is on this machine.
 func (x *Index) Here(e Entry) bool { return e.Host == x.host }
 
-// Folders lists the folders of the runs on this machine by the time when they started, and how many runs there are on others.
+// Folders lists the folders of the runs on this machine by start time, and how many runs there are on others.
 func (x *Index) Folders(ctx context.Context) (dirs []string, elsewhere map[string]int, err error) {
 	rows, err := x.db.QueryContext(ctx, `SELECT host, dir FROM runs ORDER BY started, id`)
 	if err != nil {

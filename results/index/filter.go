@@ -19,9 +19,9 @@ import (
 //	not        = [ "not" ] ( "(" filter ")" | comparison )
 //	comparison = NAME ( "=" | "!=" | "<" | "<=" | ">" | ">=" | "~" ) VALUE
 //
-// A NAME is a column (backend, precision, optimizer, recipe, seed, status, started ...), a metric (f1, phase1.masked_lm_loss), or tag. ~ asks
-// whether the text holds the value. A value with blanks or other signs stands in quotes. A run without a metric, or whose metric is no number,
-// meets no condition on it, and not its opposite either.
+// A NAME is a column (backend, precision, optimizer, recipe, seed, status, started ...), a metric (f1,
+// phase1.masked_lm_loss), or tag. ~ asks whether the text contains the value. A value with blanks or punctuation needs
+// quotes. A run that lacks a metric, or whose metric is not a number, meets neither a condition on it nor the opposite.
 
 // condition translates a filter into SQL.
 func (x *Index) condition(ctx context.Context, where string) (string, []any, error) {
@@ -45,7 +45,7 @@ func translate(where string, known []string) (string, []any, error) {
 	return out, p.args, p.err
 }
 
-// parser reads a filter from left to right. After an error its token is empty and stays so.
+// parser reads a filter from left to right. After an error its token is empty, and stays so.
 type parser struct {
 	text   string
 	known  []string
@@ -64,12 +64,13 @@ func (p *parser) fail(format string, args ...any) {
 		if p.token != "" {
 			seen = strconv.Quote(p.token)
 		}
-		p.err = fmt.Errorf("filter %q: at character %d: %s: %s", p.text, utf8.RuneCountInString(p.text[:min(p.start, len(p.text))])+1, seen, fmt.Sprintf(format, args...))
+		p.err = fmt.Errorf("filter %q: at character %d: %s: %s", p.text, utf8.RuneCountInString(p.text[:min(p.start, len(p.text))])+1,
+			seen, fmt.Sprintf(format, args...))
 	}
 	p.token, p.at = "", len(p.text)
 }
 
-// wordRune are the letters of names and of values without quotes.
+// wordRune reports whether a letter may be part of a name, or of a value without quotes.
 func wordRune(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_.:+-/@", r)
 }

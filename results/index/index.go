@@ -1,7 +1,8 @@
-// Package index finds runs. The truth about a run is its folder (see results); an index is a database beside the folders that answers which runs
-// there are, and can be made again from them at any time.
+// Package index finds runs. The truth about a run is its folder (package results); an index is a database beside
+// the folders that answers which runs there are, and it can be rebuilt from them at any time.
 //
-// It is a SQLite file, or PostgreSQL for a team, with the same schema and the same answers. Many processes may use one at once.
+// It is a SQLite file, or PostgreSQL for a team, with the same schema and the same answers. Many processes may use
+// one at once.
 package index
 
 import (
@@ -35,8 +36,8 @@ type Index struct {
 	host     string
 }
 
-// Open opens an index and brings its schema up to date. The location is postgres://USER@HOST/DATABASE, or the path of a SQLite file, which is made
-// when it is not there.
+// Open opens an index and brings its schema up to date. The location is postgres://USER@HOST/DATABASE, or the path
+// of a SQLite file, which it creates if there is none.
 func Open(ctx context.Context, location string) (_ *Index, err error) {
 	x := &Index{location: location}
 	if x.host, err = os.Hostname(); err != nil {
@@ -67,7 +68,8 @@ func IsPostgres(location string) bool {
 	return strings.HasPrefix(location, "postgres://") || strings.HasPrefix(location, "postgresql://")
 }
 
-// withSSLMode adds sslmode=prefer to a location that leaves it open, as libpq does: the driver would refuse servers without TLS.
+// withSSLMode adds sslmode=prefer to a location that does not say, as libpq does. The driver would refuse servers
+// without TLS.
 func withSSLMode(location string) string {
 	u, err := url.Parse(location)
 	if err != nil || u.Query().Has("sslmode") || os.Getenv("PGSSLMODE") != "" {
@@ -79,7 +81,7 @@ func withSSLMode(location string) string {
 	return u.String()
 }
 
-// wait is how long a process waits for others that write, in milliseconds.
+// wait is how long a process waits for other writers, in milliseconds.
 const wait = 20_000
 
 func openSQLite(path string) (*sql.DB, error) {
@@ -93,8 +95,9 @@ func openSQLite(path string) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A transaction takes the lock at its beginning: one that reads first and then finds that it may not write would have to be done over.
-	settings := url.Values{"_txlock": {"immediate"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", wait), "journal_mode(WAL)", "foreign_keys(1)", "synchronous(NORMAL)"}}
+	// A transaction takes the lock at its start: one that read first and then could not write would have to be repeated.
+	settings := url.Values{"_txlock": {"immediate"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", wait), "journal_mode(WAL)",
+		"foreign_keys(1)", "synchronous(NORMAL)"}}
 	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: settings.Encode()}
 	db, err := sql.Open("sqlite", u.String())
 	if err != nil {
@@ -104,8 +107,8 @@ func openSQLite(path string) (*sql.DB, error) {
 	return db, nil
 }
 
-// migrate brings the schema up to date. Of processes that do so at once one does the work: a session lock orders them on PostgreSQL; on SQLite the
-// others find its tables there, fail, and look again.
+// migrate brings the schema up to date. Of several processes at once, one does the work. On PostgreSQL a session
+// lock orders them; on SQLite the others find the tables there, fail, and look again.
 func (x *Index) migrate(ctx context.Context, location string) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -150,7 +153,7 @@ func (x *Index) Close() error { return x.db.Close() }
 // Location is where the index is, without a password.
 func (x *Index) Location() string { return x.location }
 
-// Put adds a run, or brings what the index knows of it up to date.
+// Put adds a run, or updates what the index knows about it.
 func (x *Index) Put(ctx context.Context, r *results.Run) error {
 	err := x.change(ctx, func(tx *sql.Tx) error { return x.put(ctx, tx, r) })
 	if err != nil {
@@ -175,7 +178,7 @@ func (x *Index) Remove(ctx context.Context, ids ...string) error {
 	return nil
 }
 
-// change does something in a transaction.
+// change runs a function in a transaction.
 func (x *Index) change(ctx context.Context, do func(tx *sql.Tx) error) error {
 	tx, err := x.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -225,8 +228,8 @@ type Rebuilt struct {
 	Broken []error // folders that look like runs and can't be read
 }
 
-// Rebuild makes the index again from the folders in and below dirs and from those that it knows on this machine. Runs of other machines stay as they
-// are. Others see what was there before until it is done.
+// Rebuild builds the index anew from the folders in and below dirs, and from those that it knows on this machine.
+// Runs on other machines stay as they are. Until it is done, other processes see the old contents.
 func (x *Index) Rebuild(ctx context.Context, dirs ...string) (Rebuilt, error) {
 	var done Rebuilt
 	err := x.change(ctx, func(tx *sql.Tx) error {

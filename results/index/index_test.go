@@ -18,7 +18,8 @@ import (
 	"harness.invalid/results"
 )
 
-// TestMain makes the test binary one of many processes that add runs: INDEX_TEST_ADD is an index, the arguments are folders.
+// TestMain can turn the test binary into one of many processes that add runs: INDEX_TEST_ADD is the index, the
+// arguments are folders.
 func TestMain(m *testing.M) {
 	if location := os.Getenv("INDEX_TEST_ADD"); location != "" {
 		if err := addAll(location, os.Args[1:]); err != nil {
@@ -47,7 +48,7 @@ func addAll(location string, dirs []string) error {
 	return nil
 }
 
-// made is a run to make.
+// made is a run to record.
 type made struct {
 	backend, optimizer string
 	seed               uint64
@@ -73,7 +74,8 @@ func makeRuns(t testing.TB, dir string, list []made) []*results.Run {
 	var runs []*results.Run
 	for i, m := range list {
 		d := filepath.Join(dir, fmt.Sprintf("run%d", i))
-		id := results.Identity{Recipe: r.Name, Fingerprint: r.Fingerprint(), DataDigest: "d1", Backend: m.backend, Precision: "fp16.16", Optimizer: m.optimizer, Seed: m.seed}
+		id := results.Identity{Recipe: r.Name, Fingerprint: r.Fingerprint(), DataDigest: "d1", Backend: m.backend, Precision: "fp16.16",
+			Optimizer: m.optimizer, Seed: m.seed}
 		w, err := results.Create(d, id, r, results.CaptureEnvironment())
 		if err != nil {
 			t.Fatal(err)
@@ -82,7 +84,8 @@ func makeRuns(t testing.TB, dir string, list []made) []*results.Run {
 			err = w.Close()
 		} else {
 			res := results.Result{Status: results.Complete}
-			res.AddPhase(results.PhaseResult{Name: "squad", Steps: 7, Sequences: 100, Metrics: results.Metrics{"f1": m.f1}, MeasuredSeconds: map[string]float64{"training": 4, "total": 5}, Target: &results.Reached{Metric: "f1", Value: 80, Step: 3}})
+			res.AddPhase(results.PhaseResult{Name: "squad", Steps: 7, Sequences: 100, Metrics: results.Metrics{"f1": m.f1},
+				MeasuredSeconds: map[string]float64{"training": 4, "total": 5}, Target: &results.Reached{Metric: "f1", Value: 80, Step: 3}})
 			err = w.Finish(res)
 		}
 		if err != nil {
@@ -97,7 +100,7 @@ func makeRuns(t testing.TB, dir string, list []made) []*results.Run {
 	return runs
 }
 
-// onBoth tests on SQLite, and on PostgreSQL where there is one.
+// onBoth runs a test on SQLite, and on PostgreSQL if there is one.
 func onBoth(t *testing.T, test func(t *testing.T, location string)) {
 	t.Run("sqlite", func(t *testing.T) { test(t, filepath.Join(t.TempDir(), "a folder", "index?.db")) })
 	t.Run("postgres", func(t *testing.T) { test(t, postgres(t)) })
@@ -117,7 +120,7 @@ func open(t testing.TB, location string) *Index {
 	return x
 }
 
-// seeds tells runs apart in what tests print.
+// seeds identifies runs in what tests print.
 func seeds(list []Entry) []uint64 {
 	s := []uint64{}
 	for _, e := range list {
@@ -145,85 +148,99 @@ func TestIndex(t *testing.T) {
 				}
 			}
 		}
-		for filter, want := range map[string][]uint64{
-			"":                             {1, 2, 1<<64 - 1, 3, 4},
-			"backend=ipu":                  {1, 2},
-			"backend=ipu and f1>80":        {2},
-			"backend = 'ipu' AND f1 > 8e1": {2},
-			"backend=gpu-ref:fp16":         {3},
-			"backend!=ipu":                 {1<<64 - 1, 3, 4},
-			"f1 > 0":                       {1, 2, 1<<64 - 1}, // not the one that diverged
-			"not f1 > 80":                  {1},
-			"squad.f1<=79 or optimizer=lamb and seed=2":   {1, 2},
-			"(squad.f1<=79 or optimizer=lamb) and seed=1": {1},
-			"seed=18446744073709551615":                   {1<<64 - 1},
-			"tag=good":                                    {1},
-			"tag!=good and status=complete":               {2, 1<<64 - 1, 3},
-			"tag~andid":                                   {1},
-			"dir~run1":                                    {2},
-			"dir~'run%'":                                  {},
-			"status=unfinished":                           {4},
-			"squad.steps_to_target=3 and seed<3":          {1, 2},
-			"squad.measured_sequences_per_second=25 and measured_seconds=5 and steps>=7": {1, 2, 1<<64 - 1, 3},
-			"started>2000 and started<9999":                                              {1, 2, 1<<64 - 1, 3, 4},
-		} {
-			list, err := x.List(ctx, filter)
-			if err != nil {
-				t.Errorf("%s: %v", filter, err)
-				continue
-			}
-			if diff := cmp.Diff(want, seeds(list)); diff != "" {
-				t.Errorf("%s: %s", filter, diff)
-			}
-		}
-		e, err := x.Find(ctx, runs[0].ID[:5])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e.Dir != runs[0].Dir || e.Identity != runs[0].Identity || e.Status != results.Complete || e.Metrics["f1"] != 79 || !slices.Equal(e.Tags, []string{"candidate", "good"}) || e.Steps != 7 || !x.Here(e) {
-			t.Errorf("found %+v", e)
-		}
-		if e, err := x.Find(ctx, runs[3].Dir); err != nil || e.ID != runs[3].ID || !math.IsNaN(e.Metrics["f1"]) {
-			t.Errorf("by its folder: %+v, %v", e, err)
-		}
-		if _, err := x.Find(ctx, "zz"); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("nothing: %v", err)
-		}
-		dirs, elsewhere, err := x.Folders(ctx)
-		if err != nil || len(dirs) != len(runs) || !slices.Contains(dirs, runs[0].Dir) || len(elsewhere) != 0 {
-			t.Errorf("folders %v, on other machines %v, %v", dirs, elsewhere, err)
-		}
-		there := open(t, location)
-		there.host = "there"
-		if dirs, elsewhere, err := there.Folders(ctx); err != nil || len(dirs) != 0 || elsewhere[x.host] != len(runs) {
-			t.Errorf("on another machine: folders %v, on others %v, %v", dirs, elsewhere, err)
-		}
-
-		if err := x.Remove(ctx, runs[0].ID, runs[1].ID); err != nil {
-			t.Fatal(err)
-		}
-		if list, err := x.List(ctx, ""); err != nil || len(list) != 3 {
-			t.Errorf("after two were removed there are %v, %v", seeds(list), err)
-		}
-		// A rebuild brings back what is there, drops what is not, and tells what can't be read.
-		if err := os.RemoveAll(runs[2].Dir); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(runs[3].Dir, "run.json"), []byte("{"), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		done, err := x.Rebuild(ctx, dir)
-		if err != nil || done.Runs != 3 || done.Gone != 1 || len(done.Broken) != 1 || !strings.Contains(done.Broken[0].Error(), runs[3].Dir) {
-			t.Errorf("rebuilt: %+v, %v", done, err)
-		}
-		list, err := x.List(ctx, "")
-		if err != nil || !slices.Equal(seeds(list), []uint64{1, 2, 4}) || !slices.Equal(list[0].Tags, []string{"candidate", "good"}) {
-			t.Errorf("after the rebuild: %+v, %v", list, err)
-		}
+		testFilters(t, x)
+		testFinding(t, x, runs, location)
+		testRebuild(t, x, runs, dir)
 	})
 }
 
-// TestManyProcesses: processes that open a new index at once and add runs to it get along.
+func testFilters(t *testing.T, x *Index) {
+	for filter, want := range map[string][]uint64{
+		"":                             {1, 2, 1<<64 - 1, 3, 4},
+		"backend=ipu":                  {1, 2},
+		"backend=ipu and f1>80":        {2},
+		"backend = 'ipu' AND f1 > 8e1": {2},
+		"backend=gpu-ref:fp16":         {3},
+		"backend!=ipu":                 {1<<64 - 1, 3, 4},
+		"f1 > 0":                       {1, 2, 1<<64 - 1}, // not the one that diverged
+		"not f1 > 80":                  {1},
+		"squad.f1<=79 or optimizer=lamb and seed=2":   {1, 2},
+		"(squad.f1<=79 or optimizer=lamb) and seed=1": {1},
+		"seed=18446744073709551615":                   {1<<64 - 1},
+		"tag=good":                                    {1},
+		"tag!=good and status=complete":               {2, 1<<64 - 1, 3},
+		"tag~andid":                                   {1},
+		"dir~run1":                                    {2},
+		"dir~'run%'":                                  {},
+		"status=unfinished":                           {4},
+		"squad.steps_to_target=3 and seed<3":          {1, 2},
+		"squad.measured_sequences_per_second=25 and measured_seconds=5 and steps>=7": {1, 2, 1<<64 - 1, 3},
+		"started>2000 and started<9999":                                              {1, 2, 1<<64 - 1, 3, 4},
+	} {
+		list, err := x.List(t.Context(), filter)
+		if err != nil {
+			t.Errorf("%s: %v", filter, err)
+			continue
+		}
+		if diff := cmp.Diff(want, seeds(list)); diff != "" {
+			t.Errorf("%s: %s", filter, diff)
+		}
+	}
+}
+
+func testFinding(t *testing.T, x *Index, runs []*results.Run, location string) {
+	ctx := t.Context()
+	e, err := x.Find(ctx, runs[0].ID[:5])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Dir != runs[0].Dir || e.Identity != runs[0].Identity || e.Status != results.Complete || e.Metrics["f1"] != 79 ||
+		!slices.Equal(e.Tags, []string{"candidate", "good"}) || e.Steps != 7 || !x.Here(e) {
+		t.Errorf("found %+v", e)
+	}
+	if e, err := x.Find(ctx, runs[3].Dir); err != nil || e.ID != runs[3].ID || !math.IsNaN(e.Metrics["f1"]) {
+		t.Errorf("by its folder: %+v, %v", e, err)
+	}
+	if _, err := x.Find(ctx, "zz"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("nothing: %v", err)
+	}
+	dirs, elsewhere, err := x.Folders(ctx)
+	if err != nil || len(dirs) != len(runs) || !slices.Contains(dirs, runs[0].Dir) || len(elsewhere) != 0 {
+		t.Errorf("folders %v, on other machines %v, %v", dirs, elsewhere, err)
+	}
+	there := open(t, location)
+	there.host = "there"
+	if dirs, elsewhere, err := there.Folders(ctx); err != nil || len(dirs) != 0 || elsewhere[x.host] != len(runs) {
+		t.Errorf("on another machine: folders %v, on others %v, %v", dirs, elsewhere, err)
+	}
+}
+
+// testRebuild: a rebuild brings back what was removed, drops what is gone, and reports what cannot be read.
+func testRebuild(t *testing.T, x *Index, runs []*results.Run, dir string) {
+	ctx := t.Context()
+	if err := x.Remove(ctx, runs[0].ID, runs[1].ID); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := x.List(ctx, ""); err != nil || len(list) != 3 {
+		t.Errorf("after two were removed there are %v, %v", seeds(list), err)
+	}
+	if err := os.RemoveAll(runs[2].Dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(runs[3].Dir, "run.json"), []byte("{"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	done, err := x.Rebuild(ctx, dir)
+	if err != nil || done.Runs != 3 || done.Gone != 1 || len(done.Broken) != 1 || !strings.Contains(done.Broken[0].Error(), runs[3].Dir) {
+		t.Errorf("rebuilt: %+v, %v", done, err)
+	}
+	list, err := x.List(ctx, "")
+	if err != nil || !slices.Equal(seeds(list), []uint64{1, 2, 4}) || !slices.Equal(list[0].Tags, []string{"candidate", "good"}) {
+		t.Errorf("after the rebuild: %+v, %v", list, err)
+	}
+}
+
+// TestManyProcesses: processes that open a new index at once and add runs to it do not disturb each other.
 func TestManyProcesses(t *testing.T) {
 	onBoth(t, func(t *testing.T, location string) {
 		dir := t.TempDir()
@@ -280,9 +297,10 @@ func TestFilterErrors(t *testing.T) {
 	}
 }
 
-// FuzzFilter: whatever is asked for, the answer is an error with a place, or a condition that the database understands.
+// FuzzFilter: any filter gives either an error with its position, or a condition that the database understands.
 func FuzzFilter(f *testing.F) {
-	for _, s := range []string{"backend=ipu and f1>80", "not (tag='a b' or seed!=3)", "f1 <> 1e400", "dir~'%_\\'", "\"", "backend=\x00", "tag!=é or status~''", "(((", "f1>-.5", "f1>nan"} {
+	for _, s := range []string{"backend=ipu and f1>80", "not (tag='a b' or seed!=3)", "f1 <> 1e400", "dir~'%_\\'", "\"",
+		"backend=\x00", "tag!=é or status~''", "(((", "f1>-.5", "f1>nan"} {
 		f.Add(s)
 	}
 	x, err := Open(context.Background(), filepath.Join(f.TempDir(), "index.db"))

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// postgres is the location of an empty database: in the server that HARNESS_TEST_POSTGRES names, or in one that is started for the test from the
-// programs on this machine. Without either the test is skipped.
+// postgres is the location of an empty database: on the server that HARNESS_TEST_POSTGRES names, or on one that is
+// started for the test from the programs on this machine. Without either the test is skipped.
 func postgres(t *testing.T) string {
 	t.Helper()
 	if location := os.Getenv("HARNESS_TEST_POSTGRES"); location != "" {
@@ -52,7 +52,8 @@ func postgres(t *testing.T) string {
 	}
 	port := l.Addr().(*net.TCPAddr).Port
 	l.Close()
-	server := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-k", dir, "-c", "listen_addresses=127.0.0.1", "-c", fmt.Sprintf("port=%d", port), "-c", "fsync=off")
+	server := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-k", dir, "-c", "listen_addresses=127.0.0.1", "-c",
+		fmt.Sprintf("port=%d", port), "-c", "fsync=off")
 	server.Dir, server.SysProcAttr = dir, user
 	var log strings.Builder
 	server.Stderr = &log
@@ -81,7 +82,7 @@ func postgres(t *testing.T) string {
 	}
 }
 
-// emptySchema is a schema of its own in a database that others use as well.
+// emptySchema creates a schema in a database that others use as well.
 func emptySchema(t *testing.T, location string) string {
 	t.Helper()
 	u, err := url.Parse(location)
@@ -108,7 +109,7 @@ func emptySchema(t *testing.T, location string) string {
 	return u.String()
 }
 
-// postgresPrograms is the folder of initdb and postgres; "" where there is none.
+// postgresPrograms is the folder of initdb and postgres; "" if there is none.
 func postgresPrograms() string {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		return filepath.Dir(path)

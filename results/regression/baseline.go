@@ -1,5 +1,8 @@
-// Package regression holds new runs against a baseline that people reviewed. In flow runs (results.Run) and a Baseline; out flows a Check: facts that hold,
-// regressed, or can't be told, for harness check.
+// Package regression checks new runs against a baseline that people reviewed.
+//
+// In flow runs (results.Run) and a Baseline, a small JSON file. Out flows a Check for `harness check`: a list of
+// facts that hold, have regressed, or cannot be told. Facts of single runs are exact (check.go, exact.go): equal
+// bits on equal kernels. Facts over seeds are tested against a tolerance (sampled.go, question.go).
 package regression
 
 import (
@@ -24,7 +27,7 @@ import (
 	"harness.invalid/results/verdict"
 )
 
-// Baseline is what later runs are held against: a small file that people review.
+// Baseline is what later runs are checked against: a small file that people review.
 type Baseline struct {
 	Recipe      string     `json:"recipe"`
 	Fingerprint string     `json:"fingerprint"`
@@ -34,7 +37,7 @@ type Baseline struct {
 	Machine     Machine    `json:"machine"` // that times were measured on
 	Alpha       float64    `json:"alpha"`
 	Tolerances  Tolerances `json:"tolerances"`
-	// Waivers let facts pass that do not hold, for a while.
+	// Waivers let facts pass for a while although they do not hold.
 	Waivers []Waiver      `json:"waivers"`
 	Arms    []BaselineArm `json:"arms"`
 }
@@ -47,10 +50,10 @@ type Machine struct {
 
 // Tolerances are the changes for the worse that do not matter.
 type Tolerances struct {
-	// Metrics by PHASE.NAME, in the metric's units; from the recipe's margins.
+	// Metrics are by PHASE.NAME, in the metric's units; from the recipe's margins.
 	Metrics map[string]float64 `json:"metrics"`
-	// FirstLoss and Losses are relative, between kernel paths that round otherwise: of the first loss of a run, before any update, and
-	// of mean losses on the way through its first phase, where roundings have grown.
+	// FirstLoss and Losses are relative and apply between kernel paths that round differently: to the first loss of
+	// a run, before any update, and to mean losses along its first phase, where rounding errors have grown.
 	FirstLoss float64 `json:"first_loss"`
 	Losses    float64 `json:"losses"`
 	// StepsToTarget and StepSeconds are relative.
@@ -58,8 +61,9 @@ type Tolerances struct {
 	StepSeconds   float64 `json:"step_seconds"`
 }
 
-// defaultTolerances are those of a new baseline: round numbers that people may change, not fitted ones. Rounding alone moves a first loss by far less
-// than a thousandth; what it grows to on the way stays within what other seeds do to a mean loss.
+// defaultTolerances are those of a new baseline: round numbers, not fitted ones, that people may change. Rounding
+// alone moves a first loss by far less than a thousandth; what it grows to along the way stays within what other
+// seeds do to a mean loss.
 var defaultTolerances = Tolerances{FirstLoss: 1e-3, Losses: 0.03, StepsToTarget: 0.1, StepSeconds: 0.05}
 
 // Waiver lets a fact pass until a day.
@@ -93,22 +97,23 @@ type BaselinePhase struct {
 	Steps   int             `json:"steps"`
 	Skipped int             `json:"skipped"`
 	Metrics results.Metrics `json:"metrics"`
-	// FirstLoss is that of the first step, Losses are means over the parts of the phase.
+	// FirstLoss is the loss of the first step, Losses are means over equal parts of the phase.
 	FirstLoss results.Number   `json:"first_loss"`
 	Losses    []results.Number `json:"losses"`
-	// StepsToTarget is interpolated between evaluations; nil where the phase has no target, Infinity where it was not reached.
+	// StepsToTarget is interpolated between evaluations; nil if the phase has no target, Infinity if it was not
+	// reached.
 	StepsToTarget *results.Number `json:"steps_to_target,omitempty"`
-	// FastestStepSeconds is the measured time of the fastest step (Curves); nil: times were left out.
+	// FastestStepSeconds is the measured time of the fastest step (results.Curves); nil: times were left out.
 	FastestStepSeconds *results.Number `json:"measured_fastest_step_seconds,omitempty"`
-	// MedianStepSeconds is what earlier versions kept in its place; it is read and not written.
+	// MedianStepSeconds is what earlier versions stored instead; it is read and never written.
 	MedianStepSeconds *results.Number `json:"measured_step_seconds,omitempty"`
 }
 
-// lossParts is how many means of losses a phase is summed up by.
+// lossParts is the number of mean losses that summarize a phase.
 const lossParts = 16
 
-// NewBaseline sums complete runs of one recipe up. Times are left out unless wanted: they say something only on the machine that they were measured
-// on, when it had nothing else to do.
+// NewBaseline summarizes complete runs of one recipe. With times, it includes the fastest steps: they mean
+// something only on the machine that they were measured on, with nothing else running.
 func NewBaseline(runs []*results.Run, times bool) (*Baseline, error) {
 	if len(runs) == 0 {
 		return nil, errors.New("a baseline needs runs")
@@ -118,7 +123,8 @@ func NewBaseline(runs []*results.Run, times bool) (*Baseline, error) {
 		return nil, err
 	}
 	first := runs[0]
-	b := &Baseline{Recipe: first.Identity.Recipe, Fingerprint: first.Fingerprint, DataDigest: first.DataDigest, Saved: time.Now().UTC().Truncate(time.Second),
+	b := &Baseline{Recipe: first.Identity.Recipe, Fingerprint: first.Fingerprint, DataDigest: first.DataDigest,
+		Saved:   time.Now().UTC().Truncate(time.Second),
 		Machine: machineOf(first), Alpha: c.Alpha, Tolerances: defaultTolerances, Waivers: []Waiver{}}
 	b.Tolerances.Metrics = verdict.Margins(first.Recipe)
 	for _, a := range c.Arms {
@@ -131,7 +137,8 @@ func NewBaseline(runs []*results.Run, times bool) (*Baseline, error) {
 				return nil, fmt.Errorf("%s did not come to its end", r.Title())
 			}
 			if m := machineOf(r); times && m != b.Machine {
-				return nil, fmt.Errorf("%s and %s were on different machines, so that their times do not belong together: leave times out", first.Title(), r.Title())
+				return nil, fmt.Errorf("%s and %s were on different machines, so that their times do not belong together: leave times out",
+					first.Title(), r.Title())
 			}
 			s, err := baselineRun(r, times)
 			if err != nil {
@@ -152,7 +159,7 @@ func NewBaseline(runs []*results.Run, times bool) (*Baseline, error) {
 
 func machineOf(r *results.Run) Machine { return Machine{r.Environment.CPU, r.Environment.Threads} }
 
-// baselineRun reads what a run recorded.
+// baselineRun summarizes what a run recorded.
 func baselineRun(r *results.Run, times bool) (*BaselineRun, error) {
 	s := &BaselineRun{Seed: r.Seed, Kernels: r.Environment.Kernels, BatchDigest: r.Result.BatchDigest, Modelled: map[string]string{}}
 	curves, err := r.Curves()
@@ -205,7 +212,7 @@ func baselineRun(r *results.Run, times bool) (*BaselineRun, error) {
 	return s, nil
 }
 
-// ReadBaseline reads a baseline. Keys that are not known are errors, since people edit it.
+// ReadBaseline parses a baseline. Unknown keys are errors, since people edit the file.
 func ReadBaseline(name string, text []byte) (*Baseline, error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
@@ -235,7 +242,8 @@ func (b *Baseline) validate() error {
 		}
 	}
 	t := b.Tolerances
-	for name, v := range map[string]float64{"first_loss": t.FirstLoss, "losses": t.Losses, "steps_to_target": t.StepsToTarget, "step_seconds": t.StepSeconds} {
+	for name, v := range map[string]float64{"first_loss": t.FirstLoss, "losses": t.Losses, "steps_to_target": t.StepsToTarget,
+		"step_seconds": t.StepSeconds} {
 		if !(v >= 0) {
 			return fmt.Errorf("tolerances.%s is %g, want 0 or more", name, v)
 		}
@@ -277,7 +285,8 @@ func (t *Tolerances) Set(name string, v float64) error {
 		t.StepSeconds = v
 	default:
 		if _, ok := t.Metrics[name]; !ok {
-			return fmt.Errorf("tolerance %s: want first_loss, losses, steps_to_target, step_seconds or one of the recipe's margins: %s", name, strings.Join(slices.Sorted(maps.Keys(t.Metrics)), ", "))
+			return fmt.Errorf("tolerance %s: want first_loss, losses, steps_to_target, step_seconds or one of the recipe's margins: %s",
+				name, strings.Join(slices.Sorted(maps.Keys(t.Metrics)), ", "))
 		}
 		t.Metrics[name] = v
 	}

@@ -20,7 +20,7 @@ import (
 	"harness.invalid/results/verdict"
 )
 
-// plant changes what a run records.
+// plant is a change to what a run records.
 type plant struct {
 	kernels string                    // "": amd64/avx512
 	cpu     string                    // "": cpu
@@ -32,7 +32,7 @@ type plant struct {
 	seeds   []uint64                  // nil: 1 to 5
 }
 
-// plantRuns records runs of quick's last phase. Losses, F1 and times have a little noise of their own seed.
+// plantRuns records runs of quick's last phase. Losses, F1 and times have a little noise from the seed.
 func plantRuns(t *testing.T, r *recipe.Recipe, p plant) []*results.Run {
 	t.Helper()
 	if p.seeds == nil {
@@ -45,7 +45,8 @@ func plantRuns(t *testing.T, r *recipe.Recipe, p plant) []*results.Run {
 	for _, seed := range p.seeds {
 		rng := rand.New(rand.NewPCG(seed, uint64(len(p.kernels))))
 		dir := filepath.Join(t.TempDir(), fmt.Sprint(seed))
-		id := results.Identity{Recipe: r.Name, Fingerprint: r.Fingerprint(), DataDigest: "d", Backend: "ipu", Precision: "fp16.16", Optimizer: "adamw", Seed: seed}
+		id := results.Identity{Recipe: r.Name, Fingerprint: r.Fingerprint(), DataDigest: "d", Backend: "ipu", Precision: "fp16.16",
+			Optimizer: "adamw", Seed: seed}
 		w, err := results.Create(dir, id, r, results.Environment{CPU: "cpu" + p.cpu, Threads: 2, Kernels: p.kernels})
 		if err != nil {
 			t.Fatal(err)
@@ -56,7 +57,8 @@ func plantRuns(t *testing.T, r *recipe.Recipe, p plant) []*results.Run {
 			if p.loss != nil {
 				loss *= p.loss(n)
 			}
-			if err := w.Step(results.Step{Phase: "squad", Step: n, Metrics: results.Metrics{"loss": loss}, Finite: true, MeasuredSeconds: map[string]float64{results.TotalSeconds: 0.1 * slow}}); err != nil {
+			if err := w.Step(results.Step{Phase: "squad", Step: n, Metrics: results.Metrics{"loss": loss}, Finite: true,
+				MeasuredSeconds: map[string]float64{results.TotalSeconds: 0.1 * slow}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -86,13 +88,13 @@ func plantRuns(t *testing.T, r *recipe.Recipe, p plant) []*results.Run {
 	return runs
 }
 
-func TestCheck(t *testing.T) {
-	r := quick(t)
+// soundBaseline is a baseline of sound runs, as it reads back from its file.
+func soundBaseline(t *testing.T, r *recipe.Recipe) *Baseline {
+	t.Helper()
 	b, err := NewBaseline(plantRuns(t, r, plant{}), true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What is read back is what was written.
 	path := filepath.Join(t.TempDir(), "b.json")
 	if err := b.Save(path); err != nil {
 		t.Fatal(err)
@@ -104,6 +106,12 @@ func TestCheck(t *testing.T) {
 	if b, err = ReadBaseline("b", text); err != nil {
 		t.Fatal(err)
 	}
+	return b
+}
+
+func TestCheck(t *testing.T) {
+	r := quick(t)
+	b := soundBaseline(t, r)
 	flip := func(step int) func(int) float64 {
 		return func(n int) float64 {
 			if n == step {
@@ -126,14 +134,17 @@ func TestCheck(t *testing.T) {
 		{"one loss in its last bits", plant{loss: flip(21)}, Regressed, "ipu/adamw seed 1 losses", "by squad step 24"},
 		{"one bit in the data order", plant{batches: "'"}, Regressed, "ipu/adamw seed 3 batches", "other batches"},
 		{"rounding on another path", plant{kernels: other, loss: factor(1 + 1e-6)}, Holds, "ipu/adamw seed 1 squad.losses", "on other kernels"},
-		{"another constant on another path", plant{kernels: other, loss: func(n int) float64 { return 1 + 0.001*float64(n) }}, Regressed, "ipu/adamw seed 1 squad.losses", "part 16 of 16 differs by 6.2%"},
+		{"another constant on another path", plant{kernels: other, loss: func(n int) float64 { return 1 + 0.001*float64(n) }}, Regressed,
+			"ipu/adamw seed 1 squad.losses", "part 16 of 16 differs by 6.2%"},
 		{"less accurate", plant{kernels: other, f1: lower(5)}, Regressed, "ipu/adamw squad.f1", "worse by more than the tolerance"},
 		{"more accurate", plant{kernels: other, f1: lower(-5)}, Holds, "ipu/adamw squad.f1", "no worse than the tolerance"},
-		{"a little less accurate, with two seeds", plant{kernels: other, f1: func(s uint64) float64 { return -1 - 2*float64(s) + 3 }, seeds: []uint64{1, 2}}, Undecided, "ipu/adamw squad.f1", "more seeds are needed"},
+		{"a little less accurate, with two seeds", plant{kernels: other, f1: func(s uint64) float64 { return -1 - 2*float64(s) + 3 },
+			seeds: []uint64{1, 2}}, Undecided, "ipu/adamw squad.f1", "more seeds are needed"},
 		{"10% slower", plant{slow: 1.1}, Regressed, "ipu/adamw squad.step_seconds", "worse by more than the tolerance"},
 		{"2% slower", plant{slow: 1.02}, Holds, "ipu/adamw squad.step_seconds", "no worse"},
 		{"slower on another machine", plant{slow: 2, cpu: "2"}, Holds, "", ""},
-		{"target not reached", plant{kernels: other, f1: lower(50)}, Regressed, "ipu/adamw squad.steps_to_target", "0 of 5 runs of the baseline and 5 of 5 now"},
+		{"target not reached", plant{kernels: other, f1: lower(50)}, Regressed, "ipu/adamw squad.steps_to_target",
+			"0 of 5 runs of the baseline and 5 of 5 now"},
 		{"failed", plant{fail: true}, Regressed, "ipu/adamw seed 1", "it fell over"},
 		{"other seeds", plant{seeds: []uint64{11, 12, 13, 14, 15}}, Holds, "ipu/adamw squad.f1", "no worse"},
 	} {
@@ -155,8 +166,12 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: %s (%s), want %s by %s: %s\n%+v", c.name, got.Standing, got.Count(), c.standing, c.fact, c.why, got.Facts)
 		}
 	}
+}
 
-	// Waivers, while they last.
+// TestWaivers: a waiver lets a fact pass until the end of its last day, and one that waives nothing is noted.
+func TestWaivers(t *testing.T) {
+	r := quick(t)
+	b := soundBaseline(t, r)
 	b.Waivers = []Waiver{{"ipu/adamw squad.*", "2030-01-31", "known"}, {"gpu-ref*", "2030-01-31", "of another arm"}}
 	slow := plantRuns(t, r, plant{slow: 1.1})
 	for day, want := range map[string]Standing{"2030-01-31": Holds, "2030-02-01": Regressed} {
@@ -165,7 +180,8 @@ func TestCheck(t *testing.T) {
 			t.Fatal(err)
 		}
 		c, err := b.Check("b", slow, now.Add(time.Hour))
-		if err != nil || c.Standing != want || !strings.Contains(strings.Join(c.Notes, "\n"), `"gpu-ref*"`) || strings.Contains(strings.Join(c.Notes, "\n"), `"ipu/adamw`) {
+		if err != nil || c.Standing != want || !strings.Contains(strings.Join(c.Notes, "\n"), `"gpu-ref*"`) ||
+			strings.Contains(strings.Join(c.Notes, "\n"), `"ipu/adamw`) {
 			t.Errorf("%s: %s, notes %q, %v, want %s", day, c.Standing, c.Notes, err, want)
 		}
 	}
@@ -185,7 +201,8 @@ func TestCheckRefuses(t *testing.T) {
 		t.Errorf("no runs: %v", err)
 	}
 	runs[0].Fingerprint = "other"
-	if _, err := b.Check("b", runs, time.Now()); !errors.Is(err, verdict.ErrIncomparable) || !strings.Contains(err.Error(), "save a new baseline") {
+	if _, err := b.Check("b", runs, time.Now()); !errors.Is(err, verdict.ErrIncomparable) ||
+		!strings.Contains(err.Error(), "save a new baseline") {
 		t.Errorf("another recipe: %v", err)
 	}
 	b.Arms = append(b.Arms, BaselineArm{Arm: results.Arm{Backend: "gpu-ref", Optimizer: "adamw"}, Runs: b.Arms[0].Runs})
@@ -193,15 +210,16 @@ func TestCheckRefuses(t *testing.T) {
 	if c, err := b.Check("b", runs, time.Now()); err != nil || c.Standing != Undecided {
 		t.Errorf("an arm without runs: %+v, %v, want %s", c, err, Undecided)
 	}
-	for text, want := range map[string]string{
-		`{"recipes": 1}`: `unknown field "recipes"`,
-		`{}`:             "no fingerprint",
-		`{"fingerprint": "f", "alpha": 0.05, "arms": [{"backend": "ipu", "runs": [{}]}], "waivers": [{"fact": "*", "until": "soon", "reason": "x"}]}`: `not "soon"`,
-		`{"fingerprint": "f", "alpha": 0.05, "arms": [{"backend": "ipu", "runs": []}]}`:                                                               "has no runs",
-		`{"fingerprint": "f", "alpha": 5, "arms": [{}]}`:                                                                                              "alpha is 5",
+	for _, c := range []struct{ text, want string }{
+		{`{"recipes": 1}`, `unknown field "recipes"`},
+		{`{}`, "no fingerprint"},
+		{`{"fingerprint": "f", "alpha": 0.05, "arms": [{"backend": "ipu", "runs": [{}]}],
+			"waivers": [{"fact": "*", "until": "soon", "reason": "x"}]}`, `not "soon"`},
+		{`{"fingerprint": "f", "alpha": 0.05, "arms": [{"backend": "ipu", "runs": []}]}`, "has no runs"},
+		{`{"fingerprint": "f", "alpha": 5, "arms": [{}]}`, "alpha is 5"},
 	} {
-		if _, err := ReadBaseline("b", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error is %v, want %s", text, err, want)
+		if _, err := ReadBaseline("b", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error is %v, want %s", c.text, err, c.want)
 		}
 	}
 	if err := b.Tolerances.Set("squad.f2", 1); err == nil || !strings.Contains(err.Error(), "squad.f1") {
@@ -209,9 +227,11 @@ func TestCheckRefuses(t *testing.T) {
 	}
 }
 
-// TestCheckErrorRates: over runs that are no worse than the baseline's a fact is called a regression at most at the rate α, and one that is worse by the
-// tolerance holds at most at that rate; one that is worse by twice the tolerance is called a regression, and anything decided, as often as
-// powerRegressed and powerDecided say. The power that is printed knows the deviation from the same few runs only, and is too great at most one time of five.
+// TestCheckErrorRates counts decisions over random draws. Runs that are no worse than the baseline's are called a
+// regression at a rate of α at most; runs that are worse by the tolerance hold at that rate at most; runs that are
+// worse by twice the tolerance are called a regression, and any are decided, as often as powerRegressed and
+// powerDecided say. The printed power estimates the deviation from the same few runs, and is too high in one case
+// of five at most.
 func TestCheckErrorRates(t *testing.T) {
 	const trials = 1000
 	rng := rand.New(rand.NewPCG(9, 10))
@@ -268,10 +288,12 @@ func TestCheckErrorRates(t *testing.T) {
 	}
 }
 
-// TestLaterPhases: on another kernel path only the first phase has losses, and no time to a target, to hold run by run.
+// TestLaterPhases: on another kernel path only the first phase has losses to check run by run, and no phase has a
+// time to its target.
 func TestLaterPhases(t *testing.T) {
 	run := func(kernels string, late results.Number) BaselineRun {
-		return BaselineRun{Kernels: kernels, Modelled: map[string]string{"squad.seconds": "1", "squad.target.modelled_seconds": fmt.Sprint(late)}, Phases: []BaselinePhase{
+		return BaselineRun{Kernels: kernels, Modelled: map[string]string{"squad.seconds": "1",
+			"squad.target.modelled_seconds": fmt.Sprint(late)}, Phases: []BaselinePhase{
 			{Name: "phase1", FirstLoss: 8, Losses: []results.Number{7, 6}}, {Name: "squad", FirstLoss: 4, Losses: []results.Number{2, late}}}}
 	}
 	want := map[Standing][]string{Holds: {"batches", "squad.seconds", "phase1.first_loss", "phase1.losses"}, NotCompared: {"squad.losses"}}

@@ -8,8 +8,8 @@ import (
 	"harness.invalid/results/statistics"
 )
 
-// powerRegressed is the probability that check says REGRESSED of a change for the worse of mean δ, when its estimate D has the standard error σ and the
-// estimate of that has ν degrees of freedom (see test):
+// powerRegressed is the probability that check says REGRESSED (see test) about a change for the worse of mean δ, if
+// its estimate D has standard error σ and the estimate of σ has ν degrees of freedom:
 //
 //	P( D > max(L, t·S) )    D ~ N(δ, σ²)    S ~ σ·√(χ²_ν/ν)    t = t_{1-α, ν}
 //
@@ -19,10 +19,13 @@ func powerRegressed(delta, limit, sigma, df, alpha float64) float64 {
 		return outcome(delta > limit)
 	}
 	t := distuv.StudentsT{Sigma: 1, Nu: df}.Quantile(1 - alpha)
-	return min(1, statistics.OverSD(df, func(u float64) float64 { return statistics.Normal((delta - max(limit, t*u*sigma)) / sigma) }, limit/(t*sigma)))
+	power := statistics.OverSD(df, func(u float64) float64 {
+		return statistics.NormalCDF((delta - max(limit, t*u*sigma)) / sigma)
+	}, limit/(t*sigma))
+	return min(1, power)
 }
 
-// powerDecided is the probability that check says one or the other: all but
+// powerDecided is the probability that check decides either way, which it does not for
 //
 //	L - t·S < D ≤ max(L, t·S)
 func powerDecided(delta, limit, sigma, df, alpha float64) float64 {
@@ -32,16 +35,17 @@ func powerDecided(delta, limit, sigma, df, alpha float64) float64 {
 	t := distuv.StudentsT{Sigma: 1, Nu: df}.Quantile(1 - alpha)
 	return 1 - statistics.OverSD(df, func(u float64) float64 {
 		noise := t * u * sigma
-		return statistics.Normal((max(limit, noise)-delta)/sigma) - statistics.Normal((limit-noise-delta)/sigma)
+		return statistics.NormalCDF((max(limit, noise)-delta)/sigma) - statistics.NormalCDF((limit-noise-delta)/sigma)
 	}, limit/(t*sigma))
 }
 
-// greatestSD is what a standard deviation that was estimated with ν degrees of freedom stays below with a confidence of 0.8, as a multiple of the
-// estimate: √(ν/χ²_{0.2, ν}), which is 3.9 for two values and 1.2 for twenty. A power computed with it is not more than the true one four times of five,
-// where with the estimate itself it would be one of two. Source: Browne 1995, Stat. Med. 14:1933.
+// greatestSD bounds a standard deviation with a confidence of 0.8, as a multiple of its estimate with ν degrees of
+// freedom: √(ν/χ²_{0.2, ν}), which is 3.9 for two values and 1.2 for twenty. A power computed with the bound is at
+// most the true one in four cases of five; with the estimate itself it would be in one of two. Source: Browne 1995,
+// Stat. Med. 14:1933.
 func greatestSD(df float64) float64 { return math.Sqrt(df / distuv.ChiSquared{K: df}.Quantile(0.2)) }
 
-// outcome is the probability of what is known.
+// outcome is the probability of an event that is certain, or impossible.
 func outcome(is bool) float64 {
 	if is {
 		return 1

@@ -12,16 +12,18 @@ import (
 	"harness.invalid/results/statistics"
 )
 
-// sharedMachine makes up step times as a machine that others use as well shows them: whatever happens adds to a step. Its figures are those of 30 runs
-// of quick at load averages of 0.3 to 23: over runs the medians of steps had a standard deviation of 36 to 47%, and the minima of 450 to 600 of 2 to 5%.
+// sharedMachine simulates step times on a machine that others use as well: whatever happens adds to a step. Its
+// figures come from 30 runs of quick at load averages of 0.3 to 23, in which the medians of steps had a standard
+// deviation of 36 to 47% over runs, and the minima of 450 to 600 steps one of 2 to 5%.
 type sharedMachine struct {
 	rng *rand.Rand
-	// drift is how much slower than its best the machine is for a while, busy whether a step is disturbed by something: both last.
+	// drift is how much slower than its best the machine is at present, busy whether something disturbs steps. Both
+	// last for a while.
 	drift float64
 	busy  bool
 }
 
-// run is the seconds of so many steps that take a second on a quiet machine.
+// run returns the seconds of steps that take one second on a quiet machine.
 func (m *sharedMachine) run(steps int) []float64 {
 	// From run to run the drift keeps three quarters of its variance.
 	m.drift = math.Sqrt(0.75)*m.drift + 0.5*0.03*m.rng.NormFloat64()
@@ -42,7 +44,8 @@ func (m *sharedMachine) run(steps int) []float64 {
 	return v
 }
 
-// trial is a baseline and runs of a program that takes so many times as long, which took turns; by the fastest step and by the median one.
+// trial times a baseline and a program that is slower by a factor, taking turns: by the fastest step, and by the
+// median step.
 func (m *sharedMachine) trial(seeds, steps int, slower float64) (fastest, medians [2][]float64) {
 	for seed := range seeds {
 		for i := range 2 {
@@ -51,14 +54,16 @@ func (m *sharedMachine) trial(seeds, steps int, slower float64) (fastest, median
 			if side == 1 {
 				factor = slower
 			}
-			fastest[side], medians[side] = append(fastest[side], factor*slices.Min(run)), append(medians[side], factor*statistics.Median(run[statistics.WarmUp(steps):]))
+			fastest[side], medians[side] = append(fastest[side], factor*slices.Min(run)),
+				append(medians[side], factor*statistics.Median(run[statistics.WarmUp(steps):]))
 		}
 	}
 	return fastest, medians
 }
 
-// TestTimesRates checks step times of a noisy machine. A sound program passes, one that is 10% slower does not, and one that is slower by the tolerance
-// passes at a rate of at most α. The medians of the same steps under Student's test, which earlier versions took, decide little.
+// TestTimesRates checks step times of a noisy machine. A sound program passes, one that is 10% slower fails, and
+// one that is slower by the tolerance passes at a rate of α at most. Student's test of the medians, which earlier
+// versions used, decides little.
 func TestTimesRates(t *testing.T) {
 	const (
 		trials = 400
@@ -95,7 +100,7 @@ func TestTimesRates(t *testing.T) {
 	}
 }
 
-// TestTimesFact: what is decided and by which test, from few runs and from many.
+// TestTimesFact: what is decided, and by which test, from few runs and from many.
 func TestTimesFact(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -124,7 +129,8 @@ func TestTimesFact(t *testing.T) {
 		}
 		b := &Baseline{Alpha: 0.05, Tolerances: defaultTolerances}
 		f := b.times(BaselineArm{Runs: []BaselineRun{{}}}, "squad", []*BaselineRun{{}}, Machine{}, was, is)
-		if f.Standing != c.standing || f.Test != c.test || !strings.Contains(f.Reason, c.why) || (f.FurtherSeeds == 0) != (c.further == 0) || f.FurtherSeeds < c.further {
+		if f.Standing != c.standing || f.Test != c.test || !strings.Contains(f.Reason, c.why) ||
+			(f.FurtherSeeds == 0) != (c.further == 0) || f.FurtherSeeds < c.further {
 			t.Errorf("%s: %s by %q, %d further seeds: %s", c.name, f.Standing, f.Test, f.FurtherSeeds, f.Reason)
 		}
 		if f.Power != nil && !(*f.Power >= 0 && *f.Power <= 1) {
@@ -133,17 +139,21 @@ func TestTimesFact(t *testing.T) {
 	}
 }
 
-// TestOldTimes: a baseline of an earlier version holds medians of steps. It is read, and its times are not compared, which a note says.
+// TestOldTimes: a baseline of an earlier version holds medians of steps. It can be read; its times are not
+// compared, and a note says so.
 func TestOldTimes(t *testing.T) {
-	old := `{"recipe": "r", "fingerprint": "f", "alpha": 0.05, "machine": {"cpu": "c", "threads": 1}, "tolerances": {"metrics": {}, "step_seconds": 0.05}, "waivers": [],
-		"arms": [{"backend": "b", "optimizer": "o", "runs": [{"seed": 1, "phases": [{"name": "p", "metrics": {}, "losses": [], "measured_step_seconds": 0.1}]}]}]}`
+	old := `{"recipe": "r", "fingerprint": "f", "alpha": 0.05, "machine": {"cpu": "c", "threads": 1},
+		"tolerances": {"metrics": {}, "step_seconds": 0.05}, "waivers": [], "arms": [{"backend": "b", "optimizer": "o",
+		"runs": [{"seed": 1, "phases": [{"name": "p", "metrics": {}, "losses": [], "measured_step_seconds": 0.1}]}]}]}`
 	b, err := ReadBaseline("old", []byte(old))
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &Check{}
-	b.sampled(c, b.Arms[0], []*BaselineRun{{Seed: 1, Phases: []BaselinePhase{{Name: "p", FastestStepSeconds: new(results.Number(0.2))}}}}, b.Machine, false)
-	if got := fmt.Sprint(c.Facts, c.Notes); len(c.Facts) != 1 || c.Facts[0].Standing != NotCompared || !strings.Contains(got, "holds medians") || !strings.Contains(got, "save it again from its runs") {
+	b.sampled(c, b.Arms[0], []*BaselineRun{{Seed: 1, Phases: []BaselinePhase{{Name: "p",
+		FastestStepSeconds: new(results.Number(0.2))}}}}, b.Machine, false)
+	if got := fmt.Sprint(c.Facts, c.Notes); len(c.Facts) != 1 || c.Facts[0].Standing != NotCompared ||
+		!strings.Contains(got, "holds medians") || !strings.Contains(got, "save it again from its runs") {
 		t.Errorf("facts and notes: %s", got)
 	}
 }

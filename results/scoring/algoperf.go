@@ -11,18 +11,18 @@ import (
 	"harness.invalid/results/verdict"
 )
 
-// ProfileEnd is the factor to the fastest from which on a time counts as not reached. Source: Dahl et al. 2023, Benchmarking Neural Network Training
-// Algorithms (arXiv:2306.07179), section 4.5.
+// ProfileEnd is the ratio to the fastest time from which on the target counts as not reached. Source: Dahl et al.
+// 2023, Benchmarking Neural Network Training Algorithms (arXiv:2306.07179), section 4.5.
 const ProfileEnd = 4.0
 
-// Profile is AlgoPerf's performance profile of one algorithm (Dolan, Moré 2002, Math. Program. 91:201): Share(τ) of the workloads does it finish within τ
-// times the time of the fastest.
+// Profile is AlgoPerf's performance profile of an algorithm (Dolan, Moré 2002, Math. Program. 91:201): it finishes
+// Share(τ) of the workloads within τ times the fastest time.
 type Profile struct {
 	Ratios []float64 // to the fastest, sorted; Infinity where the target was not reached
 }
 
-// Profiles compares algorithms by their times on the same workloads: times[algorithm][workload], Infinity for a target that was not reached. A
-// workload that none finishes counts for all.
+// Profiles compares algorithms by their times on the same workloads: times[algorithm][workload], Infinity for a
+// target that was not reached. A workload that no algorithm finishes counts against all.
 func Profiles(times [][]float64) []Profile {
 	profiles := make([]Profile, len(times))
 	for w := range times[0] {
@@ -55,8 +55,8 @@ func (p Profile) Share(tau float64) float64 {
 	return float64(n) / float64(len(p.Ratios))
 }
 
-// Score is the area under the profile from 1 to ProfileEnd by its width: 1 for the fastest on every workload. The published program sums it up over a
-// grid; this is the integral.
+// Score is the area under the profile from 1 to ProfileEnd, divided by its width: 1 for an algorithm that is
+// fastest everywhere. The published program sums over a grid; this is the integral.
 func (p Profile) Score() float64 {
 	area := 0.0
 	for _, r := range p.Ratios {
@@ -85,8 +85,8 @@ func (r Race) Reached() int {
 	return n
 }
 
-// Races takes ended runs of one recipe apart by arm. An empty phase is the last one with a target. As in the rules, the evaluation that saw the target
-// reached counts, and nothing is interpolated.
+// Races sorts ended runs of one recipe by arm. An empty phase means the last one with a target. As the rules say,
+// the evaluation that finds the target reached counts; nothing is interpolated.
 func Races(runs []*results.Run, phase string) ([]Race, error) {
 	c, err := verdict.Compare(runs)
 	if err != nil {
@@ -110,14 +110,15 @@ func Races(runs []*results.Run, phase string) ([]Race, error) {
 			if p, ok := run.Phase(r.Phases[i].Name); ok && run.Complete() && p.Target != nil && p.Target.Step > 0 {
 				step, seconds = float64(p.Target.Step), p.Target.MeasuredSeconds
 			}
-			race.Steps, race.Seconds, race.Samples = append(race.Steps, step), append(race.Seconds, seconds), append(race.Samples, step*float64(race.Batch))
+			race.Steps, race.Seconds, race.Samples = append(race.Steps, step), append(race.Seconds, seconds),
+				append(race.Samples, step*float64(race.Batch))
 		}
 		races = append(races, race)
 	}
 	return races, nil
 }
 
-// Leaderboard is optimizers over workloads.
+// Leaderboard compares optimizers over workloads.
 type Leaderboard struct {
 	Workloads  []string // RECIPE on BACKEND
 	Optimizers []string
@@ -125,8 +126,8 @@ type Leaderboard struct {
 	Profiles   []Profile   // by optimizer
 }
 
-// NewLeaderboard groups runs of several recipes by workload and optimizer. Every optimizer must have run on every workload: one that is left out would
-// count as not reached, or not at all, and both would be wrong.
+// NewLeaderboard groups runs of several recipes by workload and optimizer. Every optimizer must have run on every
+// workload: to count a missing run as not reached, or not at all, would both be wrong.
 func NewLeaderboard(runs []*results.Run, bySteps bool) (*Leaderboard, error) {
 	b := &Leaderboard{}
 	byRecipe := map[string][]*results.Run{}
@@ -154,7 +155,8 @@ func NewLeaderboard(runs []*results.Run, bySteps bool) (*Leaderboard, error) {
 				b.Optimizers = append(b.Optimizers, race.Optimizer)
 			}
 			if _, ok := times[place{w, race.Optimizer}]; ok {
-				return nil, fmt.Errorf("%w: two experiments are %s with %s: they differ in fingerprint or data", verdict.ErrIncomparable, w, race.Optimizer)
+				return nil, fmt.Errorf("%w: two experiments are %s with %s: they differ in fingerprint or data", verdict.ErrIncomparable, w,
+					race.Optimizer)
 			}
 			if len(race.Steps) == 0 {
 				return nil, fmt.Errorf("%s with %s has no run that ended", w, race.Optimizer)

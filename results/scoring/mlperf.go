@@ -1,4 +1,6 @@
-// Package scoring applies the rules of benchmarks to runs: MLPerf's reference convergence points and AlgoPerf's performance profiles.
+// Package scoring applies the rules of benchmarks to runs: MLPerf's reference convergence points (mlperf.go) and
+// AlgoPerf's performance profiles and leaderboard (algoperf.go). Runs flow in as times and steps to a target
+// (Races).
 package scoring
 
 import (
@@ -15,7 +17,8 @@ import (
 	"harness.invalid/results/statistics"
 )
 
-// ReferencePoint is one of MLPerf's reference convergence points: how long the reference took to converge at one batch size.
+// ReferencePoint is one of MLPerf's reference convergence points: how long the reference took to converge at one
+// batch size.
 type ReferencePoint struct {
 	Name  string
 	Batch float64
@@ -24,7 +27,8 @@ type ReferencePoint struct {
 	SD    float64 // of all runs, population
 }
 
-// ReadReferencePoints reads a file such as rcps_bert.json of mlcommons/logging: an object of points with "BS" and "Epochs to converge".
+// ReadReferencePoints parses a file such as rcps_bert.json of mlcommons/logging: an object of points with "BS" and
+// "Epochs to converge".
 func ReadReferencePoints(text []byte) ([]ReferencePoint, error) {
 	var file map[string]struct {
 		BS       float64   `json:"BS"`
@@ -36,9 +40,11 @@ func ReadReferencePoints(text []byte) ([]ReferencePoint, error) {
 	var points []ReferencePoint
 	for name, p := range file {
 		if p.BS <= 0 || len(p.Converge) < 4 {
-			return nil, fmt.Errorf("point %q: BS is %g and %d runs converged, want a batch size and 4 runs or more under \"Epochs to converge\"", name, p.BS, len(p.Converge))
+			return nil, fmt.Errorf("point %q: BS is %g and %d runs converged, want a batch size and 4 runs or more "+
+				"under \"Epochs to converge\"", name, p.BS, len(p.Converge))
 		}
-		points = append(points, ReferencePoint{name, p.BS, len(p.Converge), statistics.OlympicMean(p.Converge), math.Sqrt(stat.PopVariance(p.Converge, nil))})
+		points = append(points, ReferencePoint{name, p.BS, len(p.Converge), statistics.OlympicMean(p.Converge),
+			math.Sqrt(stat.PopVariance(p.Converge, nil))})
 	}
 	if len(points) == 0 {
 		return nil, fmt.Errorf("the file has no point")
@@ -52,22 +58,23 @@ func ReadReferencePoints(text []byte) ([]ReferencePoint, error) {
 	return points, nil
 }
 
-// rcpAlpha is the rules' p value.
+// rcpAlpha is the p value that the rules set.
 const rcpAlpha = 0.05
 
-// least is the least mean of so many runs that is not faster than the point by more than chance, by a one-sided t test of two samples with equal
-// variance, where both lose two runs to the olympic mean:
+// least is the smallest mean of so many runs that is not faster than the point by more than chance, by a one-sided
+// t test of two samples with equal variance, both of which lose two runs to the olympic mean:
 //
 //	mean - t_{0.95, ν} · sd · √(1/n_ref + 1/n)    ν = n_ref + n - 2
 //
-// It is what rcp_checker's bisection comes to.
+// It is the limit of rcp_checker's bisection.
 func (p ReferencePoint) least(runs int) float64 {
 	ref, n := float64(p.Runs-2), float64(runs-2)
 	t := distuv.StudentsT{Sigma: 1, Nu: ref + n - 2}.Quantile(1 - rcpAlpha)
 	return p.Mean - t*p.SD*math.Sqrt(1/ref+1/n)
 }
 
-// prune leaves out the points below the batch size that converges fastest, and those that are slower than the line between their neighbours.
+// prune drops the points below the batch size that converges fastest, and those that lie above the line between
+// their neighbours.
 func prune(points []ReferencePoint) []ReferencePoint {
 	fastest := 0
 	for i, p := range points {
@@ -89,10 +96,11 @@ func prune(points []ReferencePoint) []ReferencePoint {
 
 func interpolate(a, b ReferencePoint, batch float64) ReferencePoint {
 	f := (batch - a.Batch) / (b.Batch - a.Batch)
-	return ReferencePoint{fmt.Sprintf("between %s and %s", a.Name, b.Name), batch, min(a.Runs, b.Runs), a.Mean + f*(b.Mean-a.Mean), a.SD + f*(b.SD-a.SD)}
+	return ReferencePoint{fmt.Sprintf("between %s and %s", a.Name, b.Name), batch, min(a.Runs, b.Runs), a.Mean + f*(b.Mean-a.Mean),
+		a.SD + f*(b.SD-a.SD)}
 }
 
-// RCPTest is whether runs converged no faster than the reference does.
+// RCPTest is whether runs converged no faster than the reference.
 type RCPTest struct {
 	Batch     float64        `json:"batch"`
 	Runs      int            `json:"runs"`
@@ -101,13 +109,15 @@ type RCPTest struct {
 	Reference results.Number `json:"reference"`
 	Least     results.Number `json:"least"` // the least mean that passes
 	Passed    bool           `json:"passed"`
-	// Normalization multiplies times of runs that converged faster than the reference, by no more than chance; 1 otherwise.
+	// Normalization is the factor for times of runs that converged faster than the reference, but by no more than
+	// chance; 1 otherwise.
 	Normalization results.Number `json:"normalization"`
 	Reason        string         `json:"reason"`
 }
 
-// CheckConvergence is MLPerf's test of reference convergence points: samples to converge at a batch size, Infinity for a run that did not. One such
-// run may be among them, and counts as the slowest. Sources: mlcommons/training_policies, training_rules.adoc, section RCP; mlcommons/logging, rcp_checker.py.
+// CheckConvergence is MLPerf's test against reference convergence points. It takes the samples to converge at a
+// batch size, Infinity for a run that did not; one such run is allowed, and counts as the slowest. Sources:
+// mlcommons/training_policies, training_rules.adoc, section RCP; mlcommons/logging, rcp_checker.py.
 func CheckConvergence(points []ReferencePoint, batch float64, samples []float64) (RCPTest, error) {
 	r := RCPTest{Batch: batch, Runs: len(samples), Mean: results.Number(statistics.OlympicMean(samples)), Normalization: 1}
 	if len(samples) < 3 {

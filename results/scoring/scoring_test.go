@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestReferencePointsOfBERT rebuilds the limits that rcp_checker computes for BERT from the statistics of rcps_bert.json, ruleset 5.0.0, for the 10
-// runs of a submission.
+// TestReferencePointsOfBERT rebuilds the limits that rcp_checker computes for BERT from the statistics of
+// rcps_bert.json, ruleset 5.0.0, for the 10 runs of a submission.
 func TestReferencePointsOfBERT(t *testing.T) {
 	for _, c := range []struct {
 		batch, n int
@@ -15,7 +15,8 @@ func TestReferencePointsOfBERT(t *testing.T) {
 		least    float64
 		speedup  float64
 	}{
-		{256, 20, 2_549_220, 218_406, 2_390_442, 1.0664}, {448, 23, 2_414_421, 197_392, 2_274_732, 1.0614}, {3072, 20, 2_764_499, 166_119, 2_643_732, 1.0457},
+		{256, 20, 2_549_220, 218_406, 2_390_442, 1.0664}, {448, 23, 2_414_421, 197_392, 2_274_732, 1.0614},
+		{3072, 20, 2_764_499, 166_119, 2_643_732, 1.0457},
 		{8192, 20, 4_186_112, 88_431, 4_121_824, 1.0156}, {16384, 20, 5_505_422, 144_643, 5_400_269, 1.0195},
 	} {
 		p := ReferencePoint{Batch: float64(c.batch), Runs: c.n, Mean: c.mean, SD: c.sd}
@@ -65,7 +66,8 @@ func TestConvergenceRules(t *testing.T) {
 }
 
 func TestReadReferencePoints(t *testing.T) {
-	p, err := ReadReferencePoints([]byte(`{"bert_ref_448": {"Benchmark": "bert", "BS": 448, "Epochs to converge": [4, 1, 2, 3, 100]}, "bert_ref_256": {"BS": 256, "Epochs to converge": [2, 2, 2, 2]}}`))
+	p, err := ReadReferencePoints([]byte(`{"bert_ref_448": {"Benchmark": "bert", "BS": 448, "Epochs to converge": [4, 1, 2, 3, 100]},
+		"bert_ref_256": {"BS": 256, "Epochs to converge": [2, 2, 2, 2]}}`))
 	if err != nil || len(p) != 2 || p[0].Batch != 256 || p[1].Mean != 3 || p[1].Runs != 5 {
 		t.Errorf("points are %+v, %v", p, err)
 	}
@@ -77,7 +79,8 @@ func TestReadReferencePoints(t *testing.T) {
 	}
 }
 
-// TestProfiles: by hand. On the first workload the ratios are 1 and 2, on the second 3 and 1, on the third only the first gets there, on the fourth none.
+// TestProfiles: by hand. The ratios are 1 and 2 on the first workload, 3 and 1 on the second; only the first
+// algorithm finishes the third, and none the fourth.
 func TestProfiles(t *testing.T) {
 	inf := math.Inf(1)
 	p := Profiles([][]float64{{10, 30, 5, inf}, {20, 10, inf, inf}})

@@ -13,26 +13,29 @@ import (
 )
 
 const (
-	// replicates is the number of bootstrap samples. Efron and Tibshirani 1993, section 14.3, ask for 1000 or more for an interval.
+	// replicates is the number of bootstrap samples. Efron and Tibshirani 1993, section 14.3, ask for 1000 or more for an
+	// interval.
 	replicates = 10_000
-	// leastBootstrap is how many values a bootstrap interval takes. Fewer have too few resamples to tell apart (10 for 3 values), and the interval
-	// would pretend to know what it can't.
+	// leastBootstrap is the least number of values for a bootstrap interval. Fewer have too few distinct resamples
+	// (10 for 3 values), and the interval would claim a precision that it does not have.
 	leastBootstrap = 4
 )
 
-// resampling is the source of random numbers for one interval: always the same, so that a table does not change when it is printed again.
+// resampling is the source of random numbers for one interval. Its seed is fixed, so that printing a table again
+// changes nothing.
 func resampling() *rand.Rand { return rand.New(rand.NewPCG(0x9e3779b97f4a7c15, 1)) }
 
-// bca is the bias-corrected and accelerated bootstrap interval of a statistic at a level, nil for fewer than leastBootstrap values. With θ* the
-// statistic of values drawn with replacement, its ends are the quantiles α₁ and α₂ of θ*:
+// bca is the bias-corrected and accelerated bootstrap interval of a statistic at a level; nil for fewer than
+// leastBootstrap values. With θ* the statistic of values drawn with replacement, its ends are the quantiles α₁ and
+// α₂ of θ*:
 //
 //	α = Φ( z₀ + (z₀ + z)/(1 - a·(z₀ + z)) )    z = Φ⁻¹((1∓level)/2)
-//	z₀ = Φ⁻¹( #{θ* < θ}/B )                    the bias of the median; ties count half
-//	a  = Σ(θ̄ - θ₍ᵢ₎)³ / 6(Σ(θ̄ - θ₍ᵢ₎)²)^(3/2)    the acceleration, from θ without the i-th value
+//	z₀ = Φ⁻¹( #{θ* < θ}/B )                    bias of the median; ties count half
+//	a  = Σ(θ̄ - θ₍ᵢ₎)³ / 6(Σ(θ̄ - θ₍ᵢ₎)²)^(3/2)    acceleration, from θ without the i-th value
 //
-// It needs no normal distribution and follows skewness, but it is too narrow for few values: below about 10 the t interval is the one to trust.
-// Source: Efron, Tibshirani 1993, An Introduction to the Bootstrap, section 14.3.
-func BCa(values []float64, statistic func([]float64) float64, level float64) *Interval {
+// It needs no normal distribution and follows skewness, but it is too narrow for few values: below about 10, trust
+// the t interval. Source: Efron, Tibshirani 1993, An Introduction to the Bootstrap, section 14.3.
+func bca(values []float64, statistic func([]float64) float64, level float64) *Interval {
 	n := len(values)
 	if n < leastBootstrap {
 		return nil
@@ -50,14 +53,15 @@ func BCa(values []float64, statistic func([]float64) float64, level float64) *In
 	z0, a := bias(draws, theta), acceleration(values, statistic)
 	end := func(p float64) results.Number {
 		z := z0 + distuv.UnitNormal.Quantile(p)
-		return results.Number(stat.Quantile(Normal(z0+z/(1-a*z)), stat.Empirical, draws, nil))
+		return results.Number(stat.Quantile(NormalCDF(z0+z/(1-a*z)), stat.Empirical, draws, nil))
 	}
 	return &Interval{end((1 - level) / 2), end((1 + level) / 2), level}
 }
 
-// bias is z₀ of sorted draws. One that is all on one side, which has no finite z₀, counts as one draw short of it.
+// bias is z₀ of sorted draws. If all draws lie on one side, which leaves z₀ infinite, one of them counts as on the
+// other.
 func bias(draws []float64, theta float64) float64 {
-	// Sums in another order differ in their last bits, and such draws are ties.
+	// Sums in another order differ in their last bits, and count as ties.
 	slack := 1e-12 * max(math.Abs(theta), math.Abs(draws[0]), math.Abs(draws[len(draws)-1]))
 	below, _ := slices.BinarySearchFunc(draws, theta-slack, cmp.Compare[float64])
 	upTo, _ := slices.BinarySearchFunc(draws, theta+slack, cmp.Compare[float64])
@@ -66,6 +70,7 @@ func bias(draws []float64, theta float64) float64 {
 	return distuv.UnitNormal.Quantile(min(max(share, 1/n), 1-1/n))
 }
 
+// acceleration is a of bca, by the jackknife.
 func acceleration(values []float64, statistic func([]float64) float64) float64 {
 	left := make([]float64, len(values))
 	without := make([]float64, len(values)-1)
@@ -87,10 +92,8 @@ func acceleration(values []float64, statistic func([]float64) float64) float64 {
 	return cubes / (6 * math.Pow(squares, 1.5))
 }
 
-func Mean(values []float64) float64 { return stat.Mean(values, nil) }
-
-// MultiBootstrap is what seeds and examples together say about a difference: what would be seen with other seeds and other examples of the same
-// kinds. The t interval of the seeds speaks of these very examples only.
+// MultiBootstrap is a difference resampled over seeds and examples together: what other seeds and other examples of
+// the same kinds would show. The t interval over seeds speaks of these very examples alone.
 type MultiBootstrap struct {
 	Seeds    int            `json:"seeds"`
 	Examples int            `json:"examples"`
@@ -103,10 +106,11 @@ type MultiBootstrap struct {
 // multiReplicates is the number of bootstrap samples over seeds and examples. The published program's default is 1000.
 const multiReplicates = 1_000
 
-// multiBootstrap resamples rows (seeds) and columns (examples) of differences, arm - baseline, independently and with replacement, and looks
-// at the mean of what comes out. nil unless there are two of each or more.
+// NewMultiBootstrap resamples rows (seeds) and columns (examples) of differences, arm - baseline, independently and
+// with replacement, and takes the mean of each replicate; nil unless there are two or more of each.
 //
-// Source: Sellam et al. 2022, The MultiBERTs (arXiv:2106.16163), section 4, the paired design; google-research/language, multibootstrap.py.
+// Source: Sellam et al. 2022, The MultiBERTs (arXiv:2106.16163), section 4, the paired design;
+// google-research/language, multibootstrap.py.
 func NewMultiBootstrap(differences [][]float64, level float64) *MultiBootstrap {
 	rows := len(differences)
 	if rows < 2 || len(differences[0]) < 2 {

@@ -8,28 +8,30 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// spatial are the scores of 26 children in test A of spatial perception. Source: Efron, Tibshirani 1993, An Introduction to the Bootstrap, table
-// 14.1.
+// spatial are the scores of 26 children in test A of spatial perception. Source: Efron, Tibshirani 1993, An
+// Introduction to the Bootstrap, table 14.1.
 var spatial = []float64{48, 36, 20, 29, 42, 42, 20, 42, 22, 41, 45, 14, 6, 0, 33, 28, 34, 4, 32, 24, 47, 41, 24, 26, 30, 41}
 
 func populationVariance(v []float64) float64 {
 	return stat.PopVariance(v, nil)
 }
 
-// TestSpatialData: the book's table 14.2 has a variance of 171.5 with an acceleration of 0.061, and the 90% intervals (115.8, 259.6) by BCa and
-// (100.8, 233.9) by percentiles, from 2000 draws. Ends from 2000 draws have a standard error of about 3, those here of half that.
+// TestSpatialData: the book's table 14.2 has a variance of 171.5 with an acceleration of 0.061, and the 90%
+// intervals (115.8, 259.6) by BCa and (100.8, 233.9) by percentiles, from 2000 draws. Ends from 2000 draws have a
+// standard error of about 3, those here of half that.
 func TestSpatialData(t *testing.T) {
 	near(t, "variance", populationVariance(spatial), 171.5, 0.05)
 	near(t, "acceleration", acceleration(spatial, populationVariance), 0.061, 0.0005)
-	i := BCa(spatial, populationVariance, 0.9)
+	i := bca(spatial, populationVariance, 0.9)
 	near(t, "low end", float64(i.Low), 115.8, 6)
 	near(t, "high end", float64(i.High), 259.6, 8)
-	if again := BCa(spatial, populationVariance, 0.9); *again != *i {
+	if again := bca(spatial, populationVariance, 0.9); *again != *i {
 		t.Errorf("the same values gave %v and %v", i, again)
 	}
 }
 
-// TestBCaOfSymmetric: without skewness BCa is the percentile interval, which for a mean of many values is the normal one.
+// TestBCaOfSymmetric: without skewness BCa is the percentile interval, which for a mean of many values is the
+// normal one.
 func TestBCaOfSymmetric(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var values []float64
@@ -38,23 +40,24 @@ func TestBCaOfSymmetric(t *testing.T) {
 		values = append(values, 5+v, 5-v)
 	}
 	mean, sd := stat.MeanStdDev(values, nil)
-	i := BCa(values, Mean, 0.95)
+	i := bca(values, meanOf, 0.95)
 	se := sd / math.Sqrt(float64(len(values)))
 	near(t, "low end in standard errors", (float64(i.Low)-mean)/se, -1.96, 0.08)
 	near(t, "high end in standard errors", (float64(i.High)-mean)/se, 1.96, 0.08)
 }
 
 func TestBCaDegenerate(t *testing.T) {
-	if i := BCa([]float64{1, 2, 3}, Mean, 0.95); i != nil {
+	if i := bca([]float64{1, 2, 3}, meanOf, 0.95); i != nil {
 		t.Errorf("3 values have the interval %v, want none", i)
 	}
-	if i := BCa([]float64{2, 2, 2, 2, 2}, Mean, 0.95); i.Low != 2 || i.High != 2 {
+	if i := bca([]float64{2, 2, 2, 2, 2}, meanOf, 0.95); i.Low != 2 || i.High != 2 {
 		t.Errorf("equal values have the interval %v, want 2 to 2", i)
 	}
 }
 
-// TestMultiBootstrap: for d = μ + seed + example + rest, all independent, the mean has the variance σ²_seed/S + σ²_example/X + σ²_rest/(SX), and
-// resampling both estimates it (Sellam et al. 2022, appendix A). The interval holds μ as often as it says.
+// TestMultiBootstrap: for d = μ + seed + example + rest, all independent, the mean has the variance σ²_seed/S +
+// σ²_example/X + σ²_rest/(SX), and resampling both estimates it (Sellam et al. 2022, appendix A). The interval
+// holds μ as often as it says.
 func TestMultiBootstrap(t *testing.T) {
 	const seeds, examples, trials = 20, 50, 150
 	want := math.Sqrt(1.0/seeds + 4.0/examples + 1.0/(seeds*examples))

@@ -1,5 +1,9 @@
-// Package statistics is what verdicts and checks rest on: functions of numbers, which know nothing of runs. Student's intervals and TOST, sign-flip and
-// rank tests, Holm's correction, bootstrap intervals, medians of times.
+// Package statistics has the tests and intervals that verdicts and checks rest on: Student's intervals and TOST,
+// sign-flip and rank tests, Holm's correction, bootstrap intervals, medians of times, and what a power analysis
+// needs.
+//
+// Everything here is a function of numbers. Slices of values flow in, structs that encode as JSON flow out; nothing
+// knows of runs, arms or recipes. How a verdict follows from a test is package verdict's business.
 package statistics
 
 import (
@@ -10,36 +14,32 @@ import (
 	"harness.invalid/results"
 )
 
-// Inference is what the differences of pairs say about the difference in general. It takes the differences to be independent draws from one
-// normal distribution.
+// Inference is what paired differences say about the true mean difference. It assumes that the differences are
+// independent draws from one normal distribution; PPermutation and BootstrapInterval do without normality.
 type Inference struct {
 	SD results.Number `json:"sd"` // of the differences
 	SE results.Number `json:"se"` // of their mean
-	// Interval at level 1-α: the difference is not 0 when it does not hold 0.
+	// Interval has level 1-α. If it excludes 0, the arms differ.
 	Interval Interval `json:"interval"`
-	// EquivalenceInterval at level 1-2α: the two are equivalent when it lies within the margin, which is the same as both one-sided tests
-	// rejecting at α.
+	// EquivalenceInterval has level 1-2α. If it lies within the margin, both one-sided tests reject at α: the arms are
+	// equivalent.
 	EquivalenceInterval Interval `json:"equivalence_interval"`
 	// PDifference is the two-sided p of Student's paired t test against 0.
 	PDifference results.Number `json:"p_difference"`
 	// PEquivalence is the greater p of the two one-sided tests; nil without a margin.
 	PEquivalence *results.Number `json:"p_equivalence,omitempty"`
-	// PPermutation is the two-sided p of the sign-flip test, which needs no normal distribution.
+	// PPermutation is the two-sided p of the sign-flip test.
 	PPermutation results.Number `json:"p_permutation"`
-	// BootstrapInterval is the BCa interval at level 1-α; nil for too few seeds.
+	// BootstrapInterval is the BCa interval at level 1-α; nil for too few pairs.
 	BootstrapInterval *Interval `json:"bootstrap_interval,omitempty"`
-	// Holm has the p values as the verdict uses them; nil for the primary metric, and for one that is alone.
+	// Holm has the p values that the verdict uses; nil where no correction applies: for the primary metric, and for a
+	// family of one.
 	Holm *Holm `json:"holm,omitempty"`
 }
 
-// Holm are p values corrected for several metrics.
-type Holm struct {
-	Metrics      int            `json:"metrics"` // in the family
-	PDifference  results.Number `json:"p_difference"`
-	PEquivalence results.Number `json:"p_equivalence"`
-}
-
-// infer looks at the mean of n differences with standard deviation sd, n > 1. A margin of 0 is none.
+// Infer tests the mean of n > 1 differences that have standard deviation sd. A margin of 0 means that there is
+// none. It leaves out what needs the differences themselves (PPermutation, BootstrapInterval); InferPaired has
+// everything.
 //
 // The test of equivalence is TOST: H₁: δ ≤ -Δ and H₂: δ ≥ Δ are each tested at α, by
 //
@@ -65,7 +65,7 @@ func Infer(mean, sd float64, n int, margin, alpha float64) Inference {
 	return inf
 }
 
-// tail is P(T > x). Without any spread x is infinite, or 0/0: the mean lies exactly on what it is tested against.
+// tail is P(T > x). Without any spread x is infinite, or 0/0 where the mean equals the value it is tested against.
 func tail(t distuv.StudentsT, x float64) float64 {
 	switch {
 	case math.IsNaN(x):
@@ -76,12 +76,44 @@ func tail(t distuv.StudentsT, x float64) float64 {
 	return t.CDF(-x)
 }
 
-// signTest is the two-sided p of the exact sign test: so many of n pairs are better, the others worse. It is for values that have an order
-// and no distance. Source: Conover 1999, Practical Nonparametric Statistics, 3.4.
-func SignTest(better, n int) float64 {
-	if n == 0 {
-		return 1
+// InferPaired is Infer for the differences of pairs, with the sign-flip test and the bootstrap interval; nil for
+// fewer than two pairs, and where a difference is not finite.
+func InferPaired(differences []float64, margin, alpha float64) *Inference {
+	s := NewSample(differences)
+	if !s.hasSpread() {
+		return nil
 	}
-	k := float64(min(better, n-better))
-	return min(1, 2*distuv.Binomial{N: float64(n), P: 0.5}.CDF(k))
+	inf := Infer(float64(s.Mean), float64(*s.SD), s.N, margin, alpha)
+	inf.PPermutation = results.Number(SignFlip(differences))
+	inf.BootstrapInterval = bca(differences, meanOf, 1-alpha)
+	return &inf
+}
+
+// Paired is a quantity that was measured in pairs.
+type Paired struct {
+	Baseline   Sample         `json:"baseline"`
+	Arm        Sample         `json:"arm"`
+	Difference results.Number `json:"difference"` // mean of arm - baseline
+	// Inference is nil for one pair, and where a value is not finite.
+	Inference *Inference `json:"inference,omitempty"`
+}
+
+// NewPaired compares the arm's values y with the baseline's values x, which are of the same length and in the same
+// order.
+func NewPaired(x, y []float64, alpha float64) Paired {
+	d := Differences(x, y)
+	p := Paired{Baseline: NewSample(x), Arm: NewSample(y), Difference: NewSample(d).Mean, Inference: InferPaired(d, 0, alpha)}
+	if len(d) == 0 {
+		p.Difference = results.Number(math.NaN())
+	}
+	return p
+}
+
+// Differences are y - x, element by element.
+func Differences(x, y []float64) []float64 {
+	d := make([]float64, len(x))
+	for i := range d {
+		d[i] = y[i] - x[i]
+	}
+	return d
 }

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// sleep is the gain of sleep, in hours, of ten patients under two drugs. Source: Student 1908, "The probable error of a mean", Biometrika
-// 6:1, table on p. 20, the data that R calls sleep.
+// sleep is the gain of sleep, in hours, of ten patients under two drugs. Source: Student 1908, "The probable error
+// of a mean", Biometrika 6:1, table on p. 20, the data that R calls sleep.
 var sleep = [2][]float64{
 	{0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0},
 	{1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4},
@@ -31,11 +31,11 @@ func near(t *testing.T, what string, got, want, half float64) {
 	}
 }
 
-// TestStudentSleep: R's documentation of t.test prints t = -4.0621, df = 9, p-value = 0.002833, 95 percent confidence interval -2.4598858
-// -0.7001142, mean of the differences -1.58.
+// TestStudentSleep: R's documentation of t.test prints t = -4.0621, df = 9, p-value = 0.002833, 95 percent
+// confidence interval -2.4598858 -0.7001142, mean of the differences -1.58.
 //
-// TOSTER's vignette "Introduction to t_TOST" tests the same against bounds of 0.5: SE 0.389, t(9) = -2.777 with p = 0.989 at the lower bound,
-// a 90% interval from -2.293 to -0.867.
+// TOSTER's vignette "Introduction to t_TOST" tests the same against bounds of 0.5: SE 0.389, t(9) = -2.777 with p =
+// 0.989 at the lower bound, a 90% interval from -2.293 to -0.867.
 func TestStudentSleep(t *testing.T) {
 	mean, sd := stat.MeanStdDev(differences(sleep[0], sleep[1]), nil)
 	inf := Infer(mean, sd, 10, 0.5, 0.05)
@@ -50,8 +50,9 @@ func TestStudentSleep(t *testing.T) {
 	near(t, "high end at 90%", float64(inf.EquivalenceInterval.High), -0.867, 5e-4)
 }
 
-// TestIntervalsAreTests: both one-sided tests reject at α exactly when the 1-2α interval lies within the margin (Schuirmann 1987), and the
-// test against 0 when the 1-α interval does not hold it. Which arm comes first changes signs alone.
+// TestIntervalsAreTests: both one-sided tests reject at α exactly when the 1-2α interval lies within the margin
+// (Schuirmann 1987), and the test against 0 when the 1-α interval does not hold it. Which arm comes first changes
+// signs alone.
 func TestIntervalsAreTests(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mean := rapid.Float64Range(-10, 10).Draw(t, "mean")
@@ -73,8 +74,9 @@ func TestIntervalsAreTests(t *testing.T) {
 	})
 }
 
-// TestDarwin: the differences in height, in eighths of an inch, between 15 pairs of crossed and self-fertilized maize. Source: Fisher 1935, The
-// Design of Experiments, section 17: mean 20.933, its standard error 9.746, t = 2.148, where 5% is at 2.145.
+// TestDarwin: the differences in height, in eighths of an inch, between 15 pairs of crossed and self-fertilized
+// maize. Source: Fisher 1935, The Design of Experiments, section 17: mean 20.933, its standard error 9.746, t =
+// 2.148, where 5% is at 2.145.
 func TestDarwin(t *testing.T) {
 	d := []float64{49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48}
 	mean, sd := stat.MeanStdDev(d, nil)
@@ -84,7 +86,8 @@ func TestDarwin(t *testing.T) {
 	near(t, "t", mean/float64(inf.SE), 2.148, 5e-4)
 	near(t, "half of the interval, in standard errors", float64(inf.Interval.High-inf.Interval.Low)/2/float64(inf.SE), 2.145, 5e-4)
 	if inf.PDifference > 0.05 || inf.PDifference < 0.049 || inf.PEquivalence != nil {
-		t.Errorf("p of the difference is %.4f, want just below 0.05; p of equivalence without a margin is %v, want none", inf.PDifference, inf.PEquivalence)
+		t.Errorf("p of the difference is %.4f, want just below 0.05; p of equivalence without a margin is %v, want none", inf.PDifference,
+			inf.PEquivalence)
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestFisherMaize: of the 32,768 signs of Darwin's 15 differences, 863 have a sum as great as the one observed, and as many its opposite. Source:
-// Fisher 1935, The Design of Experiments, section 21.
+// TestFisherMaize: of the 32,768 signs of Darwin's 15 differences, 863 have a sum as great as the one observed, and
+// as many its opposite. Source: Fisher 1935, The Design of Experiments, section 21.
 func TestFisherMaize(t *testing.T) {
 	d := []float64{49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48}
 	near(t, "p", SignFlip(d), 2*863.0/32768, 1e-15)
@@ -23,7 +23,8 @@ func TestSignFlip(t *testing.T) {
 	for _, c := range []struct {
 		d    []float64
 		want float64
-	}{{[]float64{1}, 1}, {[]float64{1, 2, 3}, 0.25}, {[]float64{-1, -2, -3}, 0.25}, {[]float64{1, -1}, 1}, {[]float64{0, 0, 0}, 1}, {[]float64{0.1, 0.2, 0.3, 0.1, 0.2, 0.3}, 2.0 / 64}} {
+	}{{[]float64{1}, 1}, {[]float64{1, 2, 3}, 0.25}, {[]float64{-1, -2, -3}, 0.25}, {[]float64{1, -1}, 1}, {[]float64{0, 0, 0}, 1},
+		{[]float64{0.1, 0.2, 0.3, 0.1, 0.2, 0.3}, 2.0 / 64}} {
 		near(t, "p", SignFlip(c.d), c.want, 1e-15)
 	}
 }
@@ -54,7 +55,8 @@ func TestSignFlipBrute(t *testing.T) {
 	})
 }
 
-// TestSignFlipDrawn: beyond exactFlips the signs are drawn; for many pairs p is close to that of the normal distribution.
+// TestSignFlipDrawn: beyond exactFlips the signs are drawn; for many pairs p is close to that of the normal
+// distribution.
 func TestSignFlipDrawn(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	d := make([]float64, 100)
@@ -69,8 +71,9 @@ func TestSignFlipDrawn(t *testing.T) {
 	near(t, "p", SignFlip(d), 2*z, 0.004)
 }
 
-// TestHolmAdjusted: p.adjust(c(0.01, 0.02, 0.03, 0.04, 0.05), "holm") of R, and the example of Wikipedia's article on the method.
-func TestHolmAdjusted(t *testing.T) {
+// TestAdjustHolm: p.adjust(c(0.01, 0.02, 0.03, 0.04, 0.05), "holm") of R, and the example of Wikipedia's article on
+// the method.
+func TestAdjustHolm(t *testing.T) {
 	near := cmpopts.EquateApprox(0, 1e-12)
 	for _, c := range []struct{ p, want []float64 }{
 		{[]float64{0.01, 0.02, 0.03, 0.04, 0.05}, []float64{0.05, 0.08, 0.09, 0.09, 0.09}},
@@ -79,7 +82,7 @@ func TestHolmAdjusted(t *testing.T) {
 		{nil, []float64{}},
 	} {
 		before := slices.Clone(c.p)
-		if diff := cmp.Diff(c.want, HolmAdjusted(c.p), near); diff != "" {
+		if diff := cmp.Diff(c.want, AdjustHolm(c.p), near); diff != "" {
 			t.Errorf("%v: %s", c.p, diff)
 		}
 		if !slices.Equal(before, c.p) {

@@ -9,13 +9,14 @@ import (
 )
 
 const (
-	// settlePower is the probability with which the seeds that are asked for settle a verdict.
+	// SettlePower is the probability with which the seeds that a report asks for settle the question.
 	SettlePower = 0.9
-	// maxPairs is where the search for a number of seeds ends.
+	// MaxPairs ends the search for a number of seeds.
 	MaxPairs = 10_000
 )
 
-// furtherRuns is the least number of runs that has settlePower, where power tells what so many further ones have; maxPairs when that many would not do.
+// FurtherRuns is the least number of further runs whose power, as the argument computes it, reaches SettlePower;
+// MaxPairs if even so many would not. The power must grow with the number of runs.
 func FurtherRuns(power func(further int) float64) int {
 	low, high := 0, 1 // low is not enough
 	for power(high) < SettlePower {
@@ -34,16 +35,18 @@ func FurtherRuns(power func(further int) float64) int {
 	return high
 }
 
-func Normal(x float64) float64 { return distuv.UnitNormal.CDF(x) }
+// NormalCDF is Φ(x), the distribution function of the standard normal distribution.
+func NormalCDF(x float64) float64 { return distuv.UnitNormal.CDF(x) }
 
-// overSD integrates f(u) over the distribution of u = √(χ²_ν/ν), the ratio of an estimated standard deviation to the true one. f must be
-// smooth but for the breaks, which are in ascending order.
+// OverSD integrates f(u) over the distribution of u = √(χ²_ν/ν), the ratio of an estimated standard deviation to
+// the true one. f must be smooth except at the breaks, which are in ascending order. It is what an exact power
+// takes: the outer expectation of a probability that depends on the estimate of the spread.
 func OverSD(df float64, f func(u float64) float64, breaks ...float64) float64 {
 	// The density is 2νu times that of χ²_ν at νu².
 	gamma, _ := math.Lgamma(df / 2)
 	scale := math.Ln2 + df/2*math.Log(df/2) - gamma
 	density := func(u float64) float64 { return math.Exp(scale + (df-1)*math.Log(u) - df/2*u*u) }
-	// u has a standard deviation close to 1/√(2ν), and 12 of them hold all that a float64 sees; below, it ends at 0.
+	// The standard deviation of u is about 1/√(2ν); beyond 12 of them the density vanishes in float64. u is never below 0.
 	reach := 12 / math.Sqrt(2*df)
 	from, end := max(0, 1-reach), 1+reach
 	sum := 0.0
@@ -62,7 +65,7 @@ func OverSD(df float64, f func(u float64) float64, breaks ...float64) float64 {
 	return sum
 }
 
-// legendre are the places and weights of Gauss and Legendre's rule on [-1, 1].
+// legendre returns nodes and weights of Gauss-Legendre quadrature on [-1, 1].
 var legendre = sync.OnceValues(func() (nodes, weights []float64) {
 	const points = 120
 	nodes, weights = make([]float64, points), make([]float64, points)

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// rankSums is how far y is above x: the median of the differences of any two of them, and the ends of its interval at level 1-2α, which are the
-// differences that the Mann-Whitney test just does not reject. It takes both to be independent draws from distributions that differ in nothing but
-// their place; a value that is far from the others, on whatever side, moves it little. Too few values to reject anything, such as 2 and 3 at α = 0.05, have
-// no ends: they are infinite. Source: Hollander, Wolfe, Chicken 2014, Nonparametric Statistical Methods, 4.1 to 4.3 (Hodges and Lehmann's estimate,
-// Moses's interval).
+// RankSums estimates how far y lies above x: the median of all differences between a value of y and one of x, and
+// the ends of its interval at level 1-2α, the outermost differences that the Mann-Whitney test does not reject. It
+// assumes independent draws from two distributions that differ in location alone; an outlier moves it little. Too
+// few values to reject anything, such as 2 and 3 at α = 0.05, make both ends infinite. Source: Hollander, Wolfe,
+// Chicken 2014, Nonparametric Statistical Methods, 4.1 to 4.3 (Hodges and Lehmann's estimate, Moses's interval).
 func RankSums(x, y []float64, alpha float64) (center, low, high float64) {
 	var differences []float64
 	for _, a := range x {
@@ -25,14 +25,15 @@ func RankSums(x, y []float64, alpha float64) (center, low, high float64) {
 	return center, low, high
 }
 
-// rankSumReach is how many values U of the Mann-Whitney test of n and m values takes with probability α or less, from 0 on. U is the number of times that
-// a value of the second group is below one of the first. The greatest of all values is one of either group:
+// RankSumReach is the number of values of U, counted from 0, that together have probability α or less in the
+// Mann-Whitney test of n and m values. U counts how often a value of the second group is below one of the first.
+// The largest of all values belongs to one group or the other, hence
 //
 //	p(u; n, m) = n/(n+m) p(u-m; n-1, m) + m/(n+m) p(u; n, m-1)
 //
 // Source: Mann, Whitney 1947, Ann. Math. Stat. 18:50.
 func RankSumReach(n, m int, alpha float64) int {
-	p := make([][]float64, m+1) // of each u, by the size of the second group, for as many of the first as the loop has come to
+	p := make([][]float64, m+1) // p[j][u] for the i values of the first group handled so far, and j of the second
 	for j := range p {
 		p[j] = make([]float64, n*m+1)
 		p[j][0] = 1
@@ -52,7 +53,7 @@ func RankSumReach(n, m int, alpha float64) int {
 	}
 	sum := 0.0
 	for u, v := range p[m] {
-		// A level that is just attained, such as 1/20 by 3 and 3 values, must not be lost to rounding.
+		// Rounding must not lose a level that is attained exactly, such as 1/20 by 3 and 3 values.
 		if sum += v; sum > alpha*(1+1e-9) {
 			return u
 		}

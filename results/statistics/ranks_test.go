@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestRankSums: permeability of membranes at term and some weeks before. Source: Hollander, Wolfe, Chicken 2014, examples 4.1, 4.3 and 4.4 (the data of R's
-// wilcox.test): the estimate is -0.305, and the interval at level 0.96 goes from -0.76 to 0.15.
+// TestRankSums: permeability of membranes at term and some weeks before. Source: Hollander, Wolfe, Chicken 2014,
+// examples 4.1, 4.3 and 4.4 (the data of R's wilcox.test): the estimate is -0.305, and the interval at level 0.96
+// goes from -0.76 to 0.15.
 func TestRankSums(t *testing.T) {
 	term := []float64{0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46}
 	early := []float64{1.15, 0.88, 0.90, 0.74, 1.21}
@@ -17,18 +18,20 @@ func TestRankSums(t *testing.T) {
 	near(t, "high", high, 0.15, 1e-12)
 }
 
-// TestRankSumReach: critical values of U at the one-sided level 0.05, plus 1. Source: Conover 1999, Practical Nonparametric Statistics, table A7; Mann, Whitney
-// 1947, table I, has the probability 0.048 of U ≤ 4 by 5 and 5 values.
+// TestRankSumReach: critical values of U at the one-sided level 0.05, plus 1. Source: Conover 1999, Practical
+// Nonparametric Statistics, table A7; Mann, Whitney 1947, table I, has the probability 0.048 of U ≤ 4 by 5 and 5
+// values.
 func TestRankSumReach(t *testing.T) {
-	for _, c := range []struct{ n, m, want int }{{1, 3, 0}, {2, 3, 0}, {1, 19, 1}, {3, 3, 1}, {4, 4, 2}, {5, 5, 5}, {3, 5, 2}, {5, 3, 2}, {6, 6, 8}, {10, 10, 28}, {20, 20, 139}} {
+	for _, c := range []struct{ n, m, want int }{{1, 3, 0}, {2, 3, 0}, {1, 19, 1}, {3, 3, 1}, {4, 4, 2}, {5, 5, 5}, {3, 5, 2},
+		{5, 3, 2}, {6, 6, 8}, {10, 10, 28}, {20, 20, 139}} {
 		if got := RankSumReach(c.n, c.m, 0.05); got != c.want {
 			t.Errorf("%d and %d values: %d, want %d", c.n, c.m, got, c.want)
 		}
 	}
 }
 
-// TestRankSumsCoverage: an end of the interval is on the wrong side of the truth at a rate of at most α, also for a distribution with a long tail, and where it
-// can be as often as the orders of the values allow.
+// TestRankSumsCoverage: an end of the interval is on the wrong side of the truth at a rate of at most α, also for a
+// distribution with a long tail, and where it can be as often as the orders of the values allow.
 func TestRankSumsCoverage(t *testing.T) {
 	const trials = 4000
 	rng := rand.New(rand.NewPCG(5, 6))

@@ -9,50 +9,18 @@ import (
 	"harness.invalid/results"
 )
 
-// Paired is a quantity of pairs.
-type Paired struct {
-	Baseline   Sample         `json:"baseline"`
-	Arm        Sample         `json:"arm"`
-	Difference results.Number `json:"difference"` // mean of arm - baseline
-	// Inference is nil for one pair, and where a value is not finite.
-	Inference *Inference `json:"inference,omitempty"`
-}
-
-func NewPaired(x, y []float64, alpha float64) Paired {
-	d := Differences(x, y)
-	s := NewSample(d)
-	p := Paired{Baseline: NewSample(x), Arm: NewSample(y), Difference: s.Mean}
-	if len(d) == 0 {
-		p.Difference = results.Number(math.NaN())
-	}
-	if s.SD == nil || math.IsNaN(float64(*s.SD)) || math.IsInf(float64(s.Mean), 0) {
-		return p
-	}
-	inf := Infer(float64(s.Mean), float64(*s.SD), s.N, 0, alpha)
-	inf.PPermutation, inf.BootstrapInterval = results.Number(SignFlip(d)), BCa(d, Mean, 1-alpha)
-	p.Inference = &inf
-	return p
-}
-
-func Differences(x, y []float64) []float64 {
-	d := make([]float64, len(x))
-	for i := range d {
-		d[i] = y[i] - x[i]
-	}
-	return d
-}
-
-// Sample sums up a metric over runs.
+// Sample summarizes a metric over runs.
 type Sample struct {
 	N    int             `json:"n"`
 	Mean results.Number  `json:"mean"`
-	SD   *results.Number `json:"sd,omitempty"` // with N-1 below; nil for one run
-	// Interval is Student's interval of the mean, BootstrapInterval the BCa one; nil for too few values, or where they were not asked for.
+	SD   *results.Number `json:"sd,omitempty"` // divides by N-1; nil for one run
+	// Interval is Student's interval of the mean, BootstrapInterval the BCa interval. Both are nil for too few values, and
+	// where nobody asked for them.
 	Interval          *Interval `json:"interval,omitempty"`
 	BootstrapInterval *Interval `json:"bootstrap_interval,omitempty"`
 }
 
-// NewSample sums up values. Those that are not finite make mean and sd so too.
+// NewSample summarizes values. If one is not finite, neither are mean and standard deviation.
 func NewSample(values []float64) Sample {
 	mean, variance := stat.MeanVariance(values, nil)
 	s := Sample{N: len(values), Mean: results.Number(mean)}
@@ -63,18 +31,23 @@ func NewSample(values []float64) Sample {
 	return s
 }
 
-// newSample is NewSample with intervals at a level.
+// NewSampleWithIntervals is NewSample with both confidence intervals at the given level.
 func NewSampleWithIntervals(values []float64, level float64) Sample {
 	s := NewSample(values)
-	if s.SD == nil || math.IsNaN(float64(*s.SD)) || math.IsInf(float64(s.Mean), 0) {
+	if !s.hasSpread() {
 		return s
 	}
 	inf := Infer(float64(s.Mean), float64(*s.SD), s.N, 0, 1-level)
-	s.Interval, s.BootstrapInterval = &inf.Interval, BCa(values, Mean, level)
+	s.Interval, s.BootstrapInterval = &inf.Interval, bca(values, meanOf, level)
 	return s
 }
 
-// Interval is a confidence interval, ends included.
+// hasSpread reports whether there are two or more values, all of them finite.
+func (s Sample) hasSpread() bool {
+	return s.SD != nil && !math.IsNaN(float64(*s.SD)) && !math.IsInf(float64(s.Mean), 0)
+}
+
+// Interval is a confidence interval, both ends included.
 type Interval struct {
 	Low   results.Number `json:"low"`
 	High  results.Number `json:"high"`
@@ -84,7 +57,9 @@ type Interval struct {
 // Contains reports whether x lies in the interval.
 func (i Interval) Contains(x float64) bool { return float64(i.Low) <= x && x <= float64(i.High) }
 
-// String is such as "90% interval -0.31 to 0.42".
+// String formats the interval like "90% interval -0.31 to 0.42".
 func (i Interval) String() string {
 	return fmt.Sprintf("%.3g%% interval %.3g to %.3g", 100*i.Level, float64(i.Low), float64(i.High))
 }
+
+func meanOf(values []float64) float64 { return stat.Mean(values, nil) }

@@ -11,19 +11,21 @@ import (
 	"harness.invalid/results"
 )
 
-// Times sums up how long something took over runs. Times are seldom normal: they have a floor and a tail, so this is what benchstat prints.
+// Times summarizes how long something took over runs. Times are rarely normal, having a floor and a tail, so it
+// holds what benchstat prints.
 type Times struct {
 	N      int            `json:"n"`
 	Median results.Number `json:"median"`
-	// Interval of the median between two order statistics, at the level that they really have; nil for too few values (6 for 0.95).
+	// Interval of the median lies between two order statistics and states the level that these really have; nil for
+	// too few values (6 for 0.95).
 	Interval *Interval `json:"interval,omitempty"`
-	// OlympicMean is MLPerf's score: without the fastest and the slowest; nil for fewer than 3 values.
+	// OlympicMean is MLPerf's score, the mean without the fastest and the slowest; nil for fewer than 3 values.
 	OlympicMean *results.Number `json:"olympic_mean,omitempty"`
-	// Spread is the median distance from the median, relative to it: the machine's noise. nil for one value.
+	// Spread is the median distance from the median, divided by the median: the machine's noise. nil for one value.
 	Spread *results.Number `json:"spread,omitempty"`
 }
 
-// NewTimes sums up measured seconds at a confidence level. Source: golang.org/x/perf/benchmath, AssumeNothing.
+// NewTimes summarizes measured seconds at a confidence level. Source: golang.org/x/perf/benchmath, AssumeNothing.
 func NewTimes(seconds []float64, level float64) Times {
 	t := Times{N: len(seconds), Median: results.Number(math.NaN())}
 	if t.N == 0 {
@@ -44,6 +46,7 @@ func NewTimes(seconds []float64, level float64) Times {
 	return t
 }
 
+// MedianDistance is the median of |v - center|.
 func MedianDistance(values []float64, center float64) float64 {
 	d := make([]float64, len(values))
 	for i, v := range values {
@@ -52,6 +55,7 @@ func MedianDistance(values []float64, center float64) float64 {
 	return Median(d)
 }
 
+// Median is the middle value, or the mean of the two in the middle; NaN for no values.
 func Median(values []float64) float64 {
 	s := slices.Sorted(slices.Values(values))
 	n := len(s)
@@ -61,8 +65,9 @@ func Median(values []float64) float64 {
 	return (s[(n-1)/2] + s[n/2]) / 2
 }
 
-// OlympicMean is the mean without the least and the greatest value; NaN for fewer than 3. A run that did not get there is infinite: one is dropped
-// as the slowest, two make the mean infinite. Source: mlcommons/training_policies, training_rules.adoc, section 11.
+// OlympicMean is the mean without the smallest and the largest value; NaN for fewer than 3 values. A run that never
+// reached its target counts as infinite: one such run is dropped as the slowest, two make the mean infinite.
+// Source: mlcommons/training_policies, training_rules.adoc, section 11.
 func OlympicMean(values []float64) float64 {
 	if len(values) < 3 {
 		return math.NaN()
@@ -71,22 +76,26 @@ func OlympicMean(values []float64) float64 {
 	return stat.Mean(s[1:len(s)-1], nil)
 }
 
-// TimesDifference is what runs say about the times of two arms.
+// TimesDifference compares the times of two arms.
 type TimesDifference struct {
 	Ratio results.Number `json:"ratio"` // of the medians, arm : baseline
-	// P of the two-sided Mann-Whitney U test, which takes the runs to be independent and nothing else for granted.
+	// P of the two-sided Mann-Whitney U test, which assumes that runs are independent and nothing else.
 	P results.Number `json:"p"`
 	// Warning says what the test lacks, such as enough runs.
 	Warning string `json:"warning,omitempty"`
 }
 
+// CompareTimes compares seconds of the baseline with those of the arm.
 func CompareTimes(baseline, arm []float64, alpha float64) TimesDifference {
 	d := TimesDifference{Ratio: results.Number(Median(arm) / Median(baseline)), P: 1}
 	if len(baseline) == 0 || len(arm) == 0 {
 		return d
 	}
 	thresholds := benchmath.Thresholds{CompareAlpha: alpha}
-	test := benchmath.AssumeNothing.Compare(benchmath.NewSample(slices.Clone(baseline), &thresholds), benchmath.NewSample(slices.Clone(arm), &thresholds))
+	sample := func(seconds []float64) *benchmath.Sample {
+		return benchmath.NewSample(slices.Clone(seconds), &thresholds)
+	}
+	test := benchmath.AssumeNothing.Compare(sample(baseline), sample(arm))
 	d.P = results.Number(test.P)
 	for _, w := range test.Warnings {
 		d.Warning = w.Error()
@@ -94,5 +103,5 @@ func CompareTimes(baseline, arm []float64, alpha float64) TimesDifference {
 	return d
 }
 
-// warmUp is how many of a phase's steps are left out of times: caches, memory and clock rates settle in the first ones.
+// WarmUp is the number of a phase's first steps that times leave out: caches, memory and clock rates have to settle.
 func WarmUp(steps int) int { return min(max(1, steps/20), max(0, steps-1)) }

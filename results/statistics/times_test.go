@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestTimes: the median of 10 values has a 95% interval from the 2nd to the 9th, whose level is 1 - 2·P(Binomial(10, ½) ≤ 1) = 97.85% (Conover
-// 1999, Practical Nonparametric Statistics, 3.2).
+// TestTimes: the median of 10 values has a 95% interval from the 2nd to the 9th, whose level is 1 -
+// 2·P(Binomial(10, ½) ≤ 1) = 97.85% (Conover 1999, Practical Nonparametric Statistics, 3.2).
 func TestTimes(t *testing.T) {
 	times := NewTimes([]float64{10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, 0.95)
 	near(t, "median", float64(times.Median), 5.5, 0)
@@ -23,9 +23,9 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestMannWhitney: the permeability constants of the human chorioamnion at term and at 12 to 26 weeks, W = 35 and a one-sided p of 0.1272.
-// Source: Hollander, Wolfe 1973, Nonparametric Statistical Methods, p. 69, in the examples of R's wilcox.test. Ties aside the distribution is
-// symmetric, so the two-sided p is twice that.
+// TestMannWhitney: the permeability constants of the human chorioamnion at term and at 12 to 26 weeks, W = 35 and a
+// one-sided p of 0.1272. Source: Hollander, Wolfe 1973, Nonparametric Statistical Methods, p. 69, in the examples
+// of R's wilcox.test. Ties aside the distribution is symmetric, so the two-sided p is twice that.
 func TestMannWhitney(t *testing.T) {
 	x := []float64{0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46}
 	y := []float64{1.15, 0.88, 0.90, 0.74, 1.21}

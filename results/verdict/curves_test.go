@@ -32,7 +32,8 @@ func TestAreaBetween(t *testing.T) {
 	}
 }
 
-// TestAreaProperties: turned around the area changes its sign, and a constant that is added to one curve is added to it.
+// TestAreaProperties: turned around the area changes its sign, and a constant that is added to one curve is added
+// to it.
 func TestAreaProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		curve := func(name string) []results.Point {
@@ -79,13 +80,15 @@ func TestFollow(t *testing.T) {
 			if n == 7 {
 				took = 0.01 // skipped, with nothing to update
 			}
-			s := results.Step{Phase: "squad", Step: n, TotalStep: n, Finite: n != 7, Metrics: results.Metrics{"loss": 4 - 0.05*float64(n) - 0.5*arm}, MeasuredSeconds: map[string]float64{results.TotalSeconds: took}}
+			s := results.Step{Phase: "squad", Step: n, TotalStep: n, Finite: n != 7,
+				Metrics: results.Metrics{"loss": 4 - 0.05*float64(n) - 0.5*arm}, MeasuredSeconds: map[string]float64{results.TotalSeconds: took}}
 			if err := w.Step(s); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for n, f1 := range []float64{60 + 10*arm, 100} {
-			if err := w.Evaluation(results.Evaluation{Phase: "squad", Step: 20 * (n + 1), TrainingSeconds: float64(10 * (n + 1)), Metrics: results.Metrics{"f1": f1}}); err != nil {
+			if err := w.Evaluation(results.Evaluation{Phase: "squad", Step: 20 * (n + 1), TrainingSeconds: float64(10 * (n + 1)),
+				Metrics: results.Metrics{"f1": f1}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -112,7 +115,8 @@ func TestFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := c.Comparisons[0]
-	if len(p.Curves) != 2 || p.Curves[0].Metric != results.TrainingLoss || math.Abs(float64(p.Curves[0].AreaBySteps.Difference)+0.5) > 1e-9 || p.Curves[0].AreaBySteps.Inference == nil {
+	if len(p.Curves) != 2 || p.Curves[0].Metric != results.TrainingLoss ||
+		math.Abs(float64(p.Curves[0].AreaBySteps.Difference)+0.5) > 1e-9 || p.Curves[0].AreaBySteps.Inference == nil {
 		t.Errorf("curves are %+v, want the loss 0.5 lower", p.Curves)
 	}
 	// F1 80 lies half of the way from 60 at 20 to 100 at 40 on one arm, a third of the way from 70 on the other.
@@ -125,10 +129,12 @@ func TestFollow(t *testing.T) {
 	if s := p.Times[0].StepSeconds; s == nil || s.Ratio != 0.5 {
 		t.Errorf("times of steps are %+v, want half", s)
 	}
-	if d, _ := p.Metric("squad", "f1"); d.MultiBootstrap == nil || d.MultiBootstrap.Seeds != 2 || d.MultiBootstrap.Examples != 2 || d.MultiBootstrap.Interval.Low != 10 {
+	if d, _ := p.Metric("squad", "f1"); d.MultiBootstrap == nil || d.MultiBootstrap.Seeds != 2 || d.MultiBootstrap.Examples != 2 ||
+		d.MultiBootstrap.Interval.Low != 10 {
 		t.Errorf("over questions: %+v, want 10", d.MultiBootstrap)
 	}
-	if b := c.Curves[len(c.Curves)-1]; b.Arm.Backend != "ipu" || b.Metric != results.TrainingLoss || len(b.Points) != 40 || b.Points[0].N != 2 {
+	if b := c.Curves[len(c.Curves)-1]; b.Arm.Backend != "ipu" || b.Metric != results.TrainingLoss || len(b.Points) != 40 ||
+		b.Points[0].N != 2 {
 		t.Errorf("the last band is %+v", b)
 	}
 }

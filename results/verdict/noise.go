@@ -12,19 +12,19 @@ import (
 	"harness.invalid/results"
 )
 
-// Noise is an A/A comparison: the baseline against itself with other seeds. What differs there is chance.
+// Noise is an A/A comparison: the baseline against itself with other seeds. Whatever differs there is chance.
 type Noise struct {
 	Seeds      []uint64 `json:"seeds"`       // that are paired with the arm
 	OtherSeeds []uint64 `json:"other_seeds"` // of the baseline alone
 	// Difference is the mean over the other seeds minus the mean over the seeds.
 	Difference results.Number `json:"difference"`
-	// Floor is what the means of two groups of as many runs of the baseline as there are pairs stay within with probability 1-α:
-	// t_{1-α/2} · s · √(2/n), with s the pooled standard deviation of both groups.
+	// Floor bounds, with probability 1-α, how far apart the means of two groups of baseline runs lie, each as large as the
+	// number of pairs n: t_{1-α/2} · s · √(2/n), with s the pooled standard deviation of both groups.
 	Floor results.Number `json:"floor"`
 }
 
-// noise compares the baseline's runs over the paired seeds with those over seeds that no other arm was asked for; nil unless there are two of
-// each, all with values.
+// noise compares the baseline's runs with the paired seeds to those with seeds that no other arm was asked for; nil
+// unless there are two or more of each, all with values.
 func (c *Comparison) noise(d Difference, paired []uint64, alpha float64) *Noise {
 	baseline := c.Arms[0].Arm
 	var x, y []float64
@@ -56,8 +56,8 @@ func (c *Comparison) noise(d Difference, paired []uint64, alpha float64) *Noise 
 	return &n
 }
 
-// InNoise reports whether a run is there for an A/A comparison alone: one of the baseline with a seed that no other arm has a run of, in whatever state,
-// and not the only one.
+// InNoise reports whether a run serves the A/A comparison alone: it is of the baseline, no other arm has a run with
+// its seed, in whatever state, and it is not the only such run.
 func (c *Comparison) InNoise(r RunSummary) bool {
 	baseline := c.Runs[0].Arm
 	alone := func(r RunSummary) bool {
@@ -76,7 +76,8 @@ func (c *Comparison) noteNoise() {
 		if d.Noise == nil {
 			continue
 		}
-		c.Notes = append(c.Notes, fmt.Sprintf("%s with seeds %s is held against its own runs with seeds %s (A/A), which gives the noise floor", c.Arms[0].Arm, joinSeeds(d.Noise.OtherSeeds), joinSeeds(d.Noise.Seeds)))
+		c.Notes = append(c.Notes, fmt.Sprintf("%s with seeds %s is held against its own runs with seeds %s (A/A), which gives the noise floor",
+			c.Arms[0].Arm, joinSeeds(d.Noise.OtherSeeds), joinSeeds(d.Noise.Seeds)))
 		return
 	}
 }

@@ -12,23 +12,25 @@ import (
 	"harness.invalid/results/statistics"
 )
 
-// powerEquivalence is the probability that TOST finds a difference δ to lie within ±margin, when its estimate has the standard error σ and
-// the estimate of that has ν degrees of freedom:
+// powerEquivalence is the probability that TOST finds a difference δ to lie within ±margin, when its estimate has
+// the standard error σ and the estimate of that has ν degrees of freedom:
 //
 //	P( -Δ + t·S < D < Δ - t·S )    D ~ N(δ, σ²)    S ~ σ·√(χ²_ν/ν)    t = t_{1-α, ν}
 //
-// It is exact up to the quadrature. Source: Phillips 1990, J. Pharmacokinet. Biopharm. 18:137, who writes the integral as Owen's Q.
+// It is exact up to the quadrature. Source: Phillips 1990, J. Pharmacokinet. Biopharm. 18:137, who writes the
+// integral as Owen's Q.
 func powerEquivalence(delta, margin, sigma, df, alpha float64) float64 {
 	t := distuv.StudentsT{Sigma: 1, Nu: df}.Quantile(1 - alpha)
 	return statistics.OverSD(df, func(u float64) float64 {
 		half := margin - t*u*sigma
-		return max(0, statistics.Normal((half-delta)/sigma)-statistics.Normal((-half-delta)/sigma))
+		return max(0, statistics.NormalCDF((half-delta)/sigma)-statistics.NormalCDF((-half-delta)/sigma))
 	}, margin/(t*sigma))
 }
 
-// TestPowerOfBioequivalence: the 2x2 crossover at true ratio 0.95 and limits 0.8 to 1.25. The standard error is √(2/n) times the standard
-// deviation within subjects on the log scale, √ln(1+CV²), with n-2 degrees of freedom. Sources: Diletti, Hauschke, Steinijans 1991, Int. J.
-// Clin. Pharmacol. Ther. Toxicol. 29:1, table 1 (28 subjects at CV 25%, 40 at 30%), and the manual of R's PowerTOST, which prints these powers.
+// TestPowerOfBioequivalence: the 2x2 crossover at true ratio 0.95 and limits 0.8 to 1.25. The standard error is
+// √(2/n) times the standard deviation within subjects on the log scale, √ln(1+CV²), with n-2 degrees of freedom.
+// Sources: Diletti, Hauschke, Steinijans 1991, Int. J. Clin. Pharmacol. Ther. Toxicol. 29:1, table 1 (28 subjects
+// at CV 25%, 40 at 30%), and the manual of R's PowerTOST, which prints these powers.
 func TestPowerOfBioequivalence(t *testing.T) {
 	power := func(cv float64, n int) float64 {
 		sigma := math.Sqrt(math.Log1p(cv*cv) * 2 / float64(n))
@@ -46,8 +48,8 @@ func TestPowerOfBioequivalence(t *testing.T) {
 	}
 }
 
-// TestErrorRates draws pairs and counts verdicts: the wrong ones come at most with probability α, and those that settle as often as
-// powerSettled says.
+// TestErrorRates draws pairs and counts verdicts: wrong ones come with probability α at most, and as many are
+// settled as powerSettled says.
 func TestErrorRates(t *testing.T) {
 	const (
 		trials = 2_000
@@ -68,7 +70,7 @@ func TestErrorRates(t *testing.T) {
 				d[i] = c.delta + c.sd*rng.NormFloat64()
 			}
 			mean, sd := stat.MeanStdDev(d[:c.n], nil)
-			counts[verdictOf(statistics.Infer(mean, sd, c.n, margin, alpha), margin)]++
+			counts[decide(statistics.Infer(mean, sd, c.n, margin, alpha), margin)]++
 		}
 		rate := func(d Decision) float64 { return float64(counts[d]) / trials }
 		if c.delta == 0 && rate(Different) > alpha+slack(alpha) {
@@ -88,12 +90,13 @@ func TestErrorRates(t *testing.T) {
 	}
 }
 
-// TestEquivalenceRate: at the margin itself and with a precise estimate the error rate of TOST is α, not less: the test is not timid.
+// TestEquivalenceRate: at the margin itself, and with a precise estimate, TOST errs at the rate α and not less: the
+// test does not waste power.
 func TestEquivalenceRate(t *testing.T) {
 	near(t, "rate", powerEquivalence(1, 1, 0.05, 9, 0.05), 0.05, 1e-6)
 }
 
-// TestFurtherPairs: the number that comes out is the least that has the power, and gets nothing from seeds that are not there.
+// TestFurtherPairs: the result is the least number that has the power.
 func TestFurtherPairs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		delta := rapid.Float64Range(-3, 3).Draw(t, "delta")
@@ -114,14 +117,14 @@ func TestFurtherPairs(t *testing.T) {
 	}
 }
 
-// TestNoSpread: differences that are all the same leave nothing to estimate, and no NaN either.
+// TestNoSpread: differences without any spread leave nothing to estimate, and give no NaN either.
 func TestNoSpread(t *testing.T) {
 	for _, c := range []struct {
 		mean float64
 		want Decision
 	}{{0, Equivalent}, {0.5, Equivalent}, {1, Different}, {-2, Different}} {
 		inf := statistics.Infer(c.mean, 0, 3, 1, 0.05)
-		if got := verdictOf(inf, 1); got != c.want {
+		if got := decide(inf, 1); got != c.want {
 			t.Errorf("difference %g without spread: %s, want %s", c.mean, got, c.want)
 		}
 		if math.IsNaN(float64(inf.PDifference)) || math.IsNaN(float64(*inf.PEquivalence)) {

@@ -1,15 +1,17 @@
 #!/bin/sh
-# Does `harness check` find what it is for? Three programs are built from copies of this tree with a fault each, and held against a baseline of the sound one:
+# Does `harness check` find what it is for? This builds three programs from copies of this tree, each with a fault, and checks
+# their runs against a baseline of the sound program:
 #
-#   lamb.patch    a wrong constant: ε of LAMB is 1e-5 and not 1e-6
+#   lamb.patch    a wrong constant: ε of LAMB is 1e-5 instead of 1e-6
 #   order.patch   one bit: the lowest of the seed of the data's order
 #   kernel.patch  a slower kernel: the matrix product does a tenth of its work twice
 #
-#   results/regression/plantedfaults/plant.sh            the first two, which are exact facts: any machine does, a few minutes
-#   results/regression/plantedfaults/plant.sh --times    the third, which is a sampled one: a machine with nothing else to do, 8 minutes (SEEDS=20 where others use it as well)
+#   plant.sh            the first two, which change exact facts: a few minutes on any machine
+#   plant.sh --times    the third, which changes a sampled fact: 8 minutes on an idle machine (SEEDS=20 on a shared one)
 #
-# Runs are of the built-in quick in a few steps, and lie with the programs in a folder under $TMPDIR, which goes at the end unless KEEP is set. Seeds are
-# interleaved, so that a machine whose speed drifts does so to all. The exit code is 0 when every fault is found and the sound program passes.
+# Runs are of the built-in quick with few steps. Runs and programs go to a folder under $TMPDIR, which is removed at the end
+# unless KEEP is set. Seeds take turns, so that a machine whose speed drifts affects all programs alike. The exit code is 0 if
+# every fault is found and the sound program passes.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 tree=$(cd "$here/../../.." && pwd)
@@ -35,7 +37,8 @@ train() {
 }
 
 failed=0
-# check NAME EXIT FACT [OTHER] holds the runs of a program against the baseline: the exit code must be EXIT, FACT must be told, and nothing of OTHER.
+# check NAME EXIT FACT [OTHER] checks the runs of a program against the baseline: it must exit with EXIT, and print a line that
+# matches FACT and none that matches OTHER.
 check() {
 	name=$1 want=$2 fact=$3 other=${4:-no such fact}
 	got=0
@@ -51,9 +54,10 @@ check() {
 program sound
 if [ "${1:-}" = --times ]; then
 	program kernel kernel.patch
-	# One thread, so that whatever else there is to do has another processor: a step of two waits for the one that was disturbed.
+	# One thread, so that other work has a processor to itself: a step on two threads waits for the one that was disturbed.
 	export GOMAXPROCS="${GOMAXPROCS:-1}"
-	# The fastest step of a phase is what counts. Three to four seconds of each phase have some that were left alone, and more seeds do more than longer runs.
+	# What counts is the fastest step of a phase. Three to four seconds of each phase contain some undisturbed ones, and more
+	# seeds help more than longer runs.
 	steps="--set phases.phase1.steps=50 --set phases.phase2.steps=30 --set phases.squad.steps=50"
 	for seed in $(seq 1 "${SEEDS:-10}"); do
 		# The other way round for every other seed: the first of three is not the luckiest.

@@ -3,7 +3,6 @@ package verdict
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -15,32 +14,25 @@ import (
 	"harness.invalid/results/statistics"
 )
 
-// ErrIncomparable is returned for runs that differ in more than backend, optimizer and seed.
-var ErrIncomparable = errors.New("the runs can't be compared")
-
-// Comparison holds runs of one recipe on one data set against each other.
+// Comparison compares runs of one recipe on one data set.
 type Comparison struct {
 	Recipe      string `json:"recipe"`
 	Fingerprint string `json:"fingerprint"`
 	DataDigest  string `json:"data_digest"`
-	// Alpha is the error rate that verdicts keep to, Primary the metric that the comparison is about, both from the recipe.
+	// Alpha is the error rate that verdicts keep to, Primary the metric that the comparison is about; both from the
+	// recipe.
 	Alpha   float64 `json:"alpha"`
 	Primary string  `json:"primary,omitempty"`
-	// Phases, with what they measure, are in the order of the recipe; Arms in that of the runs given. The first arm is the baseline.
+	// Phases, with what they measure, are in the order of the recipe; Arms in the order of the runs. The first arm
+	// is the baseline.
 	Phases      []MeasuredPhase `json:"phases"`
 	Arms        []ArmSummary    `json:"arms"`
 	Runs        []RunSummary    `json:"runs"` // by arm, then by seed
 	Comparisons []Pairing       `json:"comparisons"`
-	// Curves are the arms' means and standard deviations on the way.
+	// Curves are means and standard deviations of the arms along the way.
 	Curves []Band `json:"curves,omitempty"`
 	// Notes are doubts about the comparison as a whole.
 	Notes []string `json:"notes,omitempty"`
-}
-
-// MeasuredPhase names a phase's metrics, in the order of recipe.Metrics.
-type MeasuredPhase struct {
-	Name    string   `json:"name"`
-	Metrics []string `json:"metrics"`
 }
 
 // ArmSummary is an arm over its seeds.
@@ -81,7 +73,7 @@ func (r RunSummary) Phase(name string) (results.PhaseResult, bool) {
 	return r.Phases[i], true
 }
 
-// RunsOf lists the complete runs of an arm, by seed, but for those that are there for an A/A comparison alone.
+// RunsOf lists the complete runs of an arm by seed, without those that serve the A/A comparison alone.
 func (c *Comparison) RunsOf(a results.Arm) []RunSummary {
 	var runs []RunSummary
 	for _, r := range c.Runs {
@@ -92,7 +84,18 @@ func (c *Comparison) RunsOf(a results.Arm) []RunSummary {
 	return runs
 }
 
-// Compare is CompareBy with the verdict of the first run's recipe.
+// Ended lists the runs of an arm that are complete or failed, by seed.
+func (c *Comparison) Ended(a results.Arm) []RunSummary {
+	var runs []RunSummary
+	for _, r := range c.Runs {
+		if r.Arm == a && (r.Status == results.Complete || r.Status == results.Failed) {
+			runs = append(runs, r)
+		}
+	}
+	return runs
+}
+
+// Compare is CompareBy with the margins of the first run's recipe.
 func Compare(runs []*results.Run) (*Comparison, error) {
 	if len(runs) == 0 {
 		return nil, fmt.Errorf("%w: there are none", ErrIncomparable)
@@ -100,8 +103,9 @@ func Compare(runs []*results.Run) (*Comparison, error) {
 	return CompareBy(runs, runs[0].Recipe.Verdict)
 }
 
-// CompareBy pairs runs by seed, each arm with the first, and judges every metric that has a margin. Runs that go on, or were stopped, are
-// listed and not paired. ErrIncomparable, with what differs, when the runs are not of the same recipe and data, or of an arm with the same seed.
+// CompareBy pairs each arm with the first one by seed, and judges every metric that has a margin. Runs that go on,
+// or were stopped, are listed and not paired. The error is ErrIncomparable, with what differs, if the runs are not
+// of one recipe and data, or if two are of the same arm and seed.
 func CompareBy(runs []*results.Run, verdict recipe.Verdict) (*Comparison, error) {
 	if len(runs) == 0 {
 		return nil, fmt.Errorf("%w: there are none", ErrIncomparable)
@@ -149,70 +153,10 @@ func (c *Comparison) WriteJSON(w io.Writer) error {
 	return enc.Encode(c)
 }
 
-func measuredPhases(r *recipe.Recipe) []MeasuredPhase {
-	phases := make([]MeasuredPhase, len(r.Phases))
-	for i, p := range r.Phases {
-		phases[i] = MeasuredPhase{Name: p.Name}
-		for _, m := range p.Metrics() {
-			phases[i].Metrics = append(phases[i].Metrics, m.Name)
-		}
-	}
-	return phases
-}
-
-// comparable is an error when two runs are of different experiments.
-func comparable(a, b *results.Run) error {
-	if a.Fingerprint != b.Fingerprint {
-		var fields []string
-		for _, d := range recipe.Diff(a.Recipe, b.Recipe) {
-			if d.Identity {
-				fields = append(fields, d.String())
-			}
-		}
-		const most = 10
-		if n := len(fields); n > most {
-			fields = append(fields[:most], fmt.Sprintf("and %d more", n-most))
-		}
-		return fmt.Errorf("%w: %s and %s have other recipes: %s", ErrIncomparable, a.Title(), b.Title(), strings.Join(fields, "; "))
-	}
-	if a.DataDigest != b.DataDigest {
-		return fmt.Errorf("%w: %s and %s saw other data, with digests %.12s and %.12s: give both the same files", ErrIncomparable, a.Title(), b.Title(), a.DataDigest, b.DataDigest)
-	}
-	return nil
-}
-
-// sameArm is an error when a run does not belong with those of its arm: its seed is there already, or its backend was set otherwise.
-func SameArm(runs []*results.Run, r *results.Run) error {
-	for _, q := range runs {
-		var settings []string
-		for _, d := range recipe.Diff(q.Recipe, r.Recipe) {
-			if name, _, _ := strings.Cut(r.Backend, ":"); strings.HasPrefix(d.Path, "backends."+name+".") || strings.HasPrefix(d.Path, "backends."+name+":") {
-				settings = append(settings, d.String())
-			}
-		}
-		if len(settings) > 0 || q.Precision != r.Precision {
-			if q.Precision != r.Precision {
-				settings = append(settings, fmt.Sprintf("precision: %s, %s", q.Precision, r.Precision))
-			}
-			return fmt.Errorf("%w: %s and %s are both of %s and have other settings: %s", ErrIncomparable, q.Title(), r.Title(), r.Arm(), strings.Join(settings, "; "))
-		}
-		if q.Seed == r.Seed {
-			return fmt.Errorf("%w: %s and %s are both of %s with seed %d: leave one out", ErrIncomparable, q.Title(), r.Title(), r.Arm(), r.Seed)
-		}
-	}
-	return nil
-}
-
 // addRuns lists the runs of an arm, and notes those that are not complete.
 func (c *Comparison) addRuns(a results.Arm, runs []*results.Run) {
 	for _, r := range runs {
-		sum := RunSummary{Arm: a, Precision: r.Precision, Seed: r.Seed, Status: results.Unfinished, Dir: r.Dir, Metrics: results.Metrics{}, MeasuredSeconds: map[string]float64{}, Phases: []results.PhaseResult{}}
-		if res := r.Result; res != nil {
-			sum.Status, sum.Error, sum.Steps, sum.Skipped, sum.BatchDigest, sum.Notes = res.Status, res.Error, res.Steps, res.Skipped, res.BatchDigest, res.Notes
-			maps.Copy(sum.Metrics, res.Metrics)
-			maps.Copy(sum.MeasuredSeconds, res.MeasuredSeconds)
-			sum.Phases = append(sum.Phases, res.Phases...)
-		}
+		sum := summaryOf(a, r)
 		c.Runs = append(c.Runs, sum)
 		if sum.Complete() {
 			continue
@@ -225,7 +169,22 @@ func (c *Comparison) addRuns(a results.Arm, runs []*results.Run) {
 	}
 }
 
-// addArm sums up the complete runs of an arm, when the runs of all arms are listed.
+func summaryOf(a results.Arm, r *results.Run) RunSummary {
+	sum := RunSummary{
+		Arm: a, Precision: r.Precision, Seed: r.Seed, Status: results.Unfinished, Dir: r.Dir,
+		Metrics: results.Metrics{}, MeasuredSeconds: map[string]float64{}, Phases: []results.PhaseResult{},
+	}
+	if res := r.Result; res != nil {
+		sum.Status, sum.Error, sum.Steps, sum.Skipped = res.Status, res.Error, res.Steps, res.Skipped
+		sum.BatchDigest, sum.Notes = res.BatchDigest, res.Notes
+		maps.Copy(sum.Metrics, res.Metrics)
+		maps.Copy(sum.MeasuredSeconds, res.MeasuredSeconds)
+		sum.Phases = append(sum.Phases, res.Phases...)
+	}
+	return sum
+}
+
+// addArm summarizes the complete runs of an arm, once the runs of all arms are listed.
 func (c *Comparison) addArm(a results.Arm, precision string) {
 	s := ArmSummary{Arm: a, Precision: precision, Seeds: []uint64{}, Metrics: map[string]statistics.Sample{}}
 	values := make(map[string][]float64)
@@ -241,7 +200,7 @@ func (c *Comparison) addArm(a results.Arm, precision string) {
 	c.Arms = append(c.Arms, s)
 }
 
-// phaseMetrics are the metrics of all phases as PHASE.NAME.
+// phaseMetrics are the metrics of all phases by PHASE.NAME.
 func (r RunSummary) phaseMetrics() results.Metrics {
 	all := results.Metrics{}
 	for _, p := range r.Phases {
@@ -252,7 +211,7 @@ func (r RunSummary) phaseMetrics() results.Metrics {
 	return all
 }
 
-// checkBatches notes seeds under which the arms did not take the same batches, which the same recipe and data rule out.
+// checkBatches notes seeds with which the arms took different batches. The same recipe and data rule that out.
 func (c *Comparison) checkBatches() {
 	digests := make(map[uint64]map[string][]string)
 	for _, r := range c.Runs {
@@ -272,7 +231,8 @@ func (c *Comparison) checkBatches() {
 		for _, digest := range slices.Sorted(maps.Keys(digests[seed])) {
 			groups = append(groups, fmt.Sprintf("%s %.12s", strings.Join(digests[seed][digest], ", "), digest))
 		}
-		c.Notes = append(c.Notes, fmt.Sprintf("seed %d: the arms did not take the same batches (digests: %s), so differences are not the backends' alone", seed, strings.Join(groups, "; ")))
+		c.Notes = append(c.Notes, fmt.Sprintf("seed %d: the arms did not take the same batches (digests: %s), "+
+			"so differences are not the backends' alone", seed, strings.Join(groups, "; ")))
 	}
 }
 
@@ -284,6 +244,7 @@ func (c *Comparison) checkMachines(runs []*results.Run) {
 		machines[fmt.Sprintf("%s with %d CPUs, GOMAXPROCS %d", e.CPU, e.CPUs, e.Threads)] = true
 	}
 	if len(machines) > 1 {
-		c.Notes = append(c.Notes, "measured times are of different machines and say nothing about the backends: "+strings.Join(slices.Sorted(maps.Keys(machines)), "; "))
+		c.Notes = append(c.Notes, "measured times are of different machines and say nothing about the backends: "+
+			strings.Join(slices.Sorted(maps.Keys(machines)), "; "))
 	}
 }

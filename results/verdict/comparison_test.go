@@ -23,12 +23,14 @@ func runsWithF1(r *recipe.Recipe, f1 ...[]float64) []*results.Run {
 	for i, values := range f1 {
 		for seed, v := range values {
 			run := &results.Run{
-				Identity: results.Identity{Recipe: r.Name, Fingerprint: r.Fingerprint(), DataDigest: "d", Backend: []string{"gpu-ref", "ipu", "tpu"}[i], Optimizer: "adamw", Seed: uint64(seed + 1)},
-				Recipe:   r,
-				Result:   &results.Result{Status: results.Complete, BatchDigest: fmt.Sprint("batches ", seed)},
+				Identity: results.Identity{Recipe: r.Name, Fingerprint: r.Fingerprint(), DataDigest: "d",
+					Backend: []string{"gpu-ref", "ipu", "tpu"}[i], Optimizer: "adamw", Seed: uint64(seed + 1)},
+				Recipe: r,
+				Result: &results.Result{Status: results.Complete, BatchDigest: fmt.Sprint("batches ", seed)},
 			}
 			run.Dir = fmt.Sprintf("%s-%d", run.Backend, run.Seed)
-			run.Result.AddPhase(results.PhaseResult{Name: "squad", Steps: 3, Metrics: results.Metrics{"f1": v}, MeasuredSeconds: map[string]float64{"total": 1}})
+			run.Result.AddPhase(results.PhaseResult{Name: "squad", Steps: 3, Metrics: results.Metrics{"f1": v},
+				MeasuredSeconds: map[string]float64{"total": 1}})
 			runs = append(runs, run)
 		}
 	}
@@ -47,17 +49,24 @@ func TestVerdicts(t *testing.T) {
 		reason    string
 	}{
 		{"one seed", []float64{90}, []float64{90}, Inconclusive, "", false, "1 seed gives no variance; use --seeds 3 or more"},
-		{"close", []float64{90, 91, 89, 90}, []float64{90.1, 91.2, 88.9, 90.1}, Equivalent, "", false, "the 90% interval -0.0731 to 0.223 lies within the margin of 2"},
+		{"close", []float64{90, 91, 89, 90}, []float64{90.1, 91.2, 88.9, 90.1}, Equivalent, "", false,
+			"the 90% interval -0.0731 to 0.223 lies within the margin of 2"},
 		{"equal", []float64{90, 91, 89}, []float64{90, 91, 89}, Equivalent, "", false, "the 90% interval 0 to 0 lies within"},
-		{"close but not equal", []float64{90, 91, 89, 90}, []float64{90.5, 91.5, 89.5, 90.51}, Equivalent, "", false, "the difference is real and too small to matter"},
-		{"worse", []float64{90, 91, 89, 90}, []float64{80, 82, 79, 80}, Different, Worse, false, "does not hold 0 and lies beyond the margin of 2"},
+		{"close but not equal", []float64{90, 91, 89, 90}, []float64{90.5, 91.5, 89.5, 90.51}, Equivalent, "", false,
+			"the difference is real and too small to matter"},
+		{"worse", []float64{90, 91, 89, 90}, []float64{80, 82, 79, 80}, Different, Worse, false,
+			"does not hold 0 and lies beyond the margin of 2"},
 		{"better", []float64{80, 82, 79, 80}, []float64{90, 91, 89, 90}, Different, Better, false, "lies beyond the margin"},
-		{"worse by about the margin", []float64{90, 91, 89, 90}, []float64{88, 89.1, 87, 87.9}, Different, Worse, false, "it reaches into the margin of 2"},
+		{"worse by about the margin", []float64{90, 91, 89, 90}, []float64{88, 89.1, 87, 87.9}, Different, Worse, false,
+			"it reaches into the margin of 2"},
 		{"scattered", []float64{90, 80, 85, 70}, []float64{85, 84, 86, 75}, Inconclusive, "", true, "if difference and spread stay as they are"},
 		{"two seeds", []float64{90, 91}, []float64{90.5, 90}, Inconclusive, "", true, "further seeds would settle it with probability 0.9"},
-		{"one diverged", []float64{90, 91, 89}, []float64{90, nan, 89}, Inconclusive, "", true, "not finite in 0 of 3 runs of the baseline and 1 of 3 of the arm"},
-		{"all of few diverged", []float64{90, 91, 89}, []float64{nan, nan, nan}, Inconclusive, "", true, "3 further seeds that end the same way would settle it"},
-		{"all of many diverged", many(90), []float64{nan, nan, nan, nan, nan, math.Inf(1)}, Different, Worse, false, "the sign test has p = 0.031"},
+		{"one diverged", []float64{90, 91, 89}, []float64{90, nan, 89}, Inconclusive, "", true,
+			"not finite in 0 of 3 runs of the baseline and 1 of 3 of the arm"},
+		{"all of few diverged", []float64{90, 91, 89}, []float64{nan, nan, nan}, Inconclusive, "", true,
+			"3 further seeds that end the same way would settle it"},
+		{"all of many diverged", many(90), []float64{nan, nan, nan, nan, nan, math.Inf(1)}, Different, Worse, false,
+			"the sign test has p = 0.031"},
 		{"the baseline diverged", many(nan), many(90), Different, Better, false, "the sign test has p = 0.031"},
 		{"both diverged", many(nan), many(nan), Inconclusive, "", true, "not finite in 6 of 6 runs of the baseline and 6 of 6 of the arm"},
 	} {
@@ -72,7 +81,8 @@ func TestVerdicts(t *testing.T) {
 			t.Errorf("%s: the pairing's verdict is %s of %s, its primary metric's %s", c.name, p.Verdict, p.Primary, d.Verdict)
 		}
 		if d.Verdict != c.verdict || d.Direction != c.direction || d.FurtherSeeds > 0 != c.further || !strings.Contains(d.Reason, c.reason) {
-			t.Errorf("%s: %s %s, %d further seeds, %q, want %s %s, %q", c.name, d.Verdict, d.Direction, d.FurtherSeeds, d.Reason, c.verdict, c.direction, c.reason)
+			t.Errorf("%s: %s %s, %d further seeds, %q, want %s %s, %q", c.name, d.Verdict, d.Direction, d.FurtherSeeds, d.Reason, c.verdict,
+				c.direction, c.reason)
 		}
 		if err := comparison.WriteJSON(&bytes.Buffer{}); err != nil {
 			t.Errorf("%s: %v", c.name, err)
@@ -84,7 +94,7 @@ func TestVerdicts(t *testing.T) {
 func TestLossesFall(t *testing.T) {
 	d := Difference{Phase: "phase1", Metric: "masked_lm_loss", Margin: 0.05}
 	d.judge([]float64{2, 2.1, 2}, []float64{3, 3.1, 3.05}, 0.05)
-	d.decide(0.05)
+	d.conclude(0.05)
 	if d.Verdict != Different || d.Direction != Worse {
 		t.Errorf("%+v, want DIFFERENT and worse", d)
 	}
@@ -131,7 +141,8 @@ func TestComparison(t *testing.T) {
 	for _, r := range c.Runs {
 		order = append(order, fmt.Sprintf("%s %d %s", r.Backend, r.Seed, r.Status))
 	}
-	want := []string{"gpu-ref 1 complete", "gpu-ref 2 complete", "gpu-ref 3 complete", "tpu 1 complete", "tpu 2 complete", "tpu 3 failed", "tpu 4 unfinished", "ipu 1 complete", "ipu 2 complete"}
+	want := []string{"gpu-ref 1 complete", "gpu-ref 2 complete", "gpu-ref 3 complete", "tpu 1 complete", "tpu 2 complete",
+		"tpu 3 failed", "tpu 4 unfinished", "ipu 1 complete", "ipu 2 complete"}
 	if diff := cmp.Diff(want, order); diff != "" {
 		t.Error(diff)
 	}
@@ -139,8 +150,10 @@ func TestComparison(t *testing.T) {
 		"tpu/adamw, seed 3: failed: backend tpu: it fell over",
 		"tpu/adamw, seed 4: unfinished",
 		"gpu-ref/adamw with seed 3: not paired, since ipu/adamw has no run that ended",
-		"seed 2: the arms did not take the same batches (digests: gpu-ref/adamw, tpu/adamw batches 1; ipu/adamw others), so differences are not the backends' alone",
-		"measured times are of different machines and say nothing about the backends:  with 0 CPUs, GOMAXPROCS 0; Other with 0 CPUs, GOMAXPROCS 0",
+		"seed 2: the arms did not take the same batches (digests: gpu-ref/adamw, tpu/adamw batches 1; ipu/adamw others), so " +
+			"differences are not the backends' alone",
+		"measured times are of different machines and say nothing about the backends: " +
+			" with 0 CPUs, GOMAXPROCS 0; Other with 0 CPUs, GOMAXPROCS 0",
 	}, c.Notes); diff != "" {
 		t.Error(diff)
 	}
@@ -181,7 +194,8 @@ func TestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := got.Runs[0]
-	if got.Recipe != "quick" || len(got.Fingerprint) != 64 || got.DataDigest != "d" || len(got.Runs) != 4 || r.Backend != "gpu-ref" || r.Optimizer != "adamw" ||
+	if got.Recipe != "quick" || len(got.Fingerprint) != 64 || got.DataDigest != "d" || len(got.Runs) != 4 || r.Backend != "gpu-ref" ||
+		r.Optimizer != "adamw" ||
 		r.Seed != 1 || r.Metrics["f1"] != 90.0 || r.MeasuredSeconds["squad"] != 1 || r.MeasuredSeconds["total"] != 1 || r.Steps != 3 {
 		t.Errorf("JSON is\n%s", &text)
 	}
@@ -203,11 +217,17 @@ func TestRefuse(t *testing.T) {
 		r.Fingerprint = r.Recipe.Fingerprint()
 	}
 	for want, edit := range map[string]func(r *results.Run){
-		"run gpu-ref-1 and run ipu-2 saw other data, with digests d and e":                             func(r *results.Run) { r.DataDigest = "e" },
-		"run ipu-1 and run ipu-2 are both of ipu/adamw with seed 1":                                    func(r *results.Run) { r.Seed = 1 },
-		"run gpu-ref-1 and run ipu-2 have other recipes: phases.phase1.steps: 600, 7":                  func(r *results.Run) { override(r, "phases.0.steps=7") },
-		"both of ipu/adamw and have other settings: backends.ipu.options.loss_scale: not there, \"7\"": func(r *results.Run) { override(r, "backends.ipu.options.loss_scale=7") },
-		"run ipu-1 and run ipu-2 are both of ipu/adamw and have other settings: precision: , fp16.32":  func(r *results.Run) { r.Precision = "fp16.32" },
+		"run gpu-ref-1 and run ipu-2 saw other data, with digests d and e": func(r *results.Run) { r.DataDigest = "e" },
+		"run ipu-1 and run ipu-2 are both of ipu/adamw with seed 1":        func(r *results.Run) { r.Seed = 1 },
+		"run gpu-ref-1 and run ipu-2 have other recipes: phases.phase1.steps: 600, 7": func(r *results.Run) {
+			override(r, "phases.0.steps=7")
+		},
+		"both of ipu/adamw and have other settings: backends.ipu.options.loss_scale: not there, \"7\"": func(r *results.Run) {
+			override(r, "backends.ipu.options.loss_scale=7")
+		},
+		"run ipu-1 and run ipu-2 are both of ipu/adamw and have other settings: precision: , fp16.32": func(r *results.Run) {
+			r.Precision = "fp16.32"
+		},
 	} {
 		runs := runsWithF1(base, []float64{90, 91}, []float64{91, 92})
 		edit(runs[3])
@@ -227,7 +247,8 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// TestHolm: of two secondary metrics each would be told apart on its own; together only the clearer one is. The primary metric is not touched.
+// TestHolm: of two secondary metrics, each would count as different on its own; together only the clearer one does.
+// The primary metric is left alone.
 func TestHolm(t *testing.T) {
 	r := quick(t)
 	runs := runsWithF1(r, []float64{90, 91, 89, 90}, []float64{88, 89.5, 87.5, 89})
@@ -243,19 +264,27 @@ func TestHolm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "ipu/adamw against gpu-ref/adamw: with 4 seeds DIFFERENT rests on the normal distribution of the differences"; len(c.Notes) != 1 || !strings.HasPrefix(c.Notes[0], want) {
+	want := "ipu/adamw against gpu-ref/adamw: with 4 seeds DIFFERENT rests on the normal distribution of the differences"
+	if len(c.Notes) != 1 || !strings.HasPrefix(c.Notes[0], want) {
 		t.Errorf("notes are %q, want %s", c.Notes, want)
 	}
 	if d, _ := c.Comparisons[0].Metric("squad", "exact_match"); d.Inference.Holm != nil || d.Verdict != Different {
 		t.Errorf("a family of one is corrected: %+v", d)
 	}
-	// A family of two, by hand: p = 0.04 and 0.001 of a difference become 0.04 and 0.002; of equivalence 0.03 and 0.9 become 0.06 and 0.9.
+	// A family of two, by hand: p = 0.04 and 0.001 of a difference become 0.04 and 0.002; of equivalence 0.03 and
+	// 0.9 become 0.06 and 0.9.
 	p := Pairing{Metrics: []Difference{
-		{Phase: "a", Metric: "f1", Margin: 1, Primary: true, Baseline: statistics.Sample{N: 9}, Inference: &statistics.Inference{SD: 1, PDifference: 0.04, PEquivalence: new(results.Number(0.9)), Interval: interval(0.1, 2, 0.95), EquivalenceInterval: interval(0.2, 1.9, 0.9)}},
-		{Phase: "a", Metric: "exact_match", Margin: 1, Baseline: statistics.Sample{N: 9}, Inference: &statistics.Inference{SD: 1, PDifference: 0.4, PEquivalence: new(results.Number(0.03)), Interval: interval(-0.5, 0.99, 0.95), EquivalenceInterval: interval(-0.4, 0.9, 0.9)}},
-		{Phase: "a", Metric: "accuracy", Margin: 1, Baseline: statistics.Sample{N: 9}, Inference: &statistics.Inference{SD: 1, PDifference: 0.001, PEquivalence: new(results.Number(0.9)), Interval: interval(2, 3, 0.95), EquivalenceInterval: interval(2.1, 2.9, 0.9)}},
+		{Phase: "a", Metric: "f1", Margin: 1, Primary: true, Baseline: statistics.Sample{N: 9},
+			Inference: &statistics.Inference{SD: 1, PDifference: 0.04, PEquivalence: new(results.Number(0.9)),
+				Interval: interval(0.1, 2, 0.95), EquivalenceInterval: interval(0.2, 1.9, 0.9)}},
+		{Phase: "a", Metric: "exact_match", Margin: 1, Baseline: statistics.Sample{N: 9},
+			Inference: &statistics.Inference{SD: 1, PDifference: 0.4, PEquivalence: new(results.Number(0.03)),
+				Interval: interval(-0.5, 0.99, 0.95), EquivalenceInterval: interval(-0.4, 0.9, 0.9)}},
+		{Phase: "a", Metric: "accuracy", Margin: 1, Baseline: statistics.Sample{N: 9},
+			Inference: &statistics.Inference{SD: 1, PDifference: 0.001, PEquivalence: new(results.Number(0.9)),
+				Interval: interval(2, 3, 0.95), EquivalenceInterval: interval(2.1, 2.9, 0.9)}},
 	}}
-	p.decide(0.05)
+	p.conclude(0.05)
 	for i, want := range []Decision{Different, Inconclusive, Different} {
 		if d := p.Metrics[i]; d.Verdict != want {
 			t.Errorf("%s: %s (%s), want %s", d.Metric, d.Verdict, d.Reason, want)
@@ -272,7 +301,8 @@ func TestHolm(t *testing.T) {
 	}
 }
 
-// TestNoiseFloor: a difference that is clear in pairs, and smaller than what the baseline's own groups of runs differ by, is not claimed.
+// TestNoiseFloor: a difference that is clear in pairs, but smaller than that between groups of the baseline's own
+// runs, is not claimed.
 func TestNoiseFloor(t *testing.T) {
 	r := quick(t)
 	baseline := []float64{80, 90, 85, 95, 82, 91, 84, 97}
@@ -296,7 +326,8 @@ func TestNoiseFloor(t *testing.T) {
 		t.Errorf("%s: %s, want INCONCLUSIVE below the noise floor", d.Verdict, d.Reason)
 	}
 	if arms := [][]uint64{c.Arms[0].Seeds, c.Arms[1].Seeds}; !slices.Equal(arms[0], arms[1]) || c.Arms[0].Metrics["squad.f1"].Mean != 87.5 {
-		t.Errorf("the arms are summed up over seeds %v, the baseline's mean is %v: A/A runs are no part of it", arms, c.Arms[0].Metrics["squad.f1"].Mean)
+		t.Errorf("the arms are summed up over seeds %v, the baseline's mean is %v: A/A runs are no part of it", arms,
+			c.Arms[0].Metrics["squad.f1"].Mean)
 	}
 	want := "gpu-ref/adamw with seeds 5, 6, 7, 8 is held against its own runs with seeds 1, 2, 3, 4 (A/A), which gives the noise floor"
 	if diff := cmp.Diff([]string{want}, c.Notes); diff != "" {

@@ -1,0 +1,243 @@
+package regression
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"harness.invalid/results"
+	"harness.invalid/results/statistics"
+)
+
+// question is how a sampled fact is tested.
+type question struct {
+	tolerance float64
+	relative  bool // tolerance and change are relative, values are compared on a log scale
+	higher    bool // higher is better
+	alpha     float64
+	same      bool // the runs have the bits of the baseline's: nothing is left to chance
+	ranks     bool // a seed says nothing about the value, and values are seldom normal: some are far from the others
+}
+
+// test asks whether values by seed have become worse by more than the tolerance. With w the change for the worse
+// and [l, h] its interval at level 1-2α,
+//
+//	holds:      h ≤ tolerance            (no worse than that, at α)
+//	regressed:  w > tolerance and l > 0
+//	undecided:  neither
+//
+// so that a fact never holds because there were too few runs to see anything. w is taken over pairs of the same
+// seed if there are two or more, otherwise between two groups of equal variance. The interval is Student's; for
+// times it is that of the Mann-Whitney test, if there are enough of them.
+func test(name string, was, is map[uint64]float64, q question) Fact {
+	f := Fact{Name: name, Tolerance: new(results.Number(q.tolerance)), Relative: q.relative}
+	x, y, pairs := valuesOf(was), valuesOf(is), []float64{}
+	f.Baseline, f.Now = q.summary(x), q.summary(y)
+	worse := func(a, b float64) float64 {
+		switch {
+		case q.relative:
+			return math.Log(b / a)
+		case q.higher:
+			return a - b
+		}
+		return b - a
+	}
+	if q.same {
+		f.Standing, f.Reason, f.Baseline = Holds, "the runs have the same bits as the baseline's", f.Now
+		return f
+	}
+	if len(x) == 0 || len(y) == 0 {
+		f.Standing, f.Reason = NotCompared, "only one side has it"
+		return f
+	}
+	lost := func(v []float64) int {
+		return count(v, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
+	}
+	if a, b := lost(x), lost(y); a > 0 || b > 0 {
+		f.Standing, f.Reason = Undecided, fmt.Sprintf("not reached, or not finite, in %d of %d runs of the baseline and %d of %d now", a,
+			len(x), b, len(y))
+		if a == 0 && b == len(y) {
+			f.Standing = Regressed
+		} else if a == len(x) {
+			f.Standing, f.Reason = NotCompared, f.Reason+": there is nothing to lose"
+		}
+		return f
+	}
+	for _, seed := range slices.Sorted(maps.Keys(is)) {
+		if v, ok := was[seed]; ok {
+			pairs = append(pairs, worse(v, is[seed]))
+		}
+	}
+	e, ok := q.estimate(x, y, pairs)
+	shown := func(v float64) *results.Number { return new(results.Number(v)) }
+	if q.relative {
+		shown = func(v float64) *results.Number { return new(results.Number(math.Expm1(v))) }
+	}
+	f.Change = shown(e.worse)
+	if q.higher && e.worse != 0 {
+		f.Change = new(results.Number(-e.worse))
+	}
+	if !ok {
+		f.Standing, f.Reason = Undecided, "one run on each side has no variance: more seeds are needed"
+		return f
+	}
+	limit := q.tolerance
+	if q.relative {
+		limit = math.Log1p(q.tolerance)
+	}
+	noise := (e.high - e.low) / 2
+	df, share := e.further(0)
+	se := noise / distuv.StudentsT{Sigma: 1, Nu: df}.Quantile(1-q.alpha)
+	f.Test, f.Noise, f.Power = e.test, shown(noise), new(results.Number(powerRegressed(2*limit, limit, greatestSD(df)*se, df, q.alpha)))
+	switch f.Standing = e.standing(limit); f.Standing {
+	case Holds:
+		f.Reason = "no worse than the tolerance"
+	case Regressed:
+		f.Reason = "worse by more than the tolerance, and by more than chance does"
+	default:
+		f.Reason = "the noise reaches beyond the tolerance: more seeds are needed"
+		f.FurtherSeeds = statistics.FurtherRuns(func(k int) float64 {
+			df, rest := e.further(k)
+			return powerDecided(e.worse, limit, se*math.Sqrt(rest/share), df, q.alpha)
+		})
+		if f.FurtherSeeds >= statistics.MaxPairs {
+			f.FurtherSeeds = 0
+			f.Reason += fmt.Sprintf(", and %d would not do if change and noise stay as they are", statistics.MaxPairs)
+		} else {
+			f.Reason += fmt.Sprintf(", %d on each side if change and noise stay as they are", f.FurtherSeeds)
+		}
+	}
+	return f
+}
+
+// estimate is how much worse values have become, with the ends of its interval at level 1-2α.
+type estimate struct {
+	worse, low, high float64
+	test             string
+	// further says what so many further runs on each side would leave of the interval: its degrees of freedom, and
+	// its square relative to that of a difference with one run on each side.
+	further func(runs int) (df, share float64)
+}
+
+// standing is what the estimate says about a tolerance (see test).
+func (e estimate) standing(limit float64) Standing {
+	switch {
+	case e.high <= limit:
+		return Holds
+	case e.worse > limit && e.low > 0:
+		return Regressed
+	}
+	return Undecided
+}
+
+// The names of the tests.
+const (
+	pairedT    = "paired t"
+	twoSampleT = "t"
+	rankSum    = "rank sum"
+)
+
+// estimate uses pairs if all of y is paired and there are two pairs or more, otherwise two groups; false if there
+// is no variance to estimate. Times always form two groups, even if the runs of a seed took turns: one disturbed
+// run costs pairs more than it costs groups.
+func (q question) estimate(x, y, pairs []float64) (estimate, bool) {
+	if n := float64(len(pairs)); !q.ranks && n >= 2 && len(pairs) == len(y) {
+		e := estimate{test: pairedT, further: func(k int) (float64, float64) { return n + float64(k) - 1, 1 / (n + float64(k)) }}
+		mean, sd := stat.MeanStdDev(pairs, nil)
+		e.around(mean, sd/math.Sqrt(n), n-1, q.alpha)
+		return e, true
+	}
+	n, m := float64(len(x)), float64(len(y))
+	e := estimate{test: twoSampleT, further: func(k int) (float64, float64) {
+		return n + m + 2*float64(k) - 2, 1/(n+float64(k)) + 1/(m+float64(k))
+	}}
+	if q.relative {
+		x, y = logs(x), logs(y)
+	}
+	if q.ranks && statistics.RankSumReach(len(x), len(y), q.alpha) > 0 {
+		e.test = rankSum
+		e.worse, e.low, e.high = statistics.RankSums(x, y, q.alpha)
+		return e, true
+	}
+	e.worse = worseOf(stat.Mean(x, nil), stat.Mean(y, nil), q)
+	df, share := e.further(0)
+	if df <= 0 {
+		return e, false
+	}
+	e.around(e.worse, math.Sqrt((spread(x)+spread(y))/df*share), df, q.alpha)
+	return e, true
+}
+
+// around sets Student's interval.
+func (e *estimate) around(worse, se, df, alpha float64) {
+	noise := distuv.StudentsT{Sigma: 1, Nu: df}.Quantile(1-alpha) * se
+	e.worse, e.low, e.high = worse, worse-noise, worse+noise
+}
+
+// worseOf is the change of means for the worse; relative values are logarithms already.
+func worseOf(a, b float64, q question) float64 {
+	if q.higher && !q.relative {
+		return a - b
+	}
+	return b - a
+}
+
+func valuesOf(m map[uint64]float64) []float64 {
+	var v []float64
+	for _, seed := range slices.Sorted(maps.Keys(m)) {
+		v = append(v, m[seed])
+	}
+	return v
+}
+
+func logs(v []float64) []float64 {
+	out := make([]float64, len(v))
+	for i := range v {
+		out[i] = math.Log(v[i])
+	}
+	return out
+}
+
+// spread is the sum of squared distances from the mean.
+func spread(v []float64) float64 {
+	mean, sum := stat.Mean(v, nil), 0.0
+	for _, x := range v {
+		sum += (x - mean) * (x - mean)
+	}
+	return sum
+}
+
+func count(v []float64, is func(float64) bool) int {
+	n := 0
+	for _, x := range v {
+		if is(x) {
+			n++
+		}
+	}
+	return n
+}
+
+// summary is mean ± standard deviation (number of runs); for ranks the median ± the median distance from it.
+func (q question) summary(v []float64) string {
+	if len(v) == 0 {
+		return ""
+	}
+	reached := slices.DeleteFunc(slices.Clone(v), func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
+	if len(reached) < len(v) {
+		return fmt.Sprintf("reached in %d of %d", len(reached), len(v))
+	}
+	mean, sd := stat.MeanStdDev(v, nil)
+	if q.ranks {
+		mean = statistics.Median(v)
+		sd = statistics.MedianDistance(v, mean)
+	}
+	text := fmt.Sprintf("%.4g", mean)
+	if len(v) > 1 {
+		text += fmt.Sprintf(" ± %.2g", sd)
+	}
+	return text + fmt.Sprintf(" (%d)", len(v))
+}

@@ -1,0 +1,61 @@
+package verdict
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"harness.invalid/core/recipe"
+	"harness.invalid/results"
+)
+
+// ErrIncomparable is returned for runs that differ in more than backend, optimizer and seed.
+var ErrIncomparable = errors.New("the runs can't be compared")
+
+// comparable returns an error if two runs are of different experiments.
+func comparable(a, b *results.Run) error {
+	if a.Fingerprint != b.Fingerprint {
+		var fields []string
+		for _, d := range recipe.Diff(a.Recipe, b.Recipe) {
+			if d.Identity {
+				fields = append(fields, d.String())
+			}
+		}
+		const most = 10
+		if n := len(fields); n > most {
+			fields = append(fields[:most], fmt.Sprintf("and %d more", n-most))
+		}
+		return fmt.Errorf("%w: %s and %s have other recipes: %s", ErrIncomparable, a.Title(), b.Title(), strings.Join(fields, "; "))
+	}
+	if a.DataDigest != b.DataDigest {
+		return fmt.Errorf("%w: %s and %s saw other data, with digests %.12s and %.12s: give both the same files",
+			ErrIncomparable, a.Title(), b.Title(), a.DataDigest, b.DataDigest)
+	}
+	return nil
+}
+
+// SameArm returns ErrIncomparable if a run does not belong with the other runs of its arm: its seed is there
+// already, or its backend had other settings.
+func SameArm(runs []*results.Run, r *results.Run) error {
+	for _, q := range runs {
+		var settings []string
+		name, _, _ := strings.Cut(r.Backend, ":")
+		for _, d := range recipe.Diff(q.Recipe, r.Recipe) {
+			if strings.HasPrefix(d.Path, "backends."+name+".") || strings.HasPrefix(d.Path, "backends."+name+":") {
+				settings = append(settings, d.String())
+			}
+		}
+		if q.Precision != r.Precision {
+			settings = append(settings, fmt.Sprintf("precision: %s, %s", q.Precision, r.Precision))
+		}
+		if len(settings) > 0 {
+			return fmt.Errorf("%w: %s and %s are both of %s and have other settings: %s",
+				ErrIncomparable, q.Title(), r.Title(), r.Arm(), strings.Join(settings, "; "))
+		}
+		if q.Seed == r.Seed {
+			return fmt.Errorf("%w: %s and %s are both of %s with seed %d: leave one out",
+				ErrIncomparable, q.Title(), r.Title(), r.Arm(), r.Seed)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"harness.invalid/core/recipe"
+	"harness.invalid/results"
+	"harness.invalid/results/statistics"
+)
+
+// Pairing compares an arm with the baseline, over the seeds that both have.
+type Pairing struct {
+	Baseline results.Arm `json:"baseline"`
+	Arm      results.Arm `json:"arm"`
+	Seeds    []uint64    `json:"seeds"`
+	// Verdict and Reason are those of the primary metric, PHASE.NAME; "" if the recipe names none.
+	Primary string   `json:"primary,omitempty"`
+	Verdict Decision `json:"verdict,omitempty"`
+	Reason  string   `json:"reason,omitempty"`
+	// Metrics are in the order of the phases.
+	Metrics []Difference `json:"metrics"`
+	// Curves, Targets and Times compare the way there.
+	Curves  []CurveDifference      `json:"curves,omitempty"`
+	Targets []TargetDifference     `json:"targets,omitempty"`
+	Times   []PhaseTimesDifference `json:"times,omitempty"`
+}
+
+// Metric finds the difference in a metric of a phase.
+func (p *Pairing) Metric(phase, metric string) (Difference, bool) {
+	i := slices.IndexFunc(p.Metrics, func(d Difference) bool { return d.Phase == phase && d.Metric == metric })
+	if i < 0 {
+		return Difference{}, false
+	}
+	return p.Metrics[i], true
+}
+
+// pair compares two arms metric by metric. A run that failed keeps its place among the pairs, without values: to
+// leave it out would select the good ones.
+func (c *Comparison) pair(baseline, arm results.Arm, verdict recipe.Verdict) {
+	a, b := c.Ended(baseline), c.Ended(arm)
+	c.noteUnpaired(baseline, arm, a, b)
+	p := Pairing{Baseline: baseline, Arm: arm, Seeds: []uint64{}, Metrics: []Difference{}}
+	var pairs [][2]RunSummary
+	for _, r := range a {
+		if j := slices.IndexFunc(b, func(s RunSummary) bool { return s.Seed == r.Seed }); j >= 0 {
+			p.Seeds = append(p.Seeds, r.Seed)
+			pairs = append(pairs, [2]RunSummary{r, b[j]})
+		}
+	}
+	for i, phase := range c.Phases {
+		for _, metric := range phase.Metrics {
+			d := Difference{Phase: phase.Name, Metric: metric, Primary: isPrimary(verdict, c.Phases, i, metric)}
+			d.Margin = marginOf(verdict, c.Phases, i, metric)
+			x, y := make([]float64, len(pairs)), make([]float64, len(pairs))
+			for i, pair := range pairs {
+				x[i], y[i] = pair[0].phaseMetric(d.Phase, d.Metric), pair[1].phaseMetric(d.Phase, d.Metric)
+			}
+			d.judge(x, y, verdict.Alpha)
+			d.Noise = c.noise(d, p.Seeds, verdict.Alpha)
+			p.Metrics = append(p.Metrics, d)
+		}
+	}
+	p.conclude(verdict.Alpha)
+	c.Comparisons = append(c.Comparisons, p)
+	c.noteFewSeeds(p)
+}
+
+// conclude corrects for the number of metrics and gives the verdicts. The primary metric is tested on its own. All
+// others that have a margin form a family, in which Holm's method corrects claims of equivalence and claims of a
+// difference separately.
+func (p *Pairing) conclude(alpha float64) {
+	var family []*Difference
+	for i := range p.Metrics {
+		if d := &p.Metrics[i]; d.Inference != nil && d.Margin > 0 && !d.Primary {
+			family = append(family, d)
+		}
+	}
+	correct(family)
+	for i := range p.Metrics {
+		d := &p.Metrics[i]
+		if d.Inference != nil && d.Margin > 0 {
+			d.conclude(alpha)
+		}
+		if d.Primary {
+			p.Primary, p.Verdict, p.Reason = d.Phase+"."+d.Metric, d.Verdict, d.Reason
+		}
+	}
+}
+
+// correct sets the corrected p values of a family of two or more.
+func correct(family []*Difference) {
+	if len(family) < 2 {
+		return
+	}
+	difference, equivalence := make([]float64, len(family)), make([]float64, len(family))
+	for i, d := range family {
+		difference[i], equivalence[i] = float64(d.Inference.PDifference), float64(*d.Inference.PEquivalence)
+	}
+	difference, equivalence = statistics.AdjustHolm(difference), statistics.AdjustHolm(equivalence)
+	for i, d := range family {
+		d.Inference.Holm = &statistics.Holm{
+			Metrics: len(family), PDifference: results.Number(difference[i]), PEquivalence: results.Number(equivalence[i]),
+		}
+	}
+}
+
+// noteUnpaired tells which seeds only one of two arms has.
+func (c *Comparison) noteUnpaired(baseline, arm results.Arm, a, b []RunSummary) {
+	for _, side := range []struct {
+		has, lacks results.Arm
+		of, in     []RunSummary
+	}{{baseline, arm, a, b}, {arm, baseline, b, a}} {
+		var seeds []string
+		for _, r := range side.of {
+			if !slices.ContainsFunc(side.in, func(s RunSummary) bool { return s.Seed == r.Seed }) && !c.InNoise(r) {
+				seeds = append(seeds, fmt.Sprint(r.Seed))
+			}
+		}
+		if len(seeds) > 0 {
+			c.Notes = append(c.Notes, fmt.Sprintf("%s with %s %s: not paired, since %s has no run that ended",
+				side.has, plural(len(seeds), "seed"), strings.Join(seeds, ", "), side.lacks))
+		}
+	}
+}
+
+// noteFewSeeds warns where DIFFERENT rests on normality alone.
+func (c *Comparison) noteFewSeeds(p Pairing) {
+	different := slices.ContainsFunc(p.Metrics, func(d Difference) bool { return d.Verdict == Different && d.Inference != nil })
+	if least := statistics.LeastSignFlip(len(p.Seeds)); different && least > c.Alpha {
+		c.Notes = append(c.Notes, fmt.Sprintf("%s against %s: with %d seeds DIFFERENT rests on the normal distribution of the differences; "+
+			"the sign-flip test, which does not, can't have p below %.2g", p.Arm, p.Baseline, len(p.Seeds), least))
+	}
+}
+
+// phaseMetric is NaN if the run did not get to measure it.
+func (r RunSummary) phaseMetric(phase, metric string) float64 {
+	if p, ok := r.Phase(phase); ok {
+		if v, ok := p.Metrics[metric]; ok {
+			return v
+		}
+	}
+	return math.NaN()
+}
