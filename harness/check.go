@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"harness.invalid/core/durable"
+	"harness.invalid/harness/experiment"
 	"harness.invalid/harness/report"
 	"harness.invalid/results"
 	"harness.invalid/results/baselines"
@@ -25,7 +26,7 @@ import (
 var errUndecided = errors.New("undecided")
 
 func newCheck() *cobra.Command {
-	var e experiment
+	var t training
 	var baseline, format, junit string
 	var github, all bool
 	var tolerances []string
@@ -61,9 +62,9 @@ The exit code is 0 when all facts hold or are waived, 1 when one has regressed, 
 			}
 			var runs []*results.Run
 			if len(args) > 0 {
-				runs, err = index.OpenRuns(cmd.Context(), e.store, args)
+				runs, err = index.OpenRuns(cmd.Context(), t.store, args)
 			} else {
-				runs, err = e.again(cmd, b)
+				runs, err = t.again(cmd, b)
 			}
 			if err != nil {
 				return err
@@ -94,17 +95,17 @@ The exit code is 0 when all facts hold or are waived, 1 when one has regressed, 
 			return nil
 		},
 	}
-	e.flags(cmd.Flags())
+	t.flags(cmd.Flags())
 	cmd.Flags().Lookup("recipe").Usage = "recipe to train, where it is not a built-in one (default: the baseline's)"
 	cmd.Flags().Lookup("recipe").DefValue = ""
-	cmd.Flags().IntVar(&e.seeds, "seeds", 1, "how many of the baseline's seeds to train, without a RUN")
+	cmd.Flags().IntVar(&t.Seeds, "seeds", 1, "how many of the baseline's seeds to train, without a RUN")
 	cmd.Flags().StringVar(&baseline, "baseline", "quick", "built-in baseline ("+strings.Join(baselines.Names(), ", ")+"), or a file")
 	cmd.Flags().StringArrayVar(&tolerances, "tolerance", nil, "change a tolerance, such as step_seconds=0.1 or squad.f1=1 (repeatable)")
 	cmd.Flags().StringVar(&format, "format", "table", report.Formats)
 	cmd.Flags().StringVar(&junit, "junit", "", "also write the facts as JUnit XML to a file")
 	cmd.Flags().BoolVar(&github, "github", false, "also print annotations for GitHub Actions, and add the table to $GITHUB_STEP_SUMMARY")
 	cmd.Flags().BoolVar(&all, "all", false, "print all facts, not only those that moved")
-	e.complete(cmd)
+	t.complete(cmd)
 	return cmd
 }
 
@@ -132,38 +133,35 @@ func setTolerances(b *regression.Baseline, list []string) error {
 }
 
 // again trains the arms of a baseline with its first seeds.
-func (e *experiment) again(cmd *cobra.Command, b *regression.Baseline) ([]*results.Run, error) {
+func (t *training) again(cmd *cobra.Command, b *regression.Baseline) ([]*results.Run, error) {
 	if !cmd.Flags().Changed("recipe") {
-		e.recipeRef = b.Recipe
+		t.source.Recipe = b.Recipe
 	}
 	first := b.Arms[0].Runs
-	if e.seeds < 1 || e.seeds > len(first) {
-		return nil, fmt.Errorf("--seeds is %d, and the baseline has %d", e.seeds, len(first))
+	if t.Seeds < 1 || t.Seeds > len(first) {
+		return nil, fmt.Errorf("--seeds is %d, and the baseline has %d", t.Seeds, len(first))
 	}
-	e.firstSeed = first[0].Seed
-	for i := range e.seeds {
-		if first[i].Seed != e.firstSeed+uint64(i) {
-			return nil, fmt.Errorf("--seeds %d: the baseline's seeds do not follow each other: train them yourself and name the runs", e.seeds)
+	t.FirstSeed = first[0].Seed
+	for i := range t.Seeds {
+		if first[i].Seed != t.FirstSeed+uint64(i) {
+			return nil, fmt.Errorf("--seeds %d: the baseline's seeds do not follow each other: train them yourself and name the runs", t.Seeds)
 		}
 	}
-	if err := e.load(); err != nil {
+	if err := t.load(); err != nil {
 		return nil, withHint(err, "where the baseline's recipe is a file, name it with --recipe")
 	}
-	if got := e.recipe.Fingerprint(); got != b.Fingerprint {
-		return nil, fmt.Errorf("recipe %s has fingerprint %.12s, the baseline's has %.12s: save a new baseline if it was changed on purpose", e.recipe.Name, got, b.Fingerprint)
+	if got := t.Recipe.Fingerprint(); got != b.Fingerprint {
+		return nil, fmt.Errorf("recipe %s has fingerprint %.12s, the baseline's has %.12s: save a new baseline if it was changed on purpose",
+			t.Recipe.Name, got, b.Fingerprint)
 	}
-	e.progress = newProgress(cmd.ErrOrStderr(), e.quiet)
 	for _, a := range b.Arms {
-		optimizer := a.Optimizer
-		if optimizer == e.optimizerName("") {
-			optimizer = "" // the recipe's own, whatever it is in each phase
-		}
-		if err := e.arrange(cmd.Context(), []string{a.Backend}, []string{optimizer}); err != nil {
-			return nil, err
-		}
+		t.Arms = append(t.Arms, experiment.ArmOf(t.Recipe, results.Arm{Backend: a.Backend, Optimizer: a.Optimizer}))
 	}
-	defer e.progress.close()
-	return e.train(cmd.Context())
+	o, err := t.run(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return o.Runs, nil
 }
 
 // tellCheck prints what moved, and how many facts stand how.

@@ -9,24 +9,22 @@ import (
 )
 
 func newEvaluate() *cobra.Command {
-	var e experiment
+	var t training
 	var f fineTuning
 	var files []string
 	var out string
 	cmd := &cobra.Command{
 		Use:   "evaluate --model DIR --task TASK --data F --backend B",
 		Short: "Measure a fine-tuned model as the task's own program does",
-		Long: `Evaluate runs a fine-tuned model over the examples of a task, whose answers are known, and prints what the task's own program prints, as JSON:
-see harness score.
+		Long: `Evaluate runs a fine-tuned model over the examples of a task, whose answers are known, and prints what the task's own program
+prints, as JSON: see harness score.
 
-Without --task and --recipe those are taken with which harness finetune made the model.`,
+Without --task and --recipe it takes those that harness finetune made the model with.`,
 		Example: `  harness evaluate --model runs/mine/gpu-ref-adamw-seed1/model --data dev.tsv --backend gpu-ref
   harness evaluate --model bert-squad --task squad --data dev-v1.1.json --backend ipu:fp16.16 --out answers`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p := newProgress(cmd.ErrOrStderr(), e.quiet)
-			data, predictions, err := f.predict(cmd.Context(), &e, p, files)
-			p.close()
+			data, predictions, err := f.predict(cmd, &t, files)
 			if err != nil {
 				return err
 			}
@@ -45,9 +43,9 @@ Without --task and --recipe those are taken with which harness finetune made the
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(scores.Report)
 		},
 	}
-	f.flags(cmd, &e)
+	f.flags(cmd, &t)
 	cmd.Flags().StringArrayVar(&files, "data", nil, "file to measure on (repeatable)")
 	cmd.Flags().StringVar(&out, "out", "", "folder for the answers; none: they are not kept")
-	e.complete(cmd)
+	t.complete(cmd)
 	return cmd
 }

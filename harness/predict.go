@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -11,24 +10,23 @@ import (
 )
 
 func newPredict() *cobra.Command {
-	var e experiment
+	var t training
 	var f fineTuning
 	var files []string
 	var out string
 	cmd := &cobra.Command{
 		Use:   "predict --model DIR --task TASK --data F --backend B --out DIR",
 		Short: "Have a fine-tuned model answer a file",
-		Long: `Predict runs a fine-tuned model over the examples of a task and writes its answers in the task's own format: SQuAD's predictions.json and
-nbest_predictions.json (and null_odds.json of squad2), GLUE's predictions.tsv, CLUE's predictions.jsonl. The examples need no labels.
+		Long: `Predict runs a fine-tuned model over the examples of a task and writes its answers in the task's own format: SQuAD's
+predictions.json and nbest_predictions.json (and null_odds.json of squad2), GLUE's predictions.tsv, CLUE's predictions.jsonl. The
+examples need no labels.
 
-Without --task and --recipe those are taken with which harness finetune made the model.`,
+Without --task and --recipe it takes those that harness finetune made the model with.`,
 		Example: `  harness predict --model runs/mine/gpu-ref-adamw-seed1/model --data test.tsv --backend gpu-ref --out answers
   harness predict --model bert-squad --task squad --data dev-v1.1.json --backend ipu --out answers`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p := newProgress(cmd.ErrOrStderr(), e.quiet)
-			_, predictions, err := f.predict(cmd.Context(), &e, p, files)
-			p.close()
+			_, predictions, err := f.predict(cmd, &t, files)
 			if err != nil {
 				return err
 			}
@@ -41,17 +39,9 @@ Without --task and --recipe those are taken with which harness finetune made the
 			return nil
 		},
 	}
-	f.flags(cmd, &e)
+	f.flags(cmd, &t)
 	cmd.Flags().StringArrayVar(&files, "data", nil, "file to answer (repeatable)")
 	cmd.Flags().StringVar(&out, "out", "predictions", "folder for the answers")
-	e.complete(cmd)
+	t.complete(cmd)
 	return cmd
-}
-
-// savePredictions writes predictions into a folder, which it creates if necessary.
-func savePredictions(p *evaluation.Predictions, dir string) error {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
-	return p.Save(func(name string) string { return filepath.Join(dir, name) })
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"harness.invalid/core/recipe"
+	"harness.invalid/harness/experiment"
 	"harness.invalid/harness/train"
 )
 
@@ -21,13 +21,18 @@ type progress struct {
 	out  io.Writer
 	bars *mpb.Progress // nil: lines
 	off  bool
+
+	mu     sync.Mutex // of runs
+	runs   map[string]display
+	locked func(done, total int64) // shows the steps of lockstep; nil before the first
+	unlock func()
 }
 
 // lineEvery is the time between two lines of a run.
 const lineEvery = 10 * time.Second
 
 func newProgress(out io.Writer, quiet bool) *progress {
-	p := &progress{out: out, off: quiet}
+	p := &progress{out: out, off: quiet, runs: map[string]display{}}
 	if f, ok := out.(*os.File); ok && !quiet && term.IsTerminal(int(f.Fd())) {
 		p.bars = mpb.New(mpb.WithOutput(out), mpb.WithWidth(24), mpb.WithAutoRefresh())
 	}
@@ -45,14 +50,45 @@ func (p *progress) say(format string, args ...any) {
 	}
 }
 
-// Write shows what a plugin prints: whole lines.
-func (p *progress) Write(b []byte) (int, error) {
-	p.say("%s", strings.TrimSuffix(string(b), "\n"))
-	return len(b), nil
+// observe shows what an experiment tells.
+func (p *progress) observe(e experiment.Event) {
+	switch e := e.(type) {
+	case experiment.Note:
+		p.say("%s", e.Text)
+	case experiment.RunStarted:
+		shown, done := p.run(e.Run)
+		p.mu.Lock()
+		p.runs[e.Run] = display{shown, done}
+		p.mu.Unlock()
+	case experiment.RunAdvanced:
+		p.display(e.Run).advanced(e.Event)
+	case experiment.RunEnded:
+		p.display(e.Run).done()
+	case experiment.StepLocked:
+		if p.locked == nil {
+			p.locked, p.unlock = p.task("lockstep")
+		}
+		p.locked(int64(e.Step), int64(e.Steps))
+	}
+}
+
+func (p *progress) display(run string) display {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.runs[run]
+}
+
+// display is what is shown of one run.
+type display struct {
+	advanced train.Observer
+	done     func()
 }
 
 // close waits until the bars are drawn for the last time.
 func (p *progress) close() {
+	if p.unlock != nil {
+		p.unlock()
+	}
 	if p.bars != nil {
 		p.bars.Wait()
 	}
@@ -84,7 +120,8 @@ func (p *progress) doubt(name string, e train.Event) {
 	p.say("%s: phase %s: %s", name, e.Phase, e.Doubt)
 }
 
-// task shows something other than a run: how much of it is done, and the time that is left when it takes more than a moment.
+// task shows something other than a run: how much of it is done, and the time that is left when it takes more than
+// a moment.
 func (p *progress) task(name string) (observe func(done, total int64), end func()) {
 	start := time.Now()
 	switch {
@@ -112,20 +149,6 @@ func (p *progress) task(name string) (observe func(done, total int64), end func(
 		left := time.Duration(float64(spent) * (float64(total)/float64(done) - 1))
 		fmt.Fprintf(p.out, "%s: %d%%  %v left\n", name, 100*done/max(total, 1), left.Round(time.Second))
 	}, func() {}
-}
-
-// count shows how many sequences of an evaluation are done. finish ends the display.
-func (p *progress) count(name string) (told func(done, all int), finish func()) {
-	if p.off {
-		return nil, func() {}
-	}
-	began := time.Now()
-	event := func(done, all int) train.Event {
-		left := time.Duration(float64(time.Since(began)) * float64(all-done) / float64(done))
-		return train.Event{Phase: name, Step: done, Steps: all, Done: float64(done) / float64(all), Left: left, Counted: true}
-	}
-	observe, finish := p.run(name)
-	return func(done, all int) { observe(event(done, all)) }, finish
 }
 
 // barSteps is the resolution of a bar.

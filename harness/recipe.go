@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"harness.invalid/core/plugin"
 	"harness.invalid/core/recipe"
-	"harness.invalid/harness/catalog"
+	"harness.invalid/harness/experiment"
 	"harness.invalid/harness/processes"
 	"harness.invalid/harness/report"
 )
@@ -216,7 +213,7 @@ prints each with its fingerprint, or what is wrong with it and where. It exits w
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: recipeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e := &experiment{progress: newProgress(cmd.ErrOrStderr(), true)}
+			pool := processes.NewPool(processes.Options{})
 			bad := false
 			for _, ref := range args {
 				r, err := recipe.Load(ref, sets...)
@@ -225,7 +222,7 @@ prints each with its fingerprint, or what is wrong with it and where. It exits w
 				}
 				var notes []string
 				if err == nil && !alone {
-					notes, err = e.ask(cmd, r)
+					notes, err = experiment.Validate(cmd.Context(), pool, r)
 				}
 				if err != nil {
 					fmt.Fprintf(cmd.ErrOrStderr(), "%s: not valid: %v\n", ref, err)
@@ -246,50 +243,6 @@ prints each with its fingerprint, or what is wrong with it and where. It exits w
 	cmd.Flags().StringArrayVar(&sets, "set", nil, "change a field (repeatable)")
 	cmd.Flags().BoolVar(&alone, "no-plugins", false, "start no plugin to ask for its options")
 	return cmd
-}
-
-// ask holds a recipe against the plugins that it names. Those that are not installed are told as notes: another machine may have them.
-func (e *experiment) ask(cmd *cobra.Command, r *recipe.Recipe) (notes []string, err error) {
-	ctx := cmd.Context()
-	e.open()
-	defer func() { err = errors.Join(err, e.pool.Close()) }()
-	here := catalog.Names(plugin.Backend)
-	for _, spec := range slices.Sorted(maps.Keys(r.Backends)) {
-		name, precision, _ := strings.Cut(spec, ":")
-		if !slices.Contains(here, name) {
-			notes = append(notes, fmt.Sprintf("backend %s is not installed here, and was not asked", name))
-			continue
-		}
-		info, err := e.pool.Backend(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		for i := range r.Phases {
-			if err := processes.Takes(info, r.ForBackend(name, precision, r.Phases[i].Name)); err != nil {
-				return nil, fmt.Errorf("phase %s: %w", r.Phases[i].Name, err)
-			}
-		}
-	}
-	here = catalog.Names(plugin.Optimizer)
-	asked := map[string]bool{}
-	for i := range r.Phases {
-		p := &r.Phases[i]
-		for _, name := range append([]string{p.Optimizer.Name}, slices.Sorted(maps.Keys(p.Alternatives))...) {
-			u := p.OptimizerNamed(name)
-			key := fmt.Sprint(u.Name, u.Options)
-			switch {
-			case asked[key]:
-			case !slices.Contains(here, name):
-				notes = append(notes, fmt.Sprintf("optimizer %s is not installed here, and was not asked", name))
-			default:
-				if err := e.pool.Optimizer(ctx, u, ""); err != nil {
-					return nil, fmt.Errorf("phase %s: %w", p.Name, err)
-				}
-			}
-			asked[key] = true
-		}
-	}
-	return notes, nil
 }
 
 func newRecipeSchema() *cobra.Command {

@@ -5,12 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"harness.invalid/harness/experiment"
 	"harness.invalid/harness/report"
-	"harness.invalid/results/verdict"
 )
 
 func newRun() *cobra.Command {
-	var e experiment
+	var t training
 	var backend, optimizer, format string
 	cmd := &cobra.Command{
 		Use:   "run --backend B",
@@ -27,31 +27,19 @@ func newRun() *cobra.Command {
 			if backend == "" {
 				return withHint(errors.New("--backend names no backend"), "harness run --backend gpu-ref")
 			}
-			if err := e.load(); err != nil {
+			if err := t.load(); err != nil {
 				return err
 			}
-			e.seeds = 1
-			e.progress = newProgress(cmd.ErrOrStderr(), e.quiet)
-			if err := e.arrange(cmd.Context(), []string{backend}, []string{optimizer}); err != nil {
-				return err
-			}
-			runs, err := e.train(cmd.Context())
-			e.progress.close()
-			if err != nil {
-				return err
-			}
-			c, err := verdict.Compare(runs)
-			if err != nil {
-				return err
-			}
-			return e.tell(cmd, c, f)
+			t.Arms = []experiment.Arm{experiment.ParseArm(backend, optimizer)}
+			_, err = t.runAndCompare(cmd, f)
+			return err
 		},
 	}
-	e.flags(cmd.Flags())
+	t.flags(cmd.Flags())
 	cmd.Flags().StringVar(&backend, "backend", "", "backend, NAME or NAME:PRECISION")
 	cmd.Flags().StringVar(&optimizer, "optimizer", "", "optimizer (default: the recipe's)")
-	cmd.Flags().Uint64Var(&e.firstSeed, "seed", 1, "seed of everything random")
+	cmd.Flags().Uint64Var(&t.FirstSeed, "seed", 1, "seed of everything random")
 	cmd.Flags().StringVar(&format, "format", "table", report.Formats)
-	e.complete(cmd)
+	t.complete(cmd)
 	return cmd
 }

@@ -23,8 +23,10 @@ import (
 
 	"harness.invalid/core/durable"
 	"harness.invalid/core/recipe"
+	"harness.invalid/harness/experiment"
 	"harness.invalid/harness/report"
 	"harness.invalid/results"
+	"harness.invalid/results/index"
 	"harness.invalid/results/scoring"
 	"harness.invalid/results/statistics"
 )
@@ -119,7 +121,7 @@ type trial struct {
 }
 
 func newTune() *cobra.Command {
-	var e experiment
+	var t training
 	var backend, optimizer, space, format string
 	var count int
 	var searchSeed uint64
@@ -145,9 +147,9 @@ The points are Halton's sequence, scrambled by --search-seed, so that any number
 			switch {
 			case backend == "" || space == "":
 				return withHint(errors.New("--backend and --space are needed"), "harness tune --backend gpu-ref --space space.json")
-			case count < 1 || e.seeds < 1:
-				return fmt.Errorf("--trials is %d and --seeds is %d, want at least 1", count, e.seeds)
-			case e.resume && e.out == "":
+			case count < 1 || t.Seeds < 1:
+				return fmt.Errorf("--trials is %d and --seeds is %d, want at least 1", count, t.Seeds)
+			case t.Resume && t.Dir == "":
 				return errors.New("--resume needs --out, the folder of the trials to go on with")
 			}
 			s, err := readSpace(space)
@@ -156,42 +158,40 @@ The points are Halton's sequence, scrambled by --search-seed, so that any number
 			}
 			points := s.trials(count, searchSeed)
 			for _, p := range points { // a bad field ends the search before it began
-				if _, err := recipe.Load(e.recipeRef, append(slices.Clone(e.sets), p...)...); err != nil {
+				if _, err := recipe.Load(t.source.Recipe, append(slices.Clone(t.source.Set), p...)...); err != nil {
 					return err
 				}
 			}
-			if e.out == "" {
-				if e.out, err = newFolder(filepath.Join("runs", "tune-"+time.Now().Format("20060102-150405"))); err != nil {
+			if t.Dir == "" {
+				if t.Dir, err = experiment.NewFolder(filepath.Join("runs", "tune-"+time.Now().Format("20060102-150405"))); err != nil {
 					return err
 				}
 			}
-			p := newProgress(cmd.ErrOrStderr(), e.quiet)
+			p := newProgress(cmd.ErrOrStderr(), t.quiet)
 			defer p.close()
 			var done []trial
 			metric := ""
 			for i, point := range points {
-				t := e // flags alone: nothing is loaded yet
-				t.progress = p
-				t.sets, t.out = append(slices.Clone(e.sets), point...), filepath.Join(e.out, fmt.Sprintf("trial-%03d", i+1))
-				if err := t.load(); err != nil {
+				one := t
+				one.source.Set, one.Dir = append(slices.Clone(t.source.Set), point...), filepath.Join(t.Dir, fmt.Sprintf("trial-%03d", i+1))
+				if err := one.load(); err != nil {
 					return err
 				}
-				if err := t.arrange(cmd.Context(), []string{backend}, []string{optimizer}); err != nil {
-					return err
-				}
+				one.Index = index.Locate(t.store)
 				p.say("trial %d of %d: %v", i+1, count, point)
-				runs, err := t.train(cmd.Context())
+				one.Arms, one.Observe = []experiment.Arm{experiment.ParseArm(backend, optimizer)}, p.observe
+				trained, err := experiment.Run(cmd.Context(), one.Experiment)
 				if err != nil {
-					return fmt.Errorf("trial %d: %w", i+1, err)
+					return fmt.Errorf("trial %d: %w", i+1, advise(err))
 				}
-				out := trial{Trial: i + 1, Settings: point, Runs: runs}
-				if metric, err = out.sumUp(t.recipe); err != nil {
+				out := trial{Trial: i + 1, Settings: point, Runs: trained.Runs}
+				if metric, err = out.sumUp(one.Recipe); err != nil {
 					return err
 				}
 				done = append(done, out)
 			}
 			rank(done, metric)
-			if err := durable.WriteFile(filepath.Join(e.out, "tuning.json"), func(w io.Writer) error { return writeJSON(w, done) }); err != nil {
+			if err := durable.WriteFile(filepath.Join(t.Dir, "tuning.json"), func(w io.Writer) error { return writeJSON(w, done) }); err != nil {
 				return err
 			}
 			if f == report.JSON {
@@ -200,16 +200,16 @@ The points are Halton's sequence, scrambled by --search-seed, so that any number
 			return printSheet(cmd, tuneSheet(done, metric), f)
 		},
 	}
-	e.flags(cmd.Flags())
+	t.flags(cmd.Flags())
 	cmd.Flags().StringVar(&backend, "backend", "", "backend, NAME or NAME:PRECISION")
 	cmd.Flags().StringVar(&optimizer, "optimizer", "", "optimizer (default: the recipe's)")
 	cmd.Flags().StringVar(&space, "space", "", "search space, JSON")
 	cmd.Flags().IntVar(&count, "trials", 5, "number of trials")
 	cmd.Flags().Uint64Var(&searchSeed, "search-seed", 1, "seed of the points")
-	cmd.Flags().IntVar(&e.seeds, "seeds", 1, "seeds of each trial")
-	cmd.Flags().Uint64Var(&e.firstSeed, "seed", 1, "the first seed")
+	cmd.Flags().IntVar(&t.Seeds, "seeds", 1, "seeds of each trial")
+	cmd.Flags().Uint64Var(&t.FirstSeed, "seed", 1, "the first seed")
 	cmd.Flags().StringVar(&format, "format", "table", report.Formats)
-	e.complete(cmd)
+	t.complete(cmd)
 	return cmd
 }
 

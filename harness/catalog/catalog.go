@@ -1,5 +1,6 @@
-// Package catalog knows which plugins there are: those that are built in, by an explicit table, and those of third parties, by looking into the
-// folders that core/plugin names. A built-in plugin is this executable started again, with no privilege that a third party lacks.
+// Package catalog knows which plugins there are: those that are built in, by an explicit table, and those of third
+// parties, by looking into the folders that core/plugin names. A built-in plugin is this executable started again,
+// with no privilege that a third party lacks.
 package catalog
 
 import (
@@ -72,7 +73,8 @@ type Entry struct {
 	interpreted bool // Path and Script are to be found yet
 }
 
-// Source is the file or the folder that the plugin is in: what a record names, with its hash. Of a plugin that another process runs it is not known, and empty.
+// Source is the file or the folder that the plugin is in: what a record names, with its hash. Of a plugin that
+// another process runs it is not known, and empty.
 func (e Entry) Source() string {
 	switch {
 	case e.Folder != "":
@@ -83,7 +85,8 @@ func (e Entry) Source() string {
 	return e.Path
 }
 
-// Hash is the SHA-256 of the plugin's files. This program, in which the built-in plugins are, has tens of megabytes and is hashed once.
+// Hash is the SHA-256 of the plugin's files. This program, in which the built-in plugins are, has tens of megabytes
+// and is hashed once.
 func (e Entry) Hash() (string, error) {
 	if e.BuiltIn && e.Script == "" {
 		return programHash()
@@ -129,7 +132,8 @@ func entryOf(f host.Found) Entry {
 	return Entry{Kind: f.Kind, Name: f.Name, Path: f.Path, Folder: f.Folder, Pinned: f.Pinned(), Note: f.Problem}
 }
 
-// AttachVariable names plugins that other processes run, such as one under a debugger, and where they listen: KIND/NAME=ADDRESS, more of them after commas.
+// AttachVariable names plugins that other processes run, such as one under a debugger, and where they listen:
+// KIND/NAME=ADDRESS, more of them after commas.
 const AttachVariable = "HARNESS_ATTACH"
 
 // Attached are the plugins that AttachVariable names.
@@ -153,10 +157,26 @@ func Attached() ([]Entry, error) {
 	return list, nil
 }
 
-// ServeCommand is the hidden command line that makes this program serve a built-in plugin: harness plugin serve KIND NAME.
+// ServeCommand is the hidden command line that makes this program serve a built-in plugin: harness plugin serve
+// KIND NAME.
 var ServeCommand = []string{"plugin", "serve"}
 
-// List returns all plugins, after those that are attached the built-in ones first. Those that can't be used, or are hidden by another of their name, are listed with a note.
+// Asked returns the built-in plugin that a command line, such as os.Args, asks this program to serve. Any program
+// that starts built-in plugins is started again for each of them, and must look here first:
+//
+//	if kind, name, ok := catalog.Asked(os.Args); ok {
+//		return catalog.Serve(kind, name)
+//	}
+func Asked(args []string) (k plugin.Kind, name string, ok bool) {
+	n := len(ServeCommand)
+	if len(args) != 1+n+2 || !slices.Equal(args[1:1+n], ServeCommand) {
+		return "", "", false
+	}
+	return plugin.Kind(args[1+n]), args[2+n], true
+}
+
+// List returns all plugins, after those that are attached the built-in ones first. Those that can't be used, or are
+// hidden by another of their name, are listed with a note.
 func List() ([]Entry, error) {
 	list, err := entries()
 	if err != nil {

@@ -45,7 +45,8 @@ var torchProgram = sync.OnceValues(func() (Entry, error) {
 	return Entry{Path: interpreter, Script: script}, err
 })
 
-// sdk is the file from which plugins in Python import harness_plugin, and harness_torch, for a backend that changes a part of PyTorch's.
+// sdk is the file from which plugins in Python import harness_plugin, and harness_torch, for a backend that changes
+// a part of PyTorch's.
 var sdk = sync.OnceValues(func() (string, error) { return install("harness_plugin", python.SDK(), torch.Program) })
 
 // anyPython is an interpreter that has what harness_plugin imports.
@@ -59,7 +60,8 @@ func install(name string, files ...fs.FS) (string, error) {
 	return python.Install(name, archive)
 }
 
-// importing is how long modules may take to be imported: PyTorch needs a second of one CPU, and much more from a cold disk or on a busy machine.
+// importing is how long modules may take to be imported: PyTorch needs a second of one CPU, and much more from a
+// cold disk or on a busy machine.
 const importing = 3 * time.Minute
 
 // prepare finds what the entry needs to be started.
@@ -79,8 +81,8 @@ func (e *Entry) prepare() error {
 	if !strings.HasPrefix(line, "#!") || !strings.Contains(line, "python") {
 		return nil
 	}
-	// A plugin in Python imports harness_plugin, after what its user put into PYTHONPATH. One that leaves open which Python is to run it gets one that has the
-	// modules, which python3 on $PATH need not be.
+	// A plugin in Python imports harness_plugin, after what its user put into PYTHONPATH. One that leaves open which
+	// Python is to run it gets one that has the modules, which python3 on $PATH need not be.
 	path, err := sdk()
 	if err != nil {
 		return err

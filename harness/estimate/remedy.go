@@ -31,7 +31,7 @@ func Settings(r *recipe.Recipe, spec, phase string, p *backend.Program, m *backe
 	}
 	var flags []string
 	set := func(value string, field ...string) {
-		flags = append(flags, "--set "+hint.Quote(setting(append(slices.Clone(at), field...), value)))
+		flags = append(flags, "--set "+hint.Quote(Setting(value, append(slices.Clone(at), field...)...)))
 	}
 	if m.MicroBatch != p.MicroBatch || m.Accumulation != p.Accumulation || m.Replicas != p.Replicas {
 		set(strconv.Itoa(m.MicroBatch), "micro_batch")
@@ -44,8 +44,9 @@ func Settings(r *recipe.Recipe, spec, phase string, p *backend.Program, m *backe
 	return flags
 }
 
-// setting is the override of a field of the recipe's backends. A path can't name keys that have a dot, such as ipu:fp16.16: they take objects.
-func setting(path []string, value string) string {
+// Setting returns the override that gives a field of the recipe's backends a value. A path can't name keys that have a dot, such as
+// ipu:fp16.16: they take objects.
+func Setting(value string, path ...string) string {
 	if !strings.Contains(strings.Join(path, ""), ".") {
 		return "backends." + strings.Join(path, ".") + "=" + value
 	}

@@ -3,19 +3,17 @@ package processes
 import (
 	"fmt"
 	"os"
-	"slices"
 	"testing"
 	"time"
 
-	"harness.invalid/core/plugin"
 	"harness.invalid/core/plugin/host"
 	"harness.invalid/harness/catalog"
 )
 
 // TestMain plays the built-in plugins: the catalog starts this executable again for them.
 func TestMain(m *testing.M) {
-	if n := len(catalog.ServeCommand); len(os.Args) == n+3 && slices.Equal(os.Args[1:n+1], catalog.ServeCommand) {
-		if err := catalog.Serve(plugin.Kind(os.Args[n+1]), os.Args[n+2]); err != nil {
+	if kind, name, ok := catalog.Asked(os.Args); ok {
+		if err := catalog.Serve(kind, name); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

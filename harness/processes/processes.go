@@ -63,7 +63,8 @@ func Spec(e catalog.Entry) (host.Spec, error) {
 	return s, err
 }
 
-// ExplainChange adds to the error of a pinned plugin that has changed how the change is accepted. Other errors stay as they are.
+// ExplainChange adds to the error of a pinned plugin that has changed how the change is accepted. Other errors stay
+// as they are.
 func ExplainChange(err error, e catalog.Entry) error {
 	if !errors.Is(err, host.ErrChanged) {
 		return err

@@ -1,0 +1,107 @@
+package experiment
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"harness.invalid/core/recipe"
+	"harness.invalid/results"
+)
+
+// Arm is one side of a comparison: a backend in a precision, with an optimizer.
+type Arm struct {
+	Backend   string
+	Precision string // empty: the recipe's, or else the backend's default
+	Optimizer string // empty: the recipe's, which may differ from phase to phase
+}
+
+// ParseArm reads NAME or NAME:PRECISION of a backend. optimizer may be empty.
+func ParseArm(backend, optimizer string) Arm {
+	name, precision, _ := strings.Cut(backend, ":")
+	return Arm{name, precision, optimizer}
+}
+
+// Arms are all backends with all optimizers, or with the recipe's where none is given.
+func Arms(backends, optimizers []string) []Arm {
+	if len(optimizers) == 0 {
+		optimizers = []string{""}
+	}
+	var arms []Arm
+	for _, b := range backends {
+		for _, o := range optimizers {
+			arms = append(arms, ParseArm(b, o))
+		}
+	}
+	return arms
+}
+
+// ArmOf is the arm that runs of r were recorded under.
+func ArmOf(r *recipe.Recipe, recorded results.Arm) Arm {
+	a := ParseArm(recorded.Backend, recorded.Optimizer)
+	if a.Optimizer == optimizerName(r, "") {
+		a.Optimizer = ""
+	}
+	return a
+}
+
+// Spec is the backend as it is asked for: NAME or NAME:PRECISION.
+func (a Arm) Spec() string {
+	if a.Precision == "" {
+		return a.Backend
+	}
+	return a.Backend + ":" + a.Precision
+}
+
+// recorded is the arm as records name it.
+func (a Arm) recorded(r *recipe.Recipe) results.Arm {
+	return results.Arm{Backend: a.Spec(), Optimizer: optimizerName(r, a.Optimizer)}
+}
+
+// optimizerName is what records call an optimizer. The recipe's own may differ from phase to phase.
+func optimizerName(r *recipe.Recipe, name string) string {
+	if name != "" {
+		return name
+	}
+	var names []string
+	for i := range r.Phases {
+		if n := r.Phases[i].Optimizer.Name; !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	return strings.Join(names, "+")
+}
+
+// Planned is one run of an experiment: an arm with a seed.
+type Planned struct {
+	Arm
+	Seed uint64
+	Name string // of the run and of its folder in Experiment.Dir
+}
+
+func (s *Session) planned(a Arm, seed uint64) Planned {
+	shown := a.recorded(s.Recipe)
+	name := fmt.Sprintf("%s-%s-seed%d", strings.ReplaceAll(shown.Backend, ":", "-"), shown.Optimizer, seed)
+	return Planned{a, seed, name}
+}
+
+// plan is all runs, seed by seed, so that a comparison that is cut short has whole pairs. Every other seed goes
+// through the arms the other way round: a machine that slows down or speeds up over time then does so to all of
+// them.
+func (s *Session) plan() []Planned {
+	var list []Planned
+	seeds := max(1, s.Seeds)
+	for i := range seeds {
+		arms := slices.Clone(s.Arms)
+		if i%2 == 1 {
+			slices.Reverse(arms)
+		}
+		for _, a := range arms {
+			list = append(list, s.planned(a, s.FirstSeed+uint64(i)))
+		}
+		if s.Noise {
+			list = append(list, s.planned(s.Arms[0], s.FirstSeed+uint64(seeds+i)))
+		}
+	}
+	return list
+}

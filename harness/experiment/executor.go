@@ -1,0 +1,116 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"harness.invalid/harness/train"
+	"harness.invalid/results"
+)
+
+// Executor decides where runs are trained, and in which order or how many at once. What a run needs is a Planned
+// and the experiment; what it leaves is its folder.
+type Executor interface {
+	// Execute has the runs trained and returns them in the order of the plan. It stops at the first that fails, with a
+	// RunError.
+	Execute(ctx context.Context, s *Session, plan []Planned) ([]*results.Run, error)
+}
+
+// Local trains the runs in this process, one after the other.
+type Local struct{}
+
+var _ Executor = Local{}
+
+// Execute implements Executor.
+func (Local) Execute(ctx context.Context, s *Session, plan []Planned) ([]*results.Run, error) {
+	var runs []*results.Run
+	for _, p := range plan {
+		r, err := s.Train(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, r)
+	}
+	return runs, nil
+}
+
+// RunError is the error that a run ended with.
+type RunError struct {
+	Run     string // its name
+	Dir     string // of the experiment
+	Stopped bool   // the context ended: Resume goes on with the run
+	Err     error
+}
+
+func (e *RunError) Error() string { return e.Run + ": " + e.Err.Error() }
+
+// Unwrap returns the error without the name of the run.
+func (e *RunError) Unwrap() error { return e.Err }
+
+// Train trains one run here, or takes it from its folder when the experiment goes on and it is complete there.
+func (s *Session) Train(ctx context.Context, p Planned) (*results.Run, error) {
+	r, err := s.train(ctx, p)
+	if err != nil {
+		return nil, s.explainUnfit(&RunError{Run: p.Name, Dir: s.Dir, Stopped: ctx.Err() != nil, Err: err}, p.Arm)
+	}
+	return r, nil
+}
+
+func (s *Session) train(ctx context.Context, p Planned) (_ *results.Run, err error) {
+	shown := p.Arm.recorded(s.Recipe)
+	job := s.job(p.Arm, nil)
+	job.Seed, job.Dir, job.Resume, job.SaveModel = p.Seed, filepath.Join(s.Dir, p.Name), s.Resume, s.SaveModel
+	job.Identity = results.Identity{
+		Recipe: s.Recipe.Name, Fingerprint: s.Recipe.Fingerprint(), DataDigest: s.data.Digest,
+		Backend: shown.Backend, Precision: s.precisions[p.Spec()], Optimizer: shown.Optimizer, Seed: p.Seed,
+	}
+	if s.Resume {
+		if before, err := completed(&job); before != nil || err != nil {
+			if err == nil {
+				s.Observe.note("%s: complete", p.Name)
+			}
+			return before, err
+		}
+	}
+	plugins, err := s.pool.Take(ctx, p.Backend)
+	if err != nil {
+		return nil, err
+	}
+	job.Plugins, job.Environment = plugins, s.environment(plugins)
+	s.Observe.tell(RunStarted{p.Name})
+	defer s.Observe.tell(RunEnded{p.Name})
+	entered := false
+	job.Observe = func(e train.Event) {
+		if !entered {
+			entered = true
+			s.enter(ctx, job.Dir)
+		}
+		s.Observe.tell(RunAdvanced{p.Name, e})
+	}
+	_, err = train.Run(ctx, job)
+	if err := errors.Join(err, plugins.Close()); err != nil {
+		return nil, err
+	}
+	s.enter(ctx, job.Dir)
+	return results.Open(job.Dir)
+}
+
+// completed is the run that a job would go on with when nothing of it is left to do, nil when there is something or
+// there is no run. A run of another recipe, arm or data in the job's folder is an error.
+func completed(j *train.Job) (*results.Run, error) {
+	before, err := results.Open(j.Dir)
+	if err == nil {
+		err = j.Continues(before)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case before.Result != nil && before.Result.Status == results.Complete:
+		return before, nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,82 @@
+// Package experiment is the engine: it trains a recipe on several backends with several seeds and leaves runs that
+// can be compared. It needs no command line and no terminal; harness compare is flags, one call of Run, and
+// printing.
+//
+// A recipe comes from Load. Run starts every plugin once and asks it whether it can do its part, opens the data,
+// plans the runs, and has an Executor train them. What goes on is told to an Observer as events. Lockstep trains
+// two arms side by side instead, and Predict has a model that was trained before answer the examples of a task.
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"harness.invalid/core/durable"
+	"harness.invalid/core/plugin/host"
+	"harness.invalid/core/recipe"
+	"harness.invalid/results"
+	"harness.invalid/results/verdict"
+)
+
+// Experiment says what is trained, with what, and where its record is kept.
+type Experiment struct {
+	Recipe *recipe.Recipe // with its data files; see Load
+	Arms   []Arm          // the first is what the others are compared with
+
+	FirstSeed uint64
+	Seeds     int  // seeds that follow each other, trained by every arm; 0: one
+	Noise     bool // train the first arm with as many other seeds as well (A/A)
+
+	Dir       string // of the runs' folders; empty: a new folder, runs/RECIPE-TIME
+	Resume    bool   // go on with the runs in Dir from their last checkpoints, and take those that are complete as they are
+	SaveModel bool   // leave each trained model in the folder train.ModelDir of its run, in Hugging Face's format
+	Index     string // that the runs are entered in, see results/index; empty: none
+
+	Transport host.Transport // empty: host.Memory
+	Executor  Executor       // nil: Local
+	Observe   Observer       // nil: nobody
+}
+
+// Outcome is an experiment that came to its end.
+type Outcome struct {
+	Dir  string         // of the runs' folders
+	Runs []*results.Run // all complete, in the order in which they were planned
+}
+
+// Run trains all runs that are not complete yet. An error that a run ended with is a RunError, one of a recipe that
+// does not fit the system it names an UnfitError. When ctx ends, the run under way saves a checkpoint, from which
+// Resume goes on.
+func Run(ctx context.Context, e Experiment) (_ *Outcome, err error) {
+	s, err := prepare(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	plan := s.plan()
+	if err := s.begin(fmt.Sprintf("%d runs", len(plan))); err != nil {
+		return nil, err
+	}
+	if err := s.model(ctx); err != nil {
+		return nil, err
+	}
+	executor := e.Executor
+	if executor == nil {
+		executor = Local{}
+	}
+	runs, err := executor.Execute(ctx, s, plan)
+	if err != nil {
+		return nil, err
+	}
+	return &Outcome{Dir: s.Dir, Runs: runs}, nil
+}
+
+// Compare compares the arms and leaves the comparison beside the runs, in comparison.json.
+func (o *Outcome) Compare() (*verdict.Comparison, error) {
+	c, err := verdict.Compare(o.Runs)
+	if err != nil {
+		return nil, err
+	}
+	return c, durable.WriteFile(filepath.Join(o.Dir, "comparison.json"), c.WriteJSON)
+}

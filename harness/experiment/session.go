@@ -1,0 +1,203 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"harness.invalid/core/kernels"
+	"harness.invalid/core/recipe"
+	"harness.invalid/harness/processes"
+	"harness.invalid/harness/train"
+	"harness.invalid/results"
+	"harness.invalid/results/index"
+)
+
+// Session is an experiment whose plugins have answered and whose data is open.
+type Session struct {
+	Experiment
+	pool       *processes.Pool
+	data       *train.Data
+	precisions map[string]string // that will run, by Arm.Spec
+}
+
+// prepare asks each plugin whether it can do its part, so that a wrong name ends the experiment before it began.
+// The first run of a backend takes the process that was asked, and that of the first backend the optimizers, too:
+// some plugins take seconds to start.
+func prepare(ctx context.Context, e Experiment) (_ *Session, err error) {
+	if len(e.Arms) == 0 {
+		return nil, errors.New("the experiment has no arm")
+	}
+	s := &Session{Experiment: e, precisions: map[string]string{}}
+	s.pool = processes.NewPool(processes.Options{Transport: e.Transport, Output: e.Observe})
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	for i, a := range e.Arms {
+		if err := s.askBackend(ctx, a); err != nil {
+			return nil, err
+		}
+		if shown := a.recorded(e.Recipe); slices.ContainsFunc(e.Arms[:i], func(b Arm) bool { return b.recorded(e.Recipe) == shown }) {
+			return nil, fmt.Errorf("%s with %s is asked for twice", shown.Backend, shown.Optimizer)
+		}
+	}
+	return s, s.askOptimizers(ctx)
+}
+
+// askBackend asks the backend of an arm whether it takes the settings of all phases.
+func (s *Session) askBackend(ctx context.Context, a Arm) error {
+	info, err := s.pool.Backend(ctx, a.Backend)
+	if err != nil {
+		return err
+	}
+	for i := range s.Recipe.Phases {
+		settings := s.Recipe.ForBackend(a.Backend, a.Precision, s.Recipe.Phases[i].Name)
+		if err := processes.Takes(info, settings); err != nil {
+			return err
+		}
+		if i == 0 {
+			p, err := info.Precision(settings.Precision)
+			if err != nil {
+				return err
+			}
+			s.precisions[a.Spec()] = p.Name
+		}
+	}
+	return nil
+}
+
+// askOptimizers asks all optimizers whether they take the options of all phases.
+func (s *Session) askOptimizers(ctx context.Context) error {
+	var optimizers []string
+	for _, a := range s.Arms {
+		if !slices.Contains(optimizers, a.Optimizer) {
+			optimizers = append(optimizers, a.Optimizer)
+		}
+	}
+	asked := map[string]bool{}
+	for i, o := range optimizers {
+		with := s.Arms[0].Backend
+		if i > 0 {
+			with = "" // the first run would not find it
+		}
+		for i := range s.Recipe.Phases {
+			p := &s.Recipe.Phases[i]
+			u := p.OptimizerNamed(o)
+			key := fmt.Sprint(u)
+			if asked[key] {
+				continue
+			}
+			asked[key] = true
+			if err := s.pool.Optimizer(ctx, u, with); err != nil {
+				return fmt.Errorf("phase %s: %w", p.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// begin makes the folder of the experiment and opens its data there.
+func (s *Session) begin(what string) (err error) {
+	if s.Dir == "" {
+		if s.Resume {
+			return errors.New("the experiment is to go on, and has no folder")
+		}
+		if s.Dir, err = NewFolder(filepath.Join("runs", s.Recipe.Name+"-"+time.Now().Format("20060102-150405"))); err != nil {
+			return err
+		}
+	}
+	dir := filepath.Join(s.Dir, "data")
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	s.Observe.note("recipe %s, %s in %s", s.Recipe.Name, what, s.Dir)
+	s.data, err = train.OpenData(s.Recipe, dir, func(what string) { s.Observe.note("%s", what) })
+	return err
+}
+
+// NewFolder makes a folder that nobody else has, under the name that is wanted or with a number behind it.
+func NewFolder(name string) (string, error) {
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		return "", err
+	}
+	for n := 1; ; n++ {
+		path := name
+		if n > 1 {
+			path = fmt.Sprintf("%s-%d", name, n)
+		}
+		if err := os.Mkdir(path, 0o777); !errors.Is(err, fs.ErrExist) {
+			return path, err
+		}
+	}
+}
+
+func (s *Session) close() error {
+	err := s.pool.Close()
+	if s.data != nil {
+		err = errors.Join(err, s.data.Close())
+	}
+	return err
+}
+
+// job is the part of a run's job that an arm decides.
+func (s *Session) job(a Arm, plugins train.Plugins) train.Job {
+	return train.Job{
+		Recipe: s.Recipe, Data: s.data, Backend: a.Backend, Precision: a.Precision, Optimizer: a.Optimizer, Plugins: plugins,
+	}
+}
+
+// model asks the backends of arms that name a system whether it can run the recipe, so that no arm is trained
+// before another one turns out not to fit. A single arm asks when its run begins.
+func (s *Session) model(ctx context.Context) error {
+	if len(s.Arms) < 2 {
+		return nil
+	}
+	for _, a := range s.Arms {
+		named := func(p recipe.Phase) bool {
+			return s.Recipe.ForBackend(a.Backend, a.Precision, p.Name).Options["system"] != ""
+		}
+		if !slices.ContainsFunc(s.Recipe.Phases, named) {
+			continue
+		}
+		plugins, err := s.pool.Waiting(ctx, a.Backend)
+		if err != nil {
+			return err
+		}
+		if err := s.job(a, plugins).Model(ctx); err != nil {
+			return s.explainUnfit(fmt.Errorf("%s: %w", a.Spec(), err), a)
+		}
+	}
+	return nil
+}
+
+// enter puts a run into the index, or brings what is there up to date. An index that can't be written costs no run:
+// it can be made again.
+func (s *Session) enter(ctx context.Context, dir string) {
+	if s.Index == "" {
+		return
+	}
+	err := index.Use(ctx, s.Index, func(x *index.Index) error {
+		r, err := results.Open(dir)
+		if err != nil {
+			return err
+		}
+		return x.Put(ctx, r)
+	})
+	if err != nil {
+		s.Observe.note("the run is not in the index: %v (harness runs reindex makes up for it)", err)
+	}
+}
+
+// environment is what the record of a run says about where it was trained.
+func (s *Session) environment(plugins *processes.Set) results.Environment {
+	env := results.CaptureEnvironment(s.pool.Records()...)
+	env.Kernels, env.Transport = kernels.Path(), string(plugins.Transport())
+	return env
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"harness.invalid/core/plugin"
+	"harness.invalid/core/recipe"
+	"harness.invalid/harness/catalog"
+	"harness.invalid/harness/experiment"
+	"harness.invalid/harness/report"
+	"harness.invalid/results/index"
+)
+
+// training is what the commands that train have in common: an experiment and where its recipe comes from, as flags
+// say it.
+type training struct {
+	experiment.Experiment
+	source experiment.Source
+	store  string
+	quiet  bool
+}
+
+func (t *training) flags(f *pflag.FlagSet) {
+	f.StringVar(&t.source.Recipe, "recipe", "quick", "built-in recipe (harness recipe list), or the path of a YAML file")
+	f.StringArrayVar(&t.source.Set, "set", nil, "change a field of the recipe, such as phases.phase1.steps=100 (repeatable)")
+	f.StringArrayVar(&t.source.Data, "data", nil,
+		"name a data file: text=F, prepared=FOLDER, vocab=F, model=FOLDER, or TASK.train=F and TASK.dev=F such as squad.train=F "+
+			"(repeatable; of one name there may be several)")
+	f.BoolVar(&t.SaveModel, "save-model", false, "leave the trained model in model/ of each run's folder, in Hugging Face's format")
+	t.keepFlags(f)
+	t.runFlags(f)
+}
+
+// keepFlags say where runs are kept.
+func (t *training) keepFlags(f *pflag.FlagSet) {
+	f.StringVar(&t.Dir, "out", "", "folder for the runs (default runs/RECIPE-TIME)")
+	f.BoolVar(&t.Resume, "resume", false, "go on with the runs in --out from their last checkpoints")
+	storeFlag(f, &t.store)
+}
+
+// runFlags say how plugins run and what is shown meanwhile.
+func (t *training) runFlags(f *pflag.FlagSet) {
+	f.BoolVar(&t.quiet, "quiet", false, "no progress, only the result")
+	f.StringVar((*string)(&t.Transport), "transport", "memory", "how tensors reach the plugins: memory (shared) or stream (gRPC)")
+}
+
+// complete adds shell completion of what the flags take.
+func (t *training) complete(cmd *cobra.Command) {
+	words := func(flag string, list func() []string) {
+		if cmd.Flags().Lookup(flag) == nil {
+			return
+		}
+		_ = cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return list(), cobra.ShellCompDirectiveNoFileComp
+		})
+	}
+	words("transport", func() []string { return []string{"memory", "stream"} })
+	_ = cmd.RegisterFlagCompletionFunc("recipe", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return recipe.Names(), cobra.ShellCompDirectiveDefault
+	})
+	for _, flag := range []string{"backend", "backends"} {
+		words(flag, func() []string { return catalog.Names(plugin.Backend) })
+	}
+	for _, flag := range []string{"optimizer", "optimizers"} {
+		words(flag, func() []string { return catalog.Names(plugin.Optimizer) })
+	}
+}
+
+// load reads the recipe.
+func (t *training) load() (err error) {
+	t.Recipe, err = experiment.Load(t.source)
+	return advise(err)
+}
+
+// run trains, and shows how far it is.
+func (t *training) run(cmd *cobra.Command) (*experiment.Outcome, error) {
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	t.Index = index.Locate(t.store)
+	p := newProgress(cmd.ErrOrStderr(), t.quiet)
+	defer p.close()
+	t.Observe = p.observe
+	o, err := experiment.Run(cmd.Context(), t.Experiment)
+	return o, advise(err)
+}
+
+// check reports flags that don't go together.
+func (t *training) check() error {
+	if t.Resume && t.Dir == "" {
+		return withHint(errors.New("--resume needs --out, the folder of the runs to go on with"),
+			"harness prints the folder at the start of a comparison")
+	}
+	return nil
+}
+
+// checkSeeds reports a number of seeds that can't be meant.
+func (t *training) checkSeeds() error {
+	if t.Seeds < 1 {
+		return fmt.Errorf("--seeds is %d, want at least 1", t.Seeds)
+	}
+	return nil
+}
+
+// runAndCompare trains and prints the comparison.
+func (t *training) runAndCompare(cmd *cobra.Command, f report.Format) (*experiment.Outcome, error) {
+	o, err := t.run(cmd)
+	if err != nil {
+		return nil, err
+	}
+	c, err := o.Compare()
+	if err != nil {
+		return nil, err
+	}
+	out := cmd.OutOrStdout()
+	return o, report.Write(out, c, report.Options{Format: f, Width: width(out), Color: color(out)})
+}
