@@ -41,6 +41,23 @@ func ReadMoment(v *option.Values) (Moment, error) {
 // Narrow reports whether the first moment is not FP32.
 func (m Moment) Narrow() bool { return m.scale != 0 }
 
+// Slots are the first moment m and the second one v, in the formats in which a machine keeps them.
+func (m Moment) Slots() []Slot {
+	slots := FP32Slots("m", "v")
+	if m.Narrow() {
+		slots[0].Format, slots[0].Bits = "fp16", 16
+	}
+	return slots
+}
+
+// Cost adds what keeping the first moment in FP16 takes: it is scaled, rounded, and scaled back.
+func (m Moment) Cost(c TensorCost, n int) TensorCost {
+	if m.Narrow() {
+		c.Flops += 3 * float64(n)
+	}
+	return c
+}
+
 // Update computes the first moment of a block, m = beta1·m + beta3·gradScale·g, and stores it. The rest of the rule then takes it as it is, with
 // Kept's coefficients.
 func (m Moment) Update(c *kernels.Adam, step int, b Block, moment, grad []float32) {

@@ -17,10 +17,10 @@ type Rule struct {
 	Read func(v *option.Values) (Update, error)
 }
 
-var _ Optimizer = Rule{}
+var _ Coster = Rule{}
 
 // Update is a rule with its settings, at work for one session. It also has Probe(w *Work, s Step) if Info.Probes, and Average(w *Work, updates int) if
-// Info.Averages: see Prober and Averager.
+// Info.Averages: see Prober and Averager. One that states its cost has Cost(l *tensor.Layout) Cost: see Coster.
 type Update interface {
 	// Slots names the state that the rule keeps for each parameter.
 	Slots() []string
@@ -80,6 +80,21 @@ func (r Rule) Slots(_ context.Context, given map[string]string) ([]string, error
 		return nil, err
 	}
 	return u.Slots(), nil
+}
+
+// Cost implements Coster: what the rule says, with what it asks of the training loop.
+func (r Rule) Cost(_ context.Context, given map[string]string, l *tensor.Layout) (Cost, error) {
+	u, err := r.read(given)
+	if err != nil {
+		return Cost{}, err
+	}
+	priced, ok := u.(interface{ Cost(l *tensor.Layout) Cost })
+	if !ok {
+		return Cost{}, fmt.Errorf("%s: %w", r.Info.Name, ErrNoCost)
+	}
+	c := priced.Cost(l)
+	c.Probes = r.Info.Probes
+	return c, nil
 }
 
 // Open implements Optimizer.

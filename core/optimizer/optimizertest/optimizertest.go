@@ -46,6 +46,7 @@ func Conformance(ctx context.Context, o optimizer.Optimizer) []Result {
 		{"repeats itself bit for bit", s.repeats},
 		{"keeps no state outside of its slots", s.keepsNoState},
 		{"serves two sessions at once", s.servesTwo},
+		{"keeps the state that its cost states", s.statesCost},
 	}
 	if s.info.Probes {
 		rules = append(rules, []rule{
@@ -96,12 +97,14 @@ func layout() *tensor.Layout {
 }
 
 // memory returns memory as at the start of a run, with parameters that are not zero.
-func (s *suite) memory() (optimizer.Memory, error) {
+func (s *suite) memory() (optimizer.Memory, error) { return s.memoryOf(layout()) }
+
+// memoryOf is memory over a layout.
+func (s *suite) memoryOf(l *tensor.Layout) (optimizer.Memory, error) {
 	slots, err := s.o.Slots(s.ctx, nil)
 	if err != nil {
 		return optimizer.Memory{}, fmt.Errorf("slots: %w", err)
 	}
-	l := layout()
 	m := optimizer.Memory{Layout: l, Params: make([]float32, l.Len()), Grads: make([]float32, l.Len())}
 	for range slots {
 		m.Slots = append(m.Slots, make([]float32, l.Len()))

@@ -131,6 +131,14 @@ func (b *broken) Open(ctx context.Context, options map[string]string, m optimize
 	return session{b, s, m}, err
 }
 
+func (b *broken) Cost(ctx context.Context, options map[string]string, l *tensor.Layout) (optimizer.Cost, error) {
+	c, err := b.Optimizer.(optimizer.Coster).Cost(ctx, options, l)
+	if b.fault == "cost" {
+		c.Slots = optimizer.FP32Slots("momentum_buffer")
+	}
+	return c, err
+}
+
 type session struct {
 	b *broken
 	optimizer.Session
@@ -171,6 +179,7 @@ func TestConformanceFindsFaults(t *testing.T) {
 		"state":   "keeps no state outside of its slots",
 		"nan":     "stays finite without a gradient",
 		"rate":    "keeps parameters at learning rate 0",
+		"cost":    "keeps the state that its cost states",
 	} {
 		found := want == ""
 		for _, r := range optimizertest.Conformance(t.Context(), &broken{Optimizer: sgd.New(), fault: fault}) {

@@ -78,12 +78,9 @@ func (a *rule) update(w *optimizer.Work, t tensor.Tensor, beta, lr float64) {
 	if a.scaleParameter {
 		rate *= max(a.eps2, rms(kernels.SumSquares(p), len(p)))
 	}
-	rows, cols := 1, len(p)
-	if len(t.Shape) == 2 {
-		rows, cols = t.Shape[0], t.Shape[1]
-	}
+	rows, cols, factors := sides(t)
 	var squares float64 // of the update, before it is clipped
-	if rows+cols <= rows*cols && rows > 1 {
+	if factors {
 		squares = a.factored(g, v, rows, cols, beta)
 	} else {
 		squares = a.whole(g, v, beta)
