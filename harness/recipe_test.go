@@ -8,6 +8,7 @@ import (
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/recipe"
 	"harness.invalid/harness/processes"
+	"harness.invalid/harness/train"
 	gpuref "harness.invalid/plugins/gpu-ref"
 	"harness.invalid/plugins/ipu"
 	"harness.invalid/plugins/optimizers/adamw"
@@ -53,7 +54,12 @@ func TestBuiltinRecipes(t *testing.T) {
 					t.Errorf("%s, %s: %v", name, spec, err)
 					continue
 				}
-				e, err := backends[base].(backend.Estimator).Estimate(t.Context(), program, backend.Machine{Optimizer: p.Optimizer.Name})
+				cost, err := train.Cost(t.Context(), optimizers[p.Optimizer.Name], p.Optimizer, program)
+				if err != nil {
+					t.Errorf("%s, phase %s, %s: %v", name, p.Name, spec, err)
+					continue
+				}
+				e, err := backends[base].(backend.Estimator).Estimate(t.Context(), program, backend.Machine{Update: cost})
 				if err != nil {
 					t.Errorf("%s, phase %s, %s: %v", name, p.Name, spec, err)
 					continue

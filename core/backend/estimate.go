@@ -4,22 +4,43 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"harness.invalid/core/optimizer"
 )
 
-// Estimator is a Backend with a model of its machine: how long a program takes there, and what it takes of the memory. It is optional, and a host
-// asks for it with a type assertion. Nothing is trained; all times are modelled.
+// Estimator is a Backend with a model of its machine: how long a program takes there, and how much of the memory. It is optional: a host finds it by a
+// type assertion. Nothing is trained, and all times are modelled.
 type Estimator interface {
-	// Estimate models a step of a program. A program that no machine of the system could run as it is cut is an error that says which field is wrong
-	// and what it takes instead. One that is only too large for the memory is an estimate with Fits false, and Err says so.
+	// Systems lists the systems that the backend knows by name.
+	Systems(ctx context.Context) ([]System, error)
+	// Variations lists other ways to lay a program out on a system, for a sweep. Replicas, micro-batch and accumulation are not among them: they are the
+	// program's, and a host varies them itself.
+	Variations(ctx context.Context, p Program, on Machine) ([]Variation, error)
+	// Estimate models one step of a program. A program that no machine of the system can run as it is cut is an error that says which field is wrong
+	// and what the system takes instead. One that is merely too large for the memory is an estimate whose Fits is false and whose Err says why.
 	Estimate(ctx context.Context, p Program, on Machine) (Estimate, error)
+}
+
+// System is a system that a backend models.
+type System struct {
+	Name string // as in Machine.System
+	Doc  string // one line
+}
+
+// Variation is another value of something that a program leaves to the backend, such as the layers on each device.
+type Variation struct {
+	Varied  string            // what is varied, such as "layers per IPU"; variations of the same thing follow each other
+	Value   string            // such as 3,7,7,7
+	Options map[string]string // that do it, in place of those that the program has
 }
 
 // Machine is what a program is modelled on, and what it does there besides what Program says.
 type Machine struct {
-	System      string  // name of a built-in system; empty: the backend's option "system"
-	Description string  // YAML of a system that is not built in; goes before System
-	Optimizer   string  // lamb, adamw, sgd: which state there is, and how much work an update is; empty: adamw
-	Packing     float64 // sequences of the data in one sequence of the program; 0 or 1: not packed
+	System      string         // name of a system of the backend; empty: the backend's option "system"
+	Description string         // YAML of a system that the backend does not know; takes precedence over System
+	Grow        bool           // a system with too few devices stands for the larger ones of its family
+	Update      optimizer.Cost // of the optimizer over bert.Parameters of the program; without tensors: there is no update
+	Packing     float64        // sequences of the data in one sequence of the program; 0 or 1: not packed
 }
 
 // Estimate is a modelled step.

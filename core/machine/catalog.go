@@ -24,6 +24,8 @@ import (
 type System interface {
 	// Validate reports the first field that no system could have.
 	Validate() error
+	// Line says in one line what the system is.
+	Line() string
 }
 
 // maxExtends is the longest chain of descriptions that extend each other.
@@ -48,6 +50,19 @@ func (c Catalog[T, P]) Names() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// List returns the systems of Names.
+func (c Catalog[T, P]) List() ([]backend.System, error) {
+	var list []backend.System
+	for _, name := range c.Names() {
+		s, err := c.Load(name)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, backend.System{Name: name, Doc: P(s).Line()})
+	}
+	return list, nil
 }
 
 // Load returns the system of a name.

@@ -28,6 +28,8 @@ func (b *boat) Validate() error {
 	return nil
 }
 
+func (b *boat) Line() string { return "a boat" }
+
 var boats = Catalog[boat, *boat]{Files: fstest.MapFS{
 	"dinghy.yaml": {Data: []byte("name: dinghy\nmetres: 3\n")},
 	"yacht.yaml":  {Data: []byte("extends: dinghy\nname: yacht\nmetres: 12\nsail: {colour: white, area: 30}\n")},

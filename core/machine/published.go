@@ -9,6 +9,7 @@ import (
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
+	"harness.invalid/core/optimizer"
 )
 
 // Row is a published throughput with the program that gave it.
@@ -26,7 +27,7 @@ type Row struct {
 	Accumulation   int               `yaml:"accumulation"`
 	Replicas       int               `yaml:"replicas"`
 	Precision      string            `yaml:"precision"`
-	Optimizer      string            `yaml:"optimizer"`
+	Optimizer      Rule              `yaml:"optimizer"`
 	Packing        float64           `yaml:"packing"`
 	Options        map[string]string `yaml:"options"`
 	// AttentionDropout is that of the published configuration.
@@ -35,6 +36,12 @@ type Row struct {
 	SequencesPerSecond float64 `yaml:"sequences_per_second"`
 	// HeldOut rows are not fitted.
 	HeldOut bool `yaml:"held_out"`
+}
+
+// Rule is the optimizer of a row.
+type Rule struct {
+	Name    string            `yaml:"name"`
+	Options map[string]string `yaml:"options"`
 }
 
 // ReadRows reads a list of rows.
@@ -69,9 +76,9 @@ func (r *Row) Program() (backend.Program, error) {
 	return p, p.Validate()
 }
 
-// Machine is what it ran on.
-func (r *Row) Machine() backend.Machine {
-	return backend.Machine{System: r.System, Optimizer: r.Optimizer, Packing: r.Packing}
+// Machine is what it ran on, with an optimizer.
+func (r *Row) Machine(update optimizer.Cost) backend.Machine {
+	return backend.Machine{System: r.System, Update: update, Packing: r.Packing}
 }
 
 // Fit finds the constants, all positive, for which modelled comes nearest to published throughput: the least sum of squares of the logarithms of their

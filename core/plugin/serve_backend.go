@@ -200,19 +200,53 @@ func (s *backendServer) Close(ctx context.Context, r *pb.CloseRequest) (*pb.Clos
 }
 
 func (s *backendServer) Estimate(ctx context.Context, r *pb.EstimateRequest) (*pb.EstimateResponse, error) {
-	e, ok := s.backend.(backend.Estimator)
-	if !ok {
-		return nil, fmt.Errorf("the backend has no model of its machine: %w", backend.ErrUnsupported)
+	e, err := s.estimator()
+	if err != nil {
+		return nil, err
 	}
 	program := wire.DecodeProgram(r.GetProgram())
 	if err := program.Validate(); err != nil {
 		return nil, err
 	}
-	estimate, err := e.Estimate(ctx, program, backend.Machine{
-		System: r.GetSystem(), Description: r.GetDescription(), Optimizer: r.GetOptimizer(), Packing: r.GetPacking(),
-	})
+	estimate, err := e.Estimate(ctx, program, wire.DecodeMachine(r))
 	if err != nil {
 		return nil, err
 	}
 	return wire.EncodeEstimate(estimate), nil
+}
+
+func (s *backendServer) Systems(ctx context.Context, _ *pb.SystemsRequest) (*pb.SystemsResponse, error) {
+	e, err := s.estimator()
+	if err != nil {
+		return nil, err
+	}
+	systems, err := e.Systems(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return wire.EncodeSystems(systems), nil
+}
+
+func (s *backendServer) Variations(ctx context.Context, r *pb.EstimateRequest) (*pb.VariationsResponse, error) {
+	e, err := s.estimator()
+	if err != nil {
+		return nil, err
+	}
+	program := wire.DecodeProgram(r.GetProgram())
+	if err := program.Validate(); err != nil {
+		return nil, err
+	}
+	variations, err := e.Variations(ctx, program, wire.DecodeMachine(r))
+	if err != nil {
+		return nil, err
+	}
+	return wire.EncodeVariations(variations), nil
+}
+
+func (s *backendServer) estimator() (backend.Estimator, error) {
+	e, ok := s.backend.(backend.Estimator)
+	if !ok {
+		return nil, fmt.Errorf("the backend has no model of its machine: %w", backend.ErrUnsupported)
+	}
+	return e, nil
 }

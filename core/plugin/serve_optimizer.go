@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -34,6 +35,24 @@ func (s *optimizerServer) Slots(ctx context.Context, r *pb.SlotsRequest) (*pb.Sl
 		return nil, err
 	}
 	return &pb.SlotsResponse{Names: names}, nil
+}
+
+func (s *optimizerServer) Cost(ctx context.Context, r *pb.CostRequest) (*pb.CostResponse, error) {
+	layout, err := wire.DecodeLayout(r.GetTensors())
+	if err != nil {
+		return nil, err
+	}
+	cost, err := optimizer.Cost{}, optimizer.ErrNoCost
+	if o, ok := s.optimizer.(optimizer.Coster); ok {
+		cost, err = o.Cost(ctx, r.GetOptions(), layout)
+	}
+	if errors.Is(err, optimizer.ErrNoCost) {
+		return nil, fmt.Errorf("%w: %w", err, backend.ErrUnsupported)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &pb.CostResponse{Cost: wire.EncodeCost(cost)}, nil
 }
 
 func (s *optimizerServer) Open(ctx context.Context, r *pb.OpenOptimizerRequest) (*pb.OpenOptimizerResponse, error) {

@@ -10,7 +10,7 @@ import (
 	"harness.invalid/core/option"
 )
 
-// machine is a backend whose step takes a second for each micro-batch in sequence. A device takes 8 sequences; small2 has 2 replicas, small 16.
+// machine is a backend whose step takes a second for each micro-batch in sequence. A device takes 8 sequences; small2 has 2 replicas, small16 16.
 type machine struct{ backend.Backend }
 
 func (machine) Describe(context.Context) (backend.Info, error) {
@@ -22,7 +22,11 @@ func (machine) Estimate(_ context.Context, p backend.Program, on backend.Machine
 	if m.System == "" {
 		m.System = "small2"
 	}
-	if most := map[string]int{"small2": 2, "small": 16}[m.System]; p.Replicas > most {
+	most := map[string]int{"small2": 2, "small16": 16}
+	if m.System == "small2" && p.Replicas > 2 && on.Grow {
+		m.System = "small16"
+	}
+	if p.Replicas > most[m.System] {
 		return m, errors.New("too few devices")
 	}
 	m.SequencesPerSecond = float64(m.GlobalBatch) / m.StepSeconds
@@ -32,6 +36,14 @@ func (machine) Estimate(_ context.Context, p backend.Program, on backend.Machine
 		m.Remedy = &backend.Remedy{MicroBatch: 8, Accumulation: p.Accumulation * p.MicroBatch / 8, Replicas: p.Replicas}
 	}
 	return m, nil
+}
+
+func (machine) Systems(context.Context) ([]backend.System, error) {
+	return []backend.System{{Name: "small2"}, {Name: "small16"}}, nil
+}
+
+func (machine) Variations(_ context.Context, p backend.Program, _ backend.Machine) ([]backend.Variation, error) {
+	return []backend.Variation{{Varied: "layers per device", Value: "6,6", Options: map[string]string{"pipeline": "6,6"}}}, nil
 }
 
 func start(t *testing.T, q Request) *Session {
@@ -54,7 +66,7 @@ func TestNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := e.Jobs[0].Program
-	if len(e.Jobs) != 1 || p.Length != 384 || p.GlobalBatch() != 16 || p.Model.NumHiddenLayers != 12 || e.Jobs[0].Machine.Optimizer != "adamw" {
+	if len(e.Jobs) != 1 || p.Length != 384 || p.GlobalBatch() != 16 || p.Model.NumHiddenLayers != 12 || e.Jobs[0].Optimizer.Name != "adamw" {
 		t.Errorf("squad without a recipe is %+v", e.Jobs)
 	}
 	e, err = New(Request{Backend: "ipu", Recipe: "quick", MicroBatch: 4, Accumulation: 2, Replicas: 2, Optimizer: "sgd", Samples: 64})
@@ -62,7 +74,7 @@ func TestNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, j := range e.Jobs {
-		if j.Program.GlobalBatch() != 16 || j.Machine.Optimizer != "sgd" || j.Steps == 0 {
+		if j.Program.GlobalBatch() != 16 || j.Optimizer.Name != "sgd" || j.Steps == 0 {
 			t.Errorf("phase %s of quick: %+v", j.Phase, j)
 		}
 	}
@@ -128,10 +140,10 @@ func TestSweep(t *testing.T) {
 			best = append(best, p)
 		}
 	}
-	if fastest[variedReplicas] != "16 on small" || fastest[variedMicroBatch] != "8 on small2" {
+	if fastest[variedReplicas] != "16 on small16" || fastest[variedMicroBatch] != "8 on small2" {
 		t.Errorf("the fastest are %v", fastest)
 	}
-	if len(best) != 1 || best[0].Value != "8 x 2 x 2, layers 6,6" || best[0].System != "small2" {
+	if len(best) != 1 || best[0].Value != "8 x 2 x 2, layers per device 6,6" || best[0].System != "small2" {
 		t.Errorf("the best cuts are %+v", best)
 	}
 	if _, err := start(t, Request{Backend: "ipu", Replicas: 99, System: "other"}).Sweep(t.Context()); err == nil {

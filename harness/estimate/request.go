@@ -41,7 +41,9 @@ type Job struct {
 	Steps   int    // of the phase; 0: not known without its data
 	Length  string // where Steps comes from when the recipe does not give it
 	Program backend.Program
-	Machine backend.Machine
+	// Optimizer is what the phase trains with. What its update costs is in Machine once a session has begun.
+	Optimizer recipe.Optimizer
+	Machine   backend.Machine
 }
 
 // Estimation is a request with the recipe that it means and a job for each of its phases.
@@ -73,9 +75,10 @@ func New(q Request) (*Estimation, error) {
 		if err != nil {
 			return nil, err
 		}
-		j := Job{Phase: p.Name, Program: program, Machine: backend.Machine{
-			Optimizer: cmp.Or(q.Optimizer, p.OptimizerNamed("").Name), Packing: q.Packing, Description: description,
-		}}
+		j := Job{
+			Phase: p.Name, Program: program, Optimizer: p.OptimizerNamed(q.Optimizer),
+			Machine: backend.Machine{Packing: q.Packing, Description: description},
+		}
 		if description == "" {
 			j.Machine.System = q.System
 		}

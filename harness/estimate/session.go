@@ -12,14 +12,14 @@ import (
 	"harness.invalid/core/plugin"
 	"harness.invalid/core/plugin/host"
 	"harness.invalid/harness/processes"
+	"harness.invalid/harness/train"
 )
 
 // Session is an estimation with the backend that models it.
 type Session struct {
 	*Estimation
-	estimator     backend.Estimator
-	defaultSystem string // of the backend
-	process       *host.Process
+	estimator backend.Estimator
+	process   *host.Process
 }
 
 // Start starts the backend of an estimation.
@@ -30,6 +30,9 @@ func (e *Estimation) Start(ctx context.Context) (*Session, error) {
 		return nil, err
 	}
 	s, err := e.with(ctx, name, p.Backend())
+	if err == nil {
+		err = e.price(ctx)
+	}
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
@@ -43,21 +46,38 @@ func (e *Estimation) with(ctx context.Context, name string, b backend.Backend) (
 	if err != nil {
 		return nil, err
 	}
-	named := func(name string) int {
-		return slices.IndexFunc(info.Options, func(o option.Option) bool { return o.Name == name })
-	}
-	if e.Pipeline != "" && named("pipeline") < 0 {
+	if e.Pipeline != "" && !slices.ContainsFunc(info.Options, func(o option.Option) bool { return o.Name == "pipeline" }) {
 		return nil, fmt.Errorf("--layers-per-ipu: backend %s has no pipeline", name)
 	}
 	estimator, ok := b.(backend.Estimator)
 	if !ok {
 		return nil, fmt.Errorf("backend %s has no model of its machine: %w", name, backend.ErrUnsupported)
 	}
-	s := &Session{Estimation: e, estimator: estimator}
-	if i := named("system"); i >= 0 {
-		s.defaultSystem = info.Options[i].Default
+	return &Session{Estimation: e, estimator: estimator}, nil
+}
+
+// price asks the optimizers of the jobs what their updates cost. Each is started once.
+func (e *Estimation) price(ctx context.Context) (err error) {
+	rules := map[string]*host.Process{}
+	defer func() {
+		for _, rule := range rules {
+			err = errors.Join(err, rule.Close())
+		}
+	}()
+	for i := range e.Jobs {
+		j := &e.Jobs[i]
+		rule, ok := rules[j.Optimizer.Name]
+		if !ok {
+			if rule, err = processes.Launch(ctx, plugin.Optimizer, j.Optimizer.Name, processes.Options{Transport: host.Stream}); err != nil {
+				return err
+			}
+			rules[j.Optimizer.Name] = rule
+		}
+		if j.Machine.Update, err = train.Cost(ctx, rule.Optimizer(), j.Optimizer, j.Program); err != nil {
+			return err
+		}
 	}
-	return s, nil
+	return nil
 }
 
 // Close ends the backend.

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"harness.invalid/core/backend"
-	"harness.invalid/plugins/ipu/costmodel"
 )
 
 // Point is one setting of a sweep.
@@ -21,7 +20,7 @@ type Point struct {
 	MicroBatch         int     `json:"micro_batch"`
 	Accumulation       int     `json:"accumulation"`
 	Replicas           int     `json:"replicas"`
-	LayersPerIPU       string  `json:"layers_per_ipu,omitempty"`
+	Options            options `json:"options,omitempty"`
 	System             string  `json:"system,omitempty"` // that was modelled; see Session.point
 	SequencesPerSecond float64 `json:"sequences_per_second,omitempty"`
 	StepSeconds        float64 `json:"step_seconds,omitempty"`
@@ -33,24 +32,26 @@ type Point struct {
 	Best               bool    `json:"best,omitempty"`    // of all cuts of the phase's global batch on the named system
 }
 
+// options are those of the backend that a point sets.
+type options = map[string]string
+
 // variation changes one thing of a program.
 type variation struct {
 	varied, value string
+	options       options
 	change        func(p *backend.Program)
 }
 
-// What a sweep varies. The last one is the whole cut of the global batch.
+// What a sweep varies of any program, besides what the backend varies. The last one is the whole cut of the global batch.
 const (
 	variedReplicas     = "replicas"
 	variedMicroBatch   = "micro-batch"
 	variedAccumulation = "accumulation"
-	variedLayers       = "layers per IPU"
 	variedCut          = "cut"
 )
 
 const (
 	mostReplicas = 64
-	mostIPUs     = 16 // of a replica
 	cutsShown    = 5
 )
 
@@ -58,15 +59,17 @@ const (
 // global batch.
 func (s *Session) Sweep(ctx context.Context) ([]Point, error) {
 	var points []Point
-	name, _, _ := strings.Cut(s.Backend, ":")
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
-		pipeline := name == "ipu" && j.Program.Options["execution"] != "phased"
-		varied, err := s.vary(ctx, j, pipeline)
+		own, err := s.estimator.Variations(ctx, j.Program, j.Machine)
 		if err != nil {
 			return nil, err
 		}
-		cuts, err := s.cuts(ctx, j, pipeline)
+		varied, err := s.vary(ctx, j, own)
+		if err != nil {
+			return nil, err
+		}
+		cuts, err := s.cuts(ctx, j, own)
 		if err != nil {
 			return nil, err
 		}
@@ -78,11 +81,11 @@ func (s *Session) Sweep(ctx context.Context) ([]Point, error) {
 	return points, nil
 }
 
-// vary models the variations of a phase and marks the fastest of each kind that fits.
-func (s *Session) vary(ctx context.Context, j *Job, pipeline bool) ([]Point, error) {
+// vary models the variations of a phase, the backend's own last, and marks the fastest of each kind that fits.
+func (s *Session) vary(ctx context.Context, j *Job, own []backend.Variation) ([]Point, error) {
 	var points []Point
 	first := 0 // point of the kind
-	for _, v := range variations(&j.Program, pipeline) {
+	for _, v := range variations(&j.Program, own) {
 		p, err := s.point(ctx, j, v, true)
 		if err != nil {
 			return nil, err
@@ -98,62 +101,38 @@ func (s *Session) vary(ctx context.Context, j *Job, pipeline bool) ([]Point, err
 }
 
 // variations are the points of a sweep around a program, with one thing changed at a time.
-func variations(p *backend.Program, pipeline bool) []variation {
+func variations(p *backend.Program, own []backend.Variation) []variation {
 	var list []variation
+	add := func(varied string, n int, change func(p *backend.Program)) {
+		list = append(list, variation{varied: varied, value: strconv.Itoa(n), change: change})
+	}
 	for n := 1; n <= mostReplicas; n *= 2 {
-		list = append(list, variation{variedReplicas, strconv.Itoa(n), func(p *backend.Program) { p.Replicas = n }})
+		add(variedReplicas, n, func(p *backend.Program) { p.Replicas = n })
 	}
 	for n := 1; n <= max(64, 2*p.MicroBatch); n *= 2 {
-		list = append(list, variation{variedMicroBatch, strconv.Itoa(n), func(p *backend.Program) { p.MicroBatch = n }})
+		add(variedMicroBatch, n, func(p *backend.Program) { p.MicroBatch = n })
 	}
 	for n := max(1, p.Accumulation/16); n <= p.Accumulation*4; n *= 2 {
-		list = append(list, variation{variedAccumulation, strconv.Itoa(n), func(p *backend.Program) { p.Accumulation = n }})
+		add(variedAccumulation, n, func(p *backend.Program) { p.Accumulation = n })
 	}
-	if !pipeline {
-		return list
-	}
-	for _, layers := range pipelines(p) {
-		list = append(list, variation{variedLayers, layers, func(p *backend.Program) { lay(p, layers) }})
+	for _, v := range own {
+		list = append(list, variation{v.Varied, v.Value, v.Options, func(p *backend.Program) { maps.Copy(p.Options, v.Options) }})
 	}
 	return list
 }
 
-// lay puts so many layers on each IPU. How one pipeline shares out its memory says nothing about another.
-func lay(p *backend.Program, layers string) {
-	if p.Options["pipeline"] == layers {
-		return
-	}
-	p.Options["pipeline"] = layers
-	delete(p.Options, "available_memory_proportion")
-}
-
-// pipelines of 1 to 16 IPUs, and that of the program.
-func pipelines(p *backend.Program) []string {
-	var list []string
-	if own := p.Options["pipeline"]; own != "" && own != "all" {
-		list = append(list, own)
-	}
-	for n := 1; n <= min(mostIPUs, p.Model.NumHiddenLayers); n *= 2 {
-		if layers := costmodel.Joined(costmodel.Spread(p.Model.NumHiddenLayers, n)); !slices.Contains(list, layers) {
-			list = append(list, layers)
-		}
-	}
-	return list
-}
-
-// cuts models the ways to cut the global batch of a phase, for each pipeline over the most replicas with which some
-// micro-batch fits. It returns the fastest that fit.
-func (s *Session) cuts(ctx context.Context, j *Job, pipeline bool) ([]Point, error) {
-	places := []string{""}
-	if pipeline {
-		places = pipelines(&j.Program)
+// cuts models the ways to cut the global batch of a phase, for each of the backend's variations over the most replicas
+// with which some micro-batch fits. It returns the fastest that fit.
+func (s *Session) cuts(ctx context.Context, j *Job, own []backend.Variation) ([]Point, error) {
+	if len(own) == 0 {
+		own = []backend.Variation{{}} // the program as it is
 	}
 	var list []Point
-	for _, layers := range places {
+	for _, o := range own {
 		found := len(list)
 		for replicas := mostReplicas; replicas >= 1 && len(list) == found; replicas /= 2 {
 			for micro := 1; micro <= max(64, 2*j.Program.MicroBatch); micro *= 2 {
-				v, ok := cut(j.Program.GlobalBatch(), micro, replicas, layers)
+				v, ok := cut(j.Program.GlobalBatch(), micro, replicas, o)
 				if !ok {
 					continue
 				}
@@ -174,18 +153,16 @@ func (s *Session) cuts(ctx context.Context, j *Job, pipeline bool) ([]Point, err
 	return list[:min(cutsShown, len(list))], nil
 }
 
-// cut cuts a global batch. It fails when micro-batch and replicas do not divide it.
-func cut(global, micro, replicas int, layers string) (variation, bool) {
+// cut cuts a global batch, with a variation of the backend. It fails when micro-batch and replicas do not divide the batch.
+func cut(global, micro, replicas int, own backend.Variation) (variation, bool) {
 	accumulation := global / (micro * replicas)
 	value := fmt.Sprintf("%d x %d x %d", micro, accumulation, replicas)
-	if layers != "" {
-		value += ", layers " + layers
+	if own.Varied != "" {
+		value += fmt.Sprintf(", %s %s", own.Varied, own.Value)
 	}
-	return variation{variedCut, value, func(p *backend.Program) {
+	return variation{variedCut, value, own.Options, func(p *backend.Program) {
 		p.MicroBatch, p.Accumulation, p.Replicas = micro, accumulation, replicas
-		if layers != "" {
-			lay(p, layers)
-		}
+		maps.Copy(p.Options, own.Options)
 	}}, accumulation*micro*replicas == global
 }
 
@@ -202,27 +179,20 @@ func markFastest(points []Point) {
 	}
 }
 
-// point models a variation of a phase. If the system has too few devices for it and grow is set, a larger system of
-// the family is modelled: bow-pod64 stands for bow-pod then.
+// point models a variation of a phase. With grow, a larger system of the family stands in for one that has too few
+// devices.
 func (s *Session) point(ctx context.Context, j *Job, v variation, grow bool) (Point, error) {
-	q := j.Program
+	q, on := j.Program, j.Machine
 	if q.Options = maps.Clone(q.Options); q.Options == nil {
-		q.Options = map[string]string{}
+		q.Options = options{}
 	}
 	v.change(&q)
+	on.Grow = grow
 	p := Point{
 		Phase: j.Phase, Varied: v.varied, Value: v.value,
-		MicroBatch: q.MicroBatch, Accumulation: q.Accumulation, Replicas: q.Replicas, LayersPerIPU: q.Options["pipeline"],
+		MicroBatch: q.MicroBatch, Accumulation: q.Accumulation, Replicas: q.Replicas, Options: v.options,
 	}
-	m, err := s.estimator.Estimate(ctx, q, j.Machine)
-	name := cmp.Or(j.Machine.System, q.Options["system"], s.defaultSystem)
-	if family := strings.TrimRight(name, "0123456789"); err != nil && grow && family != name && j.Machine.Description == "" {
-		larger := j.Machine
-		larger.System = family
-		if other, failed := s.estimator.Estimate(ctx, q, larger); failed == nil {
-			m, err = other, nil
-		}
-	}
+	m, err := s.estimator.Estimate(ctx, q, on)
 	if err == nil {
 		p.System, p.SequencesPerSecond, p.StepSeconds = m.System, m.SequencesPerSecond, m.StepSeconds
 		p.GlobalBatch, p.PeakShare, p.Fits = m.GlobalBatch, m.PeakShare, m.Fits()

@@ -112,7 +112,7 @@ func (s *Step) Pipeline(w io.Writer) error {
 
 // rank is the order of parts in a legend.
 func rank(name string) int {
-	order := []string{"weights", "forward", "recomputation", "backward", "launch", "all_reduce", "optimizer", "streaming", "host_io"}
+	order := []string{"weights", "forward", "recomputation", "backward", "launch", "all_reduce", "second_gradient", "optimizer", "streaming", "host_io"}
 	if i := slices.Index(order, name); i >= 0 {
 		return i
 	}

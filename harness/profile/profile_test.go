@@ -12,7 +12,9 @@ import (
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
+	"harness.invalid/core/machine/machinetest"
 	"harness.invalid/plugins/ipu/costmodel"
+	"harness.invalid/plugins/optimizers/lamb"
 )
 
 // step is BERT-Base on four IPUs, modelled.
@@ -23,7 +25,7 @@ func step(t *testing.T, schedule costmodel.Schedule, accumulation int) Step {
 		t.Fatal(err)
 	}
 	p := backend.Program{Model: bert.Defaults(), Head: bert.Head{Task: bert.Pretraining}, Precision: "fp16.16", Length: 128, MaxPredictions: 20, MicroBatch: 4, Accumulation: accumulation, Replicas: 2}
-	e, err := costmodel.Estimate(p, costmodel.Settings{LayersPerIPU: []float64{0, 4, 4, 4}, Schedule: schedule}, bow, backend.Machine{Optimizer: "lamb"})
+	e, err := costmodel.Estimate(p, costmodel.Settings{LayersPerIPU: []float64{0, 4, 4, 4}, Schedule: schedule}, bow, backend.Machine{Update: machinetest.Update(t, lamb.New(), nil, p)})
 	if err != nil {
 		t.Fatal(err)
 	}

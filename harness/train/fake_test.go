@@ -107,6 +107,12 @@ func (h *hooked) Estimate(ctx context.Context, p backend.Program, on backend.Mac
 	return backend.Estimate{}, backend.ErrUnsupported
 }
 
+func (h *hooked) Systems(context.Context) ([]backend.System, error) { return nil, nil }
+
+func (h *hooked) Variations(context.Context, backend.Program, backend.Machine) ([]backend.Variation, error) {
+	return nil, nil
+}
+
 type hookedSession struct {
 	backend.Session
 	of     *hooked

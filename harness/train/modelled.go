@@ -6,6 +6,9 @@ import (
 	"fmt"
 
 	"harness.invalid/core/backend"
+	"harness.invalid/core/bert"
+	"harness.invalid/core/optimizer"
+	"harness.invalid/core/recipe"
 )
 
 // modelledClock is the time of a step on the system that a backend models. It is independent of the time that training takes here.
@@ -94,6 +97,19 @@ func model(ctx context.Context, phases []*phase) error {
 	return nil
 }
 
+// Cost is what an optimizer with settings u costs where it updates the parameters of a program.
+func Cost(ctx context.Context, rule optimizer.Optimizer, u recipe.Optimizer, p backend.Program) (optimizer.Cost, error) {
+	options, err := withMoment(ctx, rule, u.Name, u.Options, p.Options)
+	if err != nil {
+		return optimizer.Cost{}, err
+	}
+	l, err := bert.Parameters(p.Model, p.Head)
+	if err != nil {
+		return optimizer.Cost{}, err
+	}
+	return optimizer.CostOf(ctx, rule, options, l)
+}
+
 // model asks the backend how long a step of the phase takes on the system that it models, and sets the clock. Without a model of
 // the system there is no clock. If the system cannot run the program, that is an error where the recipe names the system, and a
 // doubt where it is the backend's default.
@@ -103,7 +119,15 @@ func (p *phase) model(ctx context.Context) (*UnfitPhase, error) {
 	if !ok {
 		return nil, nil
 	}
-	e, err := estimator.Estimate(ctx, p.program, backend.Machine{Optimizer: p.rule.Name})
+	rule, err := p.Plugins.Optimizer(ctx, p.rule.Name)
+	if err != nil {
+		return nil, err
+	}
+	cost, err := Cost(ctx, rule, p.rule, p.program)
+	if err != nil {
+		return nil, err
+	}
+	e, err := estimator.Estimate(ctx, p.program, backend.Machine{Update: cost})
 	if err == nil {
 		err = e.Err()
 	}
@@ -121,13 +145,12 @@ func (p *phase) model(ctx context.Context) (*UnfitPhase, error) {
 	return nil, nil
 }
 
-// startClock notes why there is no clock, and doubles the time of a step that takes two gradients.
+// startClock notes why there is no clock, and what the time of a step covers.
 func (p *phase) startClock() {
 	switch {
 	case p.unmodelled != nil:
 		p.note("phase %s: no modelled time: %v", p.recipe.Name, p.unmodelled)
 	case p.clock.system != "" && p.prober != nil:
-		p.clock.step *= 2
-		p.note("phase %s: a step of %s has two gradients and is modelled as two steps", p.recipe.Name, p.rule.Name)
+		p.note("phase %s: a step of %s has two gradients, and both are in its modelled time", p.recipe.Name, p.rule.Name)
 	}
 }

@@ -20,6 +20,14 @@ func (*Backend) Estimate(_ context.Context, p backend.Program, on backend.Machin
 	return e, nil
 }
 
+// Systems implements backend.Estimator.
+func (*Backend) Systems(context.Context) ([]backend.System, error) { return costmodel.Systems.List() }
+
+// Variations implements backend.Estimator: a GPU has all of the model.
+func (*Backend) Variations(context.Context, backend.Program, backend.Machine) ([]backend.Variation, error) {
+	return nil, nil
+}
+
 func estimate(p backend.Program, on backend.Machine) (backend.Estimate, error) {
 	precision, err := info.Precision(p.Precision)
 	if err != nil {

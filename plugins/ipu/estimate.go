@@ -42,5 +42,22 @@ func estimate(p backend.Program, on backend.Machine) (backend.Estimate, error) {
 	if err != nil {
 		return backend.Estimate{}, err
 	}
-	return costmodel.Estimate(p, settings, system, on)
+	e, err := costmodel.Estimate(p, settings, system, on)
+	if err == nil || !on.Grow || on.Description != "" {
+		return e, err
+	}
+	if larger := costmodel.Larger(system, p, settings); larger != nil {
+		if grown, failed := costmodel.Estimate(p, settings, larger, on); failed == nil {
+			return grown, nil
+		}
+	}
+	return e, err
+}
+
+// Systems implements backend.Estimator.
+func (*Backend) Systems(context.Context) ([]backend.System, error) { return costmodel.Systems.List() }
+
+// Variations implements backend.Estimator: other numbers of IPUs for a replica.
+func (*Backend) Variations(_ context.Context, p backend.Program, _ backend.Machine) ([]backend.Variation, error) {
+	return costmodel.Variations(&p), nil
 }

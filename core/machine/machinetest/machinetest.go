@@ -12,7 +12,10 @@ import (
 	"strings"
 	"testing"
 
+	"harness.invalid/core/backend"
+	"harness.invalid/core/bert"
 	"harness.invalid/core/machine"
+	"harness.invalid/core/optimizer"
 )
 
 var update = flag.Bool("update", false, "fit the constants, and write them and the table of the documentation")
@@ -28,8 +31,26 @@ type Model struct {
 	Write func(constants []float64) string
 	// Fitted are the constants that the model has.
 	Fitted []float64
-	// SequencesPerSecond is what the model says with given constants.
-	SequencesPerSecond func(r *machine.Row, constants []float64) (float64, error)
+	// Optimizers are those of the rows, by name.
+	Optimizers map[string]optimizer.Optimizer
+	// SequencesPerSecond is what the model says of a row's program with given constants.
+	SequencesPerSecond func(r *machine.Row, update optimizer.Cost, constants []float64) (float64, error)
+
+	rate func(r *machine.Row, constants []float64) (float64, error) // SequencesPerSecond, remembered
+}
+
+// Update is the cost of an optimizer over the parameters of a program.
+func Update(t testing.TB, o optimizer.Optimizer, options map[string]string, p backend.Program) optimizer.Cost {
+	t.Helper()
+	l, err := bert.Parameters(p.Model, p.Head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := optimizer.CostOf(t.Context(), o, options, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // The goal: median and greatest error over all rows.
@@ -48,7 +69,7 @@ func Check(t *testing.T, m Model) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.remember()
+	m.remember(t)
 	if *update {
 		m.fit(t, rows)
 	}
@@ -57,17 +78,24 @@ func Check(t *testing.T, m Model) {
 	m.checkDocument(t, table)
 }
 
-// remember keeps what the model said, since fits of other rows ask the same.
-func (m *Model) remember() {
-	of, said := m.SequencesPerSecond, map[string]float64{}
-	m.SequencesPerSecond = func(r *machine.Row, c []float64) (float64, error) {
-		key := fmt.Sprint(*r, c)
-		v, ok := said[key]
-		var err error
-		if !ok {
-			v, err = of(r, c)
-			said[key] = v
+// remember keeps what the model said and what optimizers cost, since fits of other rows ask the same.
+func (m *Model) remember(t *testing.T) {
+	said, costs := map[string]float64{}, map[string]optimizer.Cost{}
+	m.rate = func(r *machine.Row, c []float64) (float64, error) {
+		row := fmt.Sprint(*r)
+		key := fmt.Sprint(row, c)
+		if v, ok := said[key]; ok {
+			return v, nil
 		}
+		if _, ok := costs[row]; !ok {
+			p, err := r.Program()
+			if err != nil {
+				return 0, err
+			}
+			costs[row] = Update(t, m.Optimizers[r.Optimizer.Name], r.Optimizer.Options, p)
+		}
+		v, err := m.SequencesPerSecond(r, costs[row], c)
+		said[key] = v
 		return v, err
 	}
 }
@@ -78,7 +106,7 @@ func fittedRows(rows []machine.Row) []machine.Row {
 
 // fit writes the constants that fit best.
 func (m *Model) fit(t *testing.T, rows []machine.Row) {
-	c, err := machine.Fit(fittedRows(rows), m.Start, m.SequencesPerSecond)
+	c, err := machine.Fit(fittedRows(rows), m.Start, m.rate)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +132,7 @@ func (m *Model) checkFit(t *testing.T, rows []machine.Row) {
 	loss := func(c []float64) float64 {
 		sum := 0.
 		for i := range fitted {
-			v, err := m.SequencesPerSecond(&fitted[i], c)
+			v, err := m.rate(&fitted[i], c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -189,7 +217,7 @@ func middle(sorted []float64) float64 {
 }
 
 func (m *Model) modelled(t *testing.T, r *machine.Row, c []float64) float64 {
-	v, err := m.SequencesPerSecond(r, c)
+	v, err := m.rate(r, c)
 	if err != nil {
 		t.Fatalf("%s on %s: %v", r.Name, r.System, err)
 	}
@@ -201,7 +229,7 @@ func (m *Model) leftOut(t *testing.T, rows []machine.Row, r *machine.Row) float6
 	others := slices.DeleteFunc(fittedRows(rows), func(o machine.Row) bool {
 		return o.Name == r.Name && o.System == r.System && o.Precision == r.Precision
 	})
-	c, err := machine.Fit(others, m.Start, m.SequencesPerSecond)
+	c, err := machine.Fit(others, m.Start, m.rate)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,19 +2,24 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 
+	"harness.invalid/core/backend"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/plugin/internal/pb"
 	"harness.invalid/core/plugin/internal/wire"
+	"harness.invalid/core/tensor"
 )
 
 // Optimizer is the plugin as an optimizer. With Spec.Arena set, sessions are opened over sections of that arena.
 func (p *Process) Optimizer() optimizer.Optimizer { return optimizerClient{p} }
 
 type optimizerClient struct{ p *Process }
+
+var _ optimizer.Coster = optimizerClient{}
 
 func (o optimizerClient) Describe(ctx context.Context) (optimizer.Info, error) {
 	c := o.p.call(ctx, 0, o.p.spec.Timeouts.Call, "describe")
@@ -35,6 +40,26 @@ func (o optimizerClient) Slots(ctx context.Context, options map[string]string) (
 		return nil, err
 	}
 	return r.GetNames(), nil
+}
+
+// Cost is optimizer.ErrNoCost when the plugin states none.
+func (o optimizerClient) Cost(ctx context.Context, options map[string]string, l *tensor.Layout) (optimizer.Cost, error) {
+	c := o.p.call(ctx, 0, o.p.spec.Timeouts.Call, "cost")
+	r, err := o.p.optimizer.Cost(c.ctx, &pb.CostRequest{Options: options, Tensors: wire.EncodeLayout(l)})
+	cost := wire.DecodeCost(r.GetCost())
+	if err == nil {
+		if err = cost.Check(l); err != nil {
+			err = localError{err}
+		}
+	}
+	err = c.done(err)
+	if errors.Is(err, backend.ErrUnsupported) {
+		return optimizer.Cost{}, fmt.Errorf("optimizer %s: %w", o.p.spec.Name, optimizer.ErrNoCost)
+	}
+	if err != nil {
+		return optimizer.Cost{}, err
+	}
+	return cost, nil
 }
 
 func checkSlots(names []string) error {

@@ -10,10 +10,13 @@ package costmodel
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
 	"harness.invalid/core/machine"
+	"harness.invalid/core/optimizer"
+	"harness.invalid/core/tensor"
 )
 
 // Settings are what a program is on GPUs besides what backend.Program says.
@@ -35,7 +38,8 @@ type model struct {
 	format               format
 	flops                float64
 	memoryBytesPerSecond float64
-	optimizer            string
+	layout               *tensor.Layout // of the parameters
+	update               optimizer.Cost
 	packing              float64
 	constants            constants
 }
@@ -70,8 +74,17 @@ func newModel(p backend.Program, s Settings, sys *System, on backend.Machine, c 
 	if most := sys.Nodes * sys.Node.GPUs; p.Replicas > most {
 		return nil, fmt.Errorf("%s: %d replicas take %d GPUs, the system has at most %d in %d nodes", sys.Name, p.Replicas, p.Replicas, most, sys.Nodes)
 	}
+	l, err := bert.Parameters(p.Model, p.Head)
+	if err != nil {
+		return nil, err
+	}
+	if len(on.Update.Tensors) > 0 {
+		if err := on.Update.Check(l); err != nil {
+			return nil, err
+		}
+	}
 	return &model{
-		program: p, settings: s, system: sys, format: formats[name], flops: flops, optimizer: on.Optimizer, packing: max(1, on.Packing),
+		program: p, settings: s, system: sys, format: formats[name], flops: flops, layout: l, update: on.Update, packing: max(1, on.Packing),
 		memoryBytesPerSecond: sys.Chip.MemoryBytesPerSecond * sys.Chip.MemoryEfficiency, constants: c,
 	}, nil
 }
@@ -99,17 +112,7 @@ func (m *model) lengths() []int {
 }
 
 // parameters of the model.
-func (m *model) parameters() float64 {
-	l, err := bert.Parameters(m.program.Model, m.program.Head)
-	if err != nil {
-		return 0
-	}
-	var n int
-	for _, t := range l.Tensors() {
-		n += t.Len()
-	}
-	return float64(n)
-}
+func (m *model) parameters() float64 { return float64(m.layout.Parameters()) }
 
 // tensors of the model.
 func (m *model) tensors() float64 { return float64(16*m.program.Model.NumHiddenLayers + 9) }
@@ -141,16 +144,23 @@ func (m *model) time() backend.Estimate {
 	if m.settings.ReduceEach {
 		reduce *= micro
 	}
-	update := m.updateSeconds(params)
 	e := backend.Estimate{System: m.system.Name, Breakdown: []backend.Phase{
 		{Name: "compute", Seconds: micro * work.compute / n},
 		{Name: "memory", Seconds: micro * work.memory / n},
 		{Name: "launch", Seconds: micro * launch / n},
 		{Name: "recomputation", Seconds: micro * again / n},
 		{Name: "all_reduce", Seconds: reduce},
-		{Name: "optimizer", Seconds: update},
+		{Name: "optimizer", Seconds: m.updateSeconds()},
 		{Name: "host_io", Seconds: m.tensors() * m.constants.HostSecondsPerTensor},
 	}}
+	if m.update.Probes {
+		second := backend.Phase{Name: "second_gradient"}
+		for _, b := range e.Breakdown[:5] {
+			second.Seconds += b.Seconds
+		}
+		e.Breakdown = slices.Insert(e.Breakdown, 5, second)
+		macs *= 2
+	}
 	for _, b := range e.Breakdown {
 		e.StepSeconds += b.Seconds
 	}
@@ -173,6 +183,7 @@ func (m *model) time() backend.Estimate {
 			e.Pipeline.Update = append(e.Pipeline.Update, b)
 		}
 	}
+	e.Notes = m.updateNotes()
 	if len(lengths) > 1 {
 		e.Notes = append(e.Notes, fmt.Sprintf("sequences come in bins of %d tokens, %d on average, as NVIDIA's loader deals them; length_bins=0 pads all to %d", m.settings.LengthBins, sum(lengths)/len(lengths), p.Length))
 	}
@@ -201,21 +212,6 @@ func (m *model) allReduceSeconds(bytes float64) float64 {
 	return t
 }
 
-// updateSeconds is the optimizer's: bytes read and written for a parameter, and kernels. Fused optimizers go over many tensors with one kernel.
-// In FP32 and TF32 NVIDIA fine-tunes with BertAdam, which has some fourteen kernels for each tensor and clips each on its own
-// (DeepLearningExamples, optimization.py).
-func (m *model) updateSeconds(params float64) float64 {
-	g := m.format.weightBytes
-	bytes, kernels := 3*8+2*g+4*g, 20. // moments and masters; weights and gradients; norm and clip of the gradients
-	switch {
-	case m.optimizer == "lamb":
-		bytes += 2*g + 8
-	case g == 4:
-		bytes, kernels = 30*4, 14*m.tensors()
-	}
-	return max(params*bytes/m.memoryBytesPerSecond, kernels*launchSeconds)
-}
-
 // Memory that nothing of the model takes: context, libraries, and what the allocator can't use.
 const overheadBytes = 2 << 30
 
@@ -240,7 +236,7 @@ func (m *model) memory() []backend.DeviceMemory {
 		{Name: "gradients", Bytes: int64(params * m.format.weightBytes)},
 		{Name: "activations", Bytes: int64(activations)},
 		{Name: "logits", Bytes: int64(logits)},
-		{Name: "optimizer", Bytes: int64(params * m.format.slots)},
+		{Name: "optimizer", Bytes: int64(m.stateBytes())},
 		{Name: "overhead", Bytes: overheadBytes},
 	}}}
 }

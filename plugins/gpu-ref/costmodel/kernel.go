@@ -6,15 +6,15 @@ import "math"
 type format struct {
 	bytes       float64 // of an activation
 	weightBytes float64 // of a weight that matrix products read
-	slots       float64 // of a parameter: masters where there are some, and two moments
+	masters     float64 // of a parameter in FP32, besides the weight
 	tensorCores bool    // multiply in it
 }
 
 var formats = map[string]format{
-	"fp16": {2, 2, 12, true},
-	"bf16": {2, 2, 12, true},
-	"tf32": {4, 4, 8, true},
-	"fp32": {4, 4, 8, false},
+	"fp16": {2, 2, 4, true},
+	"bf16": {2, 2, 4, true},
+	"tf32": {4, 4, 0, true},
+	"fp32": {4, 4, 0, false},
 }
 
 // cost is time on the device by what bounds it, and the number of kernels.

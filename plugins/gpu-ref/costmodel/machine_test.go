@@ -27,7 +27,7 @@ func modelled(t testing.TB, p backend.Program, s Settings, name string) (backend
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Estimate(p, s, system, backend.Machine{Optimizer: "lamb"})
+	return Estimate(p, s, system, withLAMB(t, p))
 }
 
 // TestSystems: every description has a doc and sources, its name is that of its file, and the tensor cores' rates are a whole number of operations a

@@ -6,6 +6,9 @@ import (
 
 	"harness.invalid/core/machine"
 	"harness.invalid/core/machine/machinetest"
+	"harness.invalid/core/optimizer"
+	"harness.invalid/plugins/optimizers/adamw"
+	"harness.invalid/plugins/optimizers/lamb"
 )
 
 // TestPublished holds the model against published.yaml. With -update it fits constants.yaml first and writes the table of docs/machines.md.
@@ -16,7 +19,8 @@ func TestPublished(t *testing.T) {
 		Write: func(c []float64) string {
 			return fmt.Sprintf("# Written by go generate from published.yaml. What they are: constants.go.\nmatmul_efficiency: %g\nelements_per_cycle: %g\nhost_seconds_per_tensor: %g\n", c[0], c[1], c[2])
 		},
-		SequencesPerSecond: func(r *machine.Row, c []float64) (float64, error) {
+		Optimizers: map[string]optimizer.Optimizer{"lamb": lamb.New(), "adamw": adamw.New()},
+		SequencesPerSecond: func(r *machine.Row, update optimizer.Cost, c []float64) (float64, error) {
 			program, err := r.Program()
 			if err != nil {
 				return 0, err
@@ -25,7 +29,7 @@ func TestPublished(t *testing.T) {
 			if err != nil {
 				return 0, err
 			}
-			e, err := estimate(program, Settings{LengthBins: 64}, system, r.Machine(), constants{c[0], c[1], c[2]})
+			e, err := estimate(program, Settings{LengthBins: 64}, system, r.Machine(update), constants{c[0], c[1], c[2]})
 			return e.SequencesPerSecond, err
 		},
 	})

@@ -81,6 +81,9 @@ func (s *System) Validate() error {
 	return nil
 }
 
+// Line implements machine.System.
+func (s *System) Line() string { return s.Doc }
+
 //go:embed systems
 var files embed.FS
 

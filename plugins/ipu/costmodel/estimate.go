@@ -94,7 +94,9 @@ type model struct {
 	chip     Chip // whose tiles compute
 	format   format
 	packing  float64
-	state    optimizerState
+	updates  updates
+	probes   bool     // a step takes two gradients
+	notes    []string // on the optimizer
 
 	vectorCycles           float64
 	exchangeBytesPerCycle  float64 // of a tile
@@ -103,24 +105,6 @@ type model struct {
 	planner                *planner
 	device                 int     // that is being worked on: its proportion holds
 	temporaries            float64 // bytes of a tile that the largest product since it was cleared takes
-}
-
-// optimizerState is what an update rule keeps and does for a parameter.
-type optimizerState struct {
-	bytes  float64
-	passes float64
-}
-
-// stateOf is the state by the name of the optimizer. Published configurations of fine-tuning keep the first moment of AdamW in FP16; everything else is
-// FP32. A rule that is not known is taken for AdamW.
-func stateOf(optimizer string) optimizerState {
-	switch optimizer {
-	case "sgd":
-		return optimizerState{4, 3}
-	case "lamb":
-		return optimizerState{8, 14} // two norms more
-	}
-	return optimizerState{6, 10}
 }
 
 // Estimate models a step.
@@ -269,7 +253,7 @@ func newModel(p backend.Program, s Settings, sys *System, on backend.Machine, c 
 		return nil, fmt.Errorf("%s: %d replicas of %d IPUs take %d IPUs, the system has %d: want at most %d replicas, or a larger system", sys.Name, p.Replicas, ipus, want, sys.IPUs, sys.IPUs/ipus)
 	}
 	m := &model{
-		program: p, settings: s, system: sys, chip: sys.Chip, format: f, packing: packing(&p, on.Packing), state: stateOf(on.Optimizer),
+		program: p, settings: s, system: sys, chip: sys.Chip, format: f, packing: packing(&p, on.Packing), probes: on.Update.Probes,
 		vectorCycles: c.VectorCycles * f.vectorSlow, hostBytesPerSecond: c.HostBytesPerSecond, planner: c,
 		exchangeBytesPerSecond: sys.Chip.ExchangeBytesPerSecond,
 		exchangeBytesPerCycle:  sys.Chip.ExchangeBytesPerSecond / sys.Chip.ClockHz / float64(sys.Chip.Tiles),
@@ -281,6 +265,10 @@ func newModel(p backend.Program, s Settings, sys *System, on backend.Machine, c 
 		m.chip.Tiles -= ioTiles
 		m.exchangeBytesPerSecond *= float64(m.chip.Tiles) / float64(sys.Chip.Tiles)
 	}
+	if err := m.readUpdates(&on.Update); err != nil {
+		return nil, err
+	}
+	m.notes = updateNotes(&on.Update, m.shards())
 	if ipus == 1 {
 		return m, nil
 	}
@@ -421,10 +409,13 @@ func (m *model) time(stages []stage) backend.Estimate {
 		}
 	}
 	reduce := 2 * m.ringSeconds(params*m.format.bytes, 16*m.settings.LayersPerIPU[most]+1) // reduce-scatter, all-gather
-	update := m.seconds(m.vector(params/m.shards(), m.state.passes))
-	streaming := 0.
-	if m.settings.State == OffChip {
-		streaming = 2 * params * m.state.bytes / m.shards() / m.system.Streaming.BytesPerSecond
+	update, streaming := 0., 0.
+	for d := range devices {
+		u := m.deviceUpdate(stages, d)
+		update = max(update, m.updateSeconds(u))
+		if m.settings.State == OffChip {
+			streaming = max(streaming, 2*u.bytes/m.shards()/m.system.Streaming.BytesPerSecond)
+		}
 	}
 	w := work[slowest]
 	e.Breakdown = []backend.Phase{
@@ -438,6 +429,7 @@ func (m *model) time(stages []stage) backend.Estimate {
 		{Name: "streaming", Seconds: streaming},
 		{Name: "host_io", Seconds: m.hostSeconds()},
 	}
+	e.Breakdown = m.withSecond(e.Breakdown, float64(cycles)*cycle+reduce)
 	e.Pipeline.Cycles, e.Pipeline.CycleSeconds, e.Pipeline.Sequential = cycles, cycle, m.settings.Schedule == Sequential
 	m.complete(&e, devices, e.Breakdown[5:])
 	return e
@@ -458,6 +450,10 @@ func (m *model) complete(e *backend.Estimate, devices int, update []backend.Phas
 	e.GlobalBatch = int(math.Round(sequences))
 	e.SequencesPerSecond = sequences / e.StepSeconds
 	flops := 6 * m.forwardMACs() * float64(p.Accumulation*p.Replicas)
+	if m.probes {
+		flops *= 2
+	}
+	e.Notes = append(e.Notes, m.notes...)
 	e.PeakShare = flops / (e.StepSeconds * float64(p.Replicas*devices) * m.system.Chip.PeakFlops() / m.format.slow)
 }
 

@@ -81,7 +81,7 @@ func TestSystems(t *testing.T) {
 func TestMemory(t *testing.T) {
 	p, s := large(t)
 	s.State = OffChip
-	e, err := Estimate(p, s, system(t, "bow-pod16"), backend.Machine{Optimizer: "lamb"})
+	e, err := Estimate(p, s, system(t, "bow-pod16"), withLAMB(t, p))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestMemory(t *testing.T) {
 		t.Errorf("stash depths %v, want 9 7 5 3", depths)
 	}
 	s.State, s.Unsharded = OnChip, true
-	if e, err = Estimate(p, s, system(t, "bow-pod16"), backend.Machine{Optimizer: "lamb"}); err != nil {
+	if e, err = Estimate(p, s, system(t, "bow-pod16"), withLAMB(t, p)); err != nil {
 		t.Fatal(err)
 	}
 	err = e.Err()
@@ -144,7 +144,7 @@ func TestRemedy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			e, err := estimate(p, s, bow, backend.Machine{Optimizer: "lamb"}, planner)
+			e, err := estimate(p, s, bow, withLAMB(t, p), planner)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -168,7 +168,7 @@ func TestRemedy(t *testing.T) {
 		}
 	}
 	p, s := large(t)
-	p.Model.MaxPositionEmbeddings = 1 << 21
+	p.Model.MaxPositionEmbeddings = 1 << 20
 	if e, err := estimate(p, s, bow, backend.Machine{}, planner); err != nil || e.Remedy != nil || !strings.Contains(e.Advice, "a smaller model") {
 		t.Errorf("what can't fit: %v, %q, %+v", err, e.Advice, e.Remedy)
 	}
@@ -179,7 +179,7 @@ func TestSchedule(t *testing.T) {
 	p, s := large(t)
 	for _, g := range []int{9, 512, 2048} {
 		p.Accumulation = g
-		e, err := Estimate(p, s, system(t, "bow-pod16"), backend.Machine{Optimizer: "lamb"})
+		e, err := Estimate(p, s, system(t, "bow-pod16"), withLAMB(t, p))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,7 +224,7 @@ func TestSchedule(t *testing.T) {
 func TestOrder(t *testing.T) {
 	p, s := large(t)
 	rate := func(p backend.Program, s Settings, name string) float64 {
-		e, err := Estimate(p, s, system(t, name), backend.Machine{Optimizer: "lamb"})
+		e, err := Estimate(p, s, system(t, name), withLAMB(t, p))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,12 +254,12 @@ func TestOrder(t *testing.T) {
 func TestInterleaved(t *testing.T) {
 	p, s := large(t)
 	bow := system(t, "bow-pod16")
-	grouped, err := Estimate(p, s, bow, backend.Machine{Optimizer: "lamb"})
+	grouped, err := Estimate(p, s, bow, withLAMB(t, p))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Schedule = Interleaved
-	e, err := Estimate(p, s, bow, backend.Machine{Optimizer: "lamb"})
+	e, err := Estimate(p, s, bow, withLAMB(t, p))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +290,7 @@ func TestPhased(t *testing.T) {
 	bow := system(t, "bow-pod16")
 	of := func(p backend.Program, s Settings) backend.Estimate {
 		t.Helper()
-		e, err := Estimate(p, s, bow, backend.Machine{Optimizer: "lamb"})
+		e, err := Estimate(p, s, bow, withLAMB(t, p))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -352,7 +352,7 @@ func TestWithoutPipeline(t *testing.T) {
 		t.Errorf("BERT-Large, which does not fit on an IPU: %v", err)
 	}
 	p.Model, p.MicroBatch = bert.Defaults(), 1
-	e, err := Estimate(p, Settings{}, system(t, "bow-pod16"), backend.Machine{})
+	e, err := Estimate(p, Settings{}, system(t, "bow-pod16"), withLAMB(t, p))
 	if err != nil || len(e.Memory) != 1 || !e.Fits() || len(e.Notes) != 1 || !strings.Contains(e.Notes[0], "0,4,4,4") {
 		t.Errorf("BERT-Base: %v, %d IPUs, notes %q", err, len(e.Memory), e.Notes)
 	}

@@ -61,11 +61,9 @@ func (m *model) held(stages []stage, device int) held {
 	params := m.parameters(stages, device)
 	h.weights = params * m.format.bytes
 	if m.settings.State == OnChip {
-		h.state = params * m.state.bytes
-		if !m.settings.Unsharded {
-			h.state /= float64(m.program.Replicas)
-		}
+		h.state = m.deviceUpdate(stages, device).bytes / m.shards()
 	}
+	h.state += m.asideBytes(h.weights)
 	return h
 }
 

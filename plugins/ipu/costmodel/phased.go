@@ -91,7 +91,8 @@ func (m *model) timePhased(phases []stage) backend.Estimate {
 	if !m.settings.Unsharded {
 		reduce /= 2 // the weights go round when they are wanted
 	}
-	update := (2*m.state.bytes + m.format.bytes) * params / m.shards() / rate
+	u := m.deviceUpdate(phases, 0)
+	update := (2*u.bytes + m.format.bytes*params) / m.shards() / rate
 	clock := m.system.Chip.ClockHz
 	e.Breakdown = []backend.Phase{
 		{Name: "compute", Seconds: micro * work.compute / clock},
@@ -100,13 +101,16 @@ func (m *model) timePhased(phases []stage) backend.Estimate {
 		{Name: "bubble"},
 		{Name: "recomputation", Seconds: micro * m.seconds(again)},
 		{Name: "all_reduce", Seconds: reduce},
-		{Name: "optimizer", Seconds: m.seconds(m.vector(params/m.shards(), m.state.passes))},
+		{Name: "optimizer", Seconds: m.updateSeconds(u)},
 		{Name: "streaming", Seconds: once + micro*(waiting+moving) + update},
 		{Name: "host_io", Seconds: m.hostSeconds()},
 	}
 	e.Pipeline.Cycles, e.Pipeline.Sequential = m.program.Accumulation, true
 	e.Pipeline.CycleSeconds = m.seconds(work) + m.seconds(again) + waiting + moving
-	m.complete(&e, 1, []backend.Phase{e.Breakdown[5], e.Breakdown[6], {Name: "streaming", Seconds: once + update}, e.Breakdown[8]})
+	second := once + micro*e.Pipeline.CycleSeconds + reduce
+	behind := []backend.Phase{e.Breakdown[5], e.Breakdown[6], {Name: "streaming", Seconds: once + update}, e.Breakdown[8]}
+	e.Breakdown = m.withSecond(e.Breakdown, second)
+	m.complete(&e, 1, m.withSecond(behind, second))
 	return e
 }
 
@@ -160,7 +164,12 @@ func (m *model) heldPhased(phases []stage) held {
 		h.weights = max(h.weights, m.phaseParameters(s)*m.format.bytes)
 		kept, alive := m.activationBytes(s)
 		h.stash, h.live = max(h.stash, kept), max(h.live, alive)
+		u := m.stageUpdate(s)
+		if s.head && m.program.Head.Task == bert.Pretraining {
+			u = u.plus(m.updates.words)
+		}
+		h.state = max(h.state, u.bytes/m.shards())
 	}
-	h.state = h.weights / m.format.bytes * m.state.bytes / m.shards()
+	h.state += m.asideBytes(h.weights)
 	return h
 }

@@ -6,6 +6,9 @@ import (
 
 	"harness.invalid/core/machine"
 	"harness.invalid/core/machine/machinetest"
+	"harness.invalid/core/optimizer"
+	"harness.invalid/plugins/optimizers/adamw"
+	"harness.invalid/plugins/optimizers/lamb"
 )
 
 // TestPublished holds the model against published.yaml. With -update it fits constants.yaml first and writes the table of docs/machines.md.
@@ -17,7 +20,8 @@ func TestPublished(t *testing.T) {
 		Write: func(c []float64) string {
 			return fmt.Sprintf("# Written by go generate from published.yaml. What they are: constants.go.\nvector_cycles: %g\nhost_bytes_per_second: %g\n", c[0], c[1])
 		},
-		SequencesPerSecond: func(r *machine.Row, c []float64) (float64, error) {
+		Optimizers: map[string]optimizer.Optimizer{"lamb": lamb.New(), "adamw": adamw.New()},
+		SequencesPerSecond: func(r *machine.Row, update optimizer.Cost, c []float64) (float64, error) {
 			program, err := r.Program()
 			if err != nil {
 				return 0, err
@@ -36,7 +40,7 @@ func TestPublished(t *testing.T) {
 				planners[c[0]] = p
 			}
 			p.HostBytesPerSecond = c[1]
-			e, err := estimate(program, s, system, r.Machine(), p)
+			e, err := estimate(program, s, system, r.Machine(update), p)
 			return e.SequencesPerSecond, err
 		},
 	})

@@ -90,7 +90,7 @@ func changes(p *backend.Program, s *Settings, sys *System) [][]machine.Change[Se
 	}
 	own := Joined(s.layers(&p.Model))
 	for n := 1; n <= min(mostIPUs, sys.IPUs, p.Model.NumHiddenLayers); n *= 2 {
-		layers := Spread(p.Model.NumHiddenLayers, n)
+		layers := spread(p.Model.NumHiddenLayers, n)
 		text := Joined(layers)
 		if text == own && s.LayersPerPhase == 0 || s.LayersPerPhase > 0 && n == 1 {
 			continue
@@ -158,8 +158,8 @@ func onto(p *backend.Program, s *Settings, most int) {
 	}
 }
 
-// Spread lays layers over n IPUs evenly: the embeddings and heads of the first weigh about as much as three layers.
-func Spread(layers, n int) []float64 {
+// spread lays layers over n IPUs evenly: the embeddings and heads of the first weigh about as much as three layers.
+func spread(layers, n int) []float64 {
 	most := (layers + 3 + n - 1) / n
 	first := max(0, layers-most*(n-1))
 	list := []float64{float64(first)}

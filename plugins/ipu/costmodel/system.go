@@ -91,6 +91,9 @@ func (s *System) Validate() error {
 	return nil
 }
 
+// Line implements machine.System.
+func (s *System) Line() string { return s.Doc }
+
 //go:embed systems
 var files embed.FS
 
@@ -103,25 +106,33 @@ func Find(on backend.Machine, option string, p backend.Program, s Settings) (*Sy
 	if on.Description != "" || !strings.HasSuffix(name, "-pod") {
 		return Systems.Find(on, option)
 	}
+	if found := ofFamily(name, s.ipus(&p)*p.Replicas); found != nil {
+		return found, nil
+	}
+	return Systems.Load(name) // the error says which names there are
+}
+
+// Larger is the smallest system of the same family with the IPUs of a program, or else the largest; nil: the system is of no family.
+func Larger(sys *System, p backend.Program, s Settings) *System {
+	return ofFamily(strings.TrimRight(sys.Name, "0123456789"), s.ipus(&p)*p.Replicas)
+}
+
+// ofFamily is the smallest system of a family, such as bow-pod, that has so many IPUs, or else the largest; nil: there is no such family.
+func ofFamily(name string, ipus int) *System {
 	var found *System
-	want := s.ipus(&p) * p.Replicas
 	for _, member := range Systems.Names() {
 		if strings.TrimRight(member, "0123456789") != name {
 			continue
 		}
 		system, err := Systems.Load(member)
 		if err != nil {
-			return nil, err
+			continue
 		}
-		// The smallest that is large enough, or the largest.
-		if found == nil || found.IPUs < want && system.IPUs > found.IPUs || system.IPUs >= want && system.IPUs < found.IPUs {
+		if found == nil || found.IPUs < ipus && system.IPUs > found.IPUs || system.IPUs >= ipus && system.IPUs < found.IPUs {
 			found = system
 		}
 	}
-	if found == nil {
-		return Systems.Load(name) // the error says which names there are
-	}
-	return found, nil
+	return found
 }
 
 func sub(f fs.FS, dir string) fs.FS {

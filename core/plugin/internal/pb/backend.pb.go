@@ -2286,10 +2286,11 @@ type EstimateRequest struct {
 	Program *Program               `protobuf:"bytes,1,opt,name=program,proto3" json:"program,omitempty"` // what would run
 	// The machine: the name of a system that the backend knows, or the description of another one in YAML, which
 	// takes precedence. Neither: the backend's option "system".
-	System        string  `protobuf:"bytes,2,opt,name=system,proto3" json:"system,omitempty"`
-	Description   string  `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"` // in YAML
-	Optimizer     string  `protobuf:"bytes,4,opt,name=optimizer,proto3" json:"optimizer,omitempty"`     // lamb, adamw, sgd: which state there is, and how much work an update is; empty: adamw
-	Packing       float64 `protobuf:"fixed64,5,opt,name=packing,proto3" json:"packing,omitempty"`       // sequences of the data in one sequence of the program; 0 or 1: not packed
+	System        string      `protobuf:"bytes,2,opt,name=system,proto3" json:"system,omitempty"`
+	Description   string      `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"` // in YAML
+	Packing       float64     `protobuf:"fixed64,5,opt,name=packing,proto3" json:"packing,omitempty"`       // sequences of the data in one sequence of the program; 0 or 1: not packed
+	Update        *UpdateCost `protobuf:"bytes,6,opt,name=update,proto3" json:"update,omitempty"`           // of the optimizer over the tensors of Open; absent: there is no update
+	Grow          bool        `protobuf:"varint,7,opt,name=grow,proto3" json:"grow,omitempty"`              // a system with too few devices stands for the larger ones of its family
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2345,18 +2346,266 @@ func (x *EstimateRequest) GetDescription() string {
 	return ""
 }
 
-func (x *EstimateRequest) GetOptimizer() string {
-	if x != nil {
-		return x.Optimizer
-	}
-	return ""
-}
-
 func (x *EstimateRequest) GetPacking() float64 {
 	if x != nil {
 		return x.Packing
 	}
 	return 0
+}
+
+func (x *EstimateRequest) GetUpdate() *UpdateCost {
+	if x != nil {
+		return x.Update
+	}
+	return nil
+}
+
+func (x *EstimateRequest) GetGrow() bool {
+	if x != nil {
+		return x.Grow
+	}
+	return false
+}
+
+// SystemsRequest asks for all systems.
+type SystemsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SystemsRequest) Reset() {
+	*x = SystemsRequest{}
+	mi := &file_v1_backend_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SystemsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SystemsRequest) ProtoMessage() {}
+
+func (x *SystemsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_backend_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SystemsRequest.ProtoReflect.Descriptor instead.
+func (*SystemsRequest) Descriptor() ([]byte, []int) {
+	return file_v1_backend_proto_rawDescGZIP(), []int{31}
+}
+
+// SystemsResponse lists them.
+type SystemsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Systems       []*System              `protobuf:"bytes,1,rep,name=systems,proto3" json:"systems,omitempty"` // in the order in which they are shown
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SystemsResponse) Reset() {
+	*x = SystemsResponse{}
+	mi := &file_v1_backend_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SystemsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SystemsResponse) ProtoMessage() {}
+
+func (x *SystemsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_backend_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SystemsResponse.ProtoReflect.Descriptor instead.
+func (*SystemsResponse) Descriptor() ([]byte, []int) {
+	return file_v1_backend_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *SystemsResponse) GetSystems() []*System {
+	if x != nil {
+		return x.Systems
+	}
+	return nil
+}
+
+// System is a system that a backend models.
+type System struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // as in EstimateRequest.system
+	Doc           string                 `protobuf:"bytes,2,opt,name=doc,proto3" json:"doc,omitempty"`   // one line
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *System) Reset() {
+	*x = System{}
+	mi := &file_v1_backend_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *System) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*System) ProtoMessage() {}
+
+func (x *System) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_backend_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use System.ProtoReflect.Descriptor instead.
+func (*System) Descriptor() ([]byte, []int) {
+	return file_v1_backend_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *System) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *System) GetDoc() string {
+	if x != nil {
+		return x.Doc
+	}
+	return ""
+}
+
+// VariationsResponse lists other ways to lay a program out; replicas, micro-batch and accumulation are the host's to vary.
+type VariationsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Variations    []*Variation           `protobuf:"bytes,1,rep,name=variations,proto3" json:"variations,omitempty"` // those of the same thing follow each other
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VariationsResponse) Reset() {
+	*x = VariationsResponse{}
+	mi := &file_v1_backend_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VariationsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VariationsResponse) ProtoMessage() {}
+
+func (x *VariationsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_backend_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VariationsResponse.ProtoReflect.Descriptor instead.
+func (*VariationsResponse) Descriptor() ([]byte, []int) {
+	return file_v1_backend_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *VariationsResponse) GetVariations() []*Variation {
+	if x != nil {
+		return x.Variations
+	}
+	return nil
+}
+
+// Variation is another value of something that a program leaves to the backend.
+type Variation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Varied        string                 `protobuf:"bytes,1,opt,name=varied,proto3" json:"varied,omitempty"`                                                                             // what is varied, such as "layers per IPU"
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`                                                                               // such as 3,7,7,7
+	Options       map[string]string      `protobuf:"bytes,3,rep,name=options,proto3" json:"options,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // that do it, in place of those that the program has
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Variation) Reset() {
+	*x = Variation{}
+	mi := &file_v1_backend_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Variation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Variation) ProtoMessage() {}
+
+func (x *Variation) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_backend_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Variation.ProtoReflect.Descriptor instead.
+func (*Variation) Descriptor() ([]byte, []int) {
+	return file_v1_backend_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *Variation) GetVaried() string {
+	if x != nil {
+		return x.Varied
+	}
+	return ""
+}
+
+func (x *Variation) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *Variation) GetOptions() map[string]string {
+	if x != nil {
+		return x.Options
+	}
+	return nil
 }
 
 // EstimateResponse is a modelled step. All times are modelled, in seconds.
@@ -2379,7 +2628,7 @@ type EstimateResponse struct {
 
 func (x *EstimateResponse) Reset() {
 	*x = EstimateResponse{}
-	mi := &file_v1_backend_proto_msgTypes[31]
+	mi := &file_v1_backend_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2391,7 +2640,7 @@ func (x *EstimateResponse) String() string {
 func (*EstimateResponse) ProtoMessage() {}
 
 func (x *EstimateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[31]
+	mi := &file_v1_backend_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2404,7 +2653,7 @@ func (x *EstimateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EstimateResponse.ProtoReflect.Descriptor instead.
 func (*EstimateResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{31}
+	return file_v1_backend_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *EstimateResponse) GetSystem() string {
@@ -2497,7 +2746,7 @@ type Remedy struct {
 
 func (x *Remedy) Reset() {
 	*x = Remedy{}
-	mi := &file_v1_backend_proto_msgTypes[32]
+	mi := &file_v1_backend_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2509,7 +2758,7 @@ func (x *Remedy) String() string {
 func (*Remedy) ProtoMessage() {}
 
 func (x *Remedy) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[32]
+	mi := &file_v1_backend_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2522,7 +2771,7 @@ func (x *Remedy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Remedy.ProtoReflect.Descriptor instead.
 func (*Remedy) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{32}
+	return file_v1_backend_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Remedy) GetMicroBatch() int64 {
@@ -2565,7 +2814,7 @@ type DeviceMemory struct {
 
 func (x *DeviceMemory) Reset() {
 	*x = DeviceMemory{}
-	mi := &file_v1_backend_proto_msgTypes[33]
+	mi := &file_v1_backend_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +2826,7 @@ func (x *DeviceMemory) String() string {
 func (*DeviceMemory) ProtoMessage() {}
 
 func (x *DeviceMemory) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[33]
+	mi := &file_v1_backend_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,7 +2839,7 @@ func (x *DeviceMemory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceMemory.ProtoReflect.Descriptor instead.
 func (*DeviceMemory) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{33}
+	return file_v1_backend_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DeviceMemory) GetDevice() string {
@@ -2625,7 +2874,7 @@ type MemoryPart struct {
 
 func (x *MemoryPart) Reset() {
 	*x = MemoryPart{}
-	mi := &file_v1_backend_proto_msgTypes[34]
+	mi := &file_v1_backend_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2637,7 +2886,7 @@ func (x *MemoryPart) String() string {
 func (*MemoryPart) ProtoMessage() {}
 
 func (x *MemoryPart) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[34]
+	mi := &file_v1_backend_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2650,7 +2899,7 @@ func (x *MemoryPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryPart.ProtoReflect.Descriptor instead.
 func (*MemoryPart) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{34}
+	return file_v1_backend_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *MemoryPart) GetName() string {
@@ -2682,7 +2931,7 @@ type Pipeline struct {
 
 func (x *Pipeline) Reset() {
 	*x = Pipeline{}
-	mi := &file_v1_backend_proto_msgTypes[35]
+	mi := &file_v1_backend_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2694,7 +2943,7 @@ func (x *Pipeline) String() string {
 func (*Pipeline) ProtoMessage() {}
 
 func (x *Pipeline) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[35]
+	mi := &file_v1_backend_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2707,7 +2956,7 @@ func (x *Pipeline) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pipeline.ProtoReflect.Descriptor instead.
 func (*Pipeline) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{35}
+	return file_v1_backend_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Pipeline) GetStages() []*Stage {
@@ -2760,7 +3009,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_v1_backend_proto_msgTypes[36]
+	mi := &file_v1_backend_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2772,7 +3021,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[36]
+	mi := &file_v1_backend_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2785,7 +3034,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{36}
+	return file_v1_backend_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Stage) GetName() string {
@@ -3006,13 +3255,31 @@ const file_v1_backend_proto_rawDesc = "" +
 	"\vLoadRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x04R\asession\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\fR\x05state\"\x0e\n" +
-	"\fLoadResponse\"\xb2\x01\n" +
+	"\fLoadResponse\"\xde\x01\n" +
 	"\x0fEstimateRequest\x12-\n" +
 	"\aprogram\x18\x01 \x01(\v2\x13.harness.v1.ProgramR\aprogram\x12\x16\n" +
 	"\x06system\x18\x02 \x01(\tR\x06system\x12 \n" +
-	"\vdescription\x18\x03 \x01(\tR\vdescription\x12\x1c\n" +
-	"\toptimizer\x18\x04 \x01(\tR\toptimizer\x12\x18\n" +
-	"\apacking\x18\x05 \x01(\x01R\apacking\"\xb0\x03\n" +
+	"\vdescription\x18\x03 \x01(\tR\vdescription\x12\x18\n" +
+	"\apacking\x18\x05 \x01(\x01R\apacking\x12.\n" +
+	"\x06update\x18\x06 \x01(\v2\x16.harness.v1.UpdateCostR\x06update\x12\x12\n" +
+	"\x04grow\x18\a \x01(\bR\x04growJ\x04\b\x04\x10\x05\"\x10\n" +
+	"\x0eSystemsRequest\"?\n" +
+	"\x0fSystemsResponse\x12,\n" +
+	"\asystems\x18\x01 \x03(\v2\x12.harness.v1.SystemR\asystems\".\n" +
+	"\x06System\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
+	"\x03doc\x18\x02 \x01(\tR\x03doc\"K\n" +
+	"\x12VariationsResponse\x125\n" +
+	"\n" +
+	"variations\x18\x01 \x03(\v2\x15.harness.v1.VariationR\n" +
+	"variations\"\xb3\x01\n" +
+	"\tVariation\x12\x16\n" +
+	"\x06varied\x18\x01 \x01(\tR\x06varied\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12<\n" +
+	"\aoptions\x18\x03 \x03(\v2\".harness.v1.Variation.OptionsEntryR\aoptions\x1a:\n" +
+	"\fOptionsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb0\x03\n" +
 	"\x10EstimateResponse\x12\x16\n" +
 	"\x06system\x18\x01 \x01(\tR\x06system\x120\n" +
 	"\x14sequences_per_second\x18\x02 \x01(\x01R\x12sequencesPerSecond\x12!\n" +
@@ -3058,7 +3325,7 @@ const file_v1_backend_proto_rawDesc = "" +
 	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12'\n" +
 	"\x05parts\x18\x04 \x03(\v2\x11.harness.v1.PhaseR\x05parts\x12\x14\n" +
 	"\x05stash\x18\x05 \x01(\x03R\x05stash\x12\x14\n" +
-	"\x05start\x18\x06 \x01(\x01R\x05start2\xba\x05\n" +
+	"\x05start\x18\x06 \x01(\x01R\x05start2\xc9\x06\n" +
 	"\aBackend\x12L\n" +
 	"\bDescribe\x12\x1b.harness.v1.DescribeRequest\x1a#.harness.v1.DescribeBackendResponse\x12G\n" +
 	"\x04Open\x12\x1e.harness.v1.OpenBackendRequest\x1a\x1f.harness.v1.OpenBackendResponse\x12I\n" +
@@ -3068,7 +3335,10 @@ const file_v1_backend_proto_rawDesc = "" +
 	"\bEvaluate\x12\x1b.harness.v1.EvaluateRequest\x1a\x1c.harness.v1.EvaluateResponse(\x010\x01\x129\n" +
 	"\x04Save\x12\x17.harness.v1.SaveRequest\x1a\x18.harness.v1.SaveResponse\x129\n" +
 	"\x04Load\x12\x17.harness.v1.LoadRequest\x1a\x18.harness.v1.LoadResponse\x12<\n" +
-	"\x05Close\x12\x18.harness.v1.CloseRequest\x1a\x19.harness.v1.CloseResponse\x12E\n" +
+	"\x05Close\x12\x18.harness.v1.CloseRequest\x1a\x19.harness.v1.CloseResponse\x12B\n" +
+	"\aSystems\x12\x1a.harness.v1.SystemsRequest\x1a\x1b.harness.v1.SystemsResponse\x12I\n" +
+	"\n" +
+	"Variations\x12\x1b.harness.v1.EstimateRequest\x1a\x1e.harness.v1.VariationsResponse\x12E\n" +
 	"\bEstimate\x12\x1b.harness.v1.EstimateRequest\x1a\x1c.harness.v1.EstimateResponseB,Z*harness.invalid/core/plugin/internal/pb;pbb\x06proto3"
 
 var (
@@ -3083,7 +3353,7 @@ func file_v1_backend_proto_rawDescGZIP() []byte {
 	return file_v1_backend_proto_rawDescData
 }
 
-var file_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_v1_backend_proto_goTypes = []any{
 	(*DescribeBackendResponse)(nil), // 0: harness.v1.DescribeBackendResponse
 	(*Precision)(nil),               // 1: harness.v1.Precision
@@ -3116,28 +3386,35 @@ var file_v1_backend_proto_goTypes = []any{
 	(*LoadRequest)(nil),             // 28: harness.v1.LoadRequest
 	(*LoadResponse)(nil),            // 29: harness.v1.LoadResponse
 	(*EstimateRequest)(nil),         // 30: harness.v1.EstimateRequest
-	(*EstimateResponse)(nil),        // 31: harness.v1.EstimateResponse
-	(*Remedy)(nil),                  // 32: harness.v1.Remedy
-	(*DeviceMemory)(nil),            // 33: harness.v1.DeviceMemory
-	(*MemoryPart)(nil),              // 34: harness.v1.MemoryPart
-	(*Pipeline)(nil),                // 35: harness.v1.Pipeline
-	(*Stage)(nil),                   // 36: harness.v1.Stage
-	nil,                             // 37: harness.v1.Program.OptionsEntry
-	nil,                             // 38: harness.v1.Remedy.OptionsEntry
-	(*Option)(nil),                  // 39: harness.v1.Option
-	(*Memory)(nil),                  // 40: harness.v1.Memory
-	(*DescribeRequest)(nil),         // 41: harness.v1.DescribeRequest
-	(*CloseRequest)(nil),            // 42: harness.v1.CloseRequest
-	(*CloseResponse)(nil),           // 43: harness.v1.CloseResponse
+	(*SystemsRequest)(nil),          // 31: harness.v1.SystemsRequest
+	(*SystemsResponse)(nil),         // 32: harness.v1.SystemsResponse
+	(*System)(nil),                  // 33: harness.v1.System
+	(*VariationsResponse)(nil),      // 34: harness.v1.VariationsResponse
+	(*Variation)(nil),               // 35: harness.v1.Variation
+	(*EstimateResponse)(nil),        // 36: harness.v1.EstimateResponse
+	(*Remedy)(nil),                  // 37: harness.v1.Remedy
+	(*DeviceMemory)(nil),            // 38: harness.v1.DeviceMemory
+	(*MemoryPart)(nil),              // 39: harness.v1.MemoryPart
+	(*Pipeline)(nil),                // 40: harness.v1.Pipeline
+	(*Stage)(nil),                   // 41: harness.v1.Stage
+	nil,                             // 42: harness.v1.Program.OptionsEntry
+	nil,                             // 43: harness.v1.Variation.OptionsEntry
+	nil,                             // 44: harness.v1.Remedy.OptionsEntry
+	(*Option)(nil),                  // 45: harness.v1.Option
+	(*Memory)(nil),                  // 46: harness.v1.Memory
+	(*UpdateCost)(nil),              // 47: harness.v1.UpdateCost
+	(*DescribeRequest)(nil),         // 48: harness.v1.DescribeRequest
+	(*CloseRequest)(nil),            // 49: harness.v1.CloseRequest
+	(*CloseResponse)(nil),           // 50: harness.v1.CloseResponse
 }
 var file_v1_backend_proto_depIdxs = []int32{
 	1,  // 0: harness.v1.DescribeBackendResponse.precisions:type_name -> harness.v1.Precision
-	39, // 1: harness.v1.DescribeBackendResponse.options:type_name -> harness.v1.Option
+	45, // 1: harness.v1.DescribeBackendResponse.options:type_name -> harness.v1.Option
 	3,  // 2: harness.v1.Program.model:type_name -> harness.v1.Model
 	4,  // 3: harness.v1.Program.head:type_name -> harness.v1.Head
-	37, // 4: harness.v1.Program.options:type_name -> harness.v1.Program.OptionsEntry
+	42, // 4: harness.v1.Program.options:type_name -> harness.v1.Program.OptionsEntry
 	2,  // 5: harness.v1.OpenBackendRequest.program:type_name -> harness.v1.Program
-	40, // 6: harness.v1.OpenBackendRequest.memory:type_name -> harness.v1.Memory
+	46, // 6: harness.v1.OpenBackendRequest.memory:type_name -> harness.v1.Memory
 	8,  // 7: harness.v1.BackendStepRequest.start:type_name -> harness.v1.StepStart
 	9,  // 8: harness.v1.BackendStepRequest.batch:type_name -> harness.v1.Batch
 	17, // 9: harness.v1.BackendStepResponse.losses:type_name -> harness.v1.Losses
@@ -3158,40 +3435,48 @@ var file_v1_backend_proto_depIdxs = []int32{
 	25, // 24: harness.v1.EvaluateResponse.result:type_name -> harness.v1.EvaluateResult
 	17, // 25: harness.v1.EvaluateResult.losses:type_name -> harness.v1.Losses
 	2,  // 26: harness.v1.EstimateRequest.program:type_name -> harness.v1.Program
-	15, // 27: harness.v1.EstimateResponse.breakdown:type_name -> harness.v1.Phase
-	33, // 28: harness.v1.EstimateResponse.memory:type_name -> harness.v1.DeviceMemory
-	35, // 29: harness.v1.EstimateResponse.pipeline:type_name -> harness.v1.Pipeline
-	32, // 30: harness.v1.EstimateResponse.remedy:type_name -> harness.v1.Remedy
-	38, // 31: harness.v1.Remedy.options:type_name -> harness.v1.Remedy.OptionsEntry
-	34, // 32: harness.v1.DeviceMemory.parts:type_name -> harness.v1.MemoryPart
-	36, // 33: harness.v1.Pipeline.stages:type_name -> harness.v1.Stage
-	15, // 34: harness.v1.Pipeline.update:type_name -> harness.v1.Phase
-	15, // 35: harness.v1.Stage.parts:type_name -> harness.v1.Phase
-	41, // 36: harness.v1.Backend.Describe:input_type -> harness.v1.DescribeRequest
-	5,  // 37: harness.v1.Backend.Open:input_type -> harness.v1.OpenBackendRequest
-	7,  // 38: harness.v1.Backend.Step:input_type -> harness.v1.BackendStepRequest
-	7,  // 39: harness.v1.Backend.Trace:input_type -> harness.v1.BackendStepRequest
-	18, // 40: harness.v1.Backend.Commit:input_type -> harness.v1.CommitRequest
-	20, // 41: harness.v1.Backend.Evaluate:input_type -> harness.v1.EvaluateRequest
-	26, // 42: harness.v1.Backend.Save:input_type -> harness.v1.SaveRequest
-	28, // 43: harness.v1.Backend.Load:input_type -> harness.v1.LoadRequest
-	42, // 44: harness.v1.Backend.Close:input_type -> harness.v1.CloseRequest
-	30, // 45: harness.v1.Backend.Estimate:input_type -> harness.v1.EstimateRequest
-	0,  // 46: harness.v1.Backend.Describe:output_type -> harness.v1.DescribeBackendResponse
-	6,  // 47: harness.v1.Backend.Open:output_type -> harness.v1.OpenBackendResponse
-	10, // 48: harness.v1.Backend.Step:output_type -> harness.v1.BackendStepResponse
-	11, // 49: harness.v1.Backend.Trace:output_type -> harness.v1.TraceResponse
-	19, // 50: harness.v1.Backend.Commit:output_type -> harness.v1.CommitResponse
-	22, // 51: harness.v1.Backend.Evaluate:output_type -> harness.v1.EvaluateResponse
-	27, // 52: harness.v1.Backend.Save:output_type -> harness.v1.SaveResponse
-	29, // 53: harness.v1.Backend.Load:output_type -> harness.v1.LoadResponse
-	43, // 54: harness.v1.Backend.Close:output_type -> harness.v1.CloseResponse
-	31, // 55: harness.v1.Backend.Estimate:output_type -> harness.v1.EstimateResponse
-	46, // [46:56] is the sub-list for method output_type
-	36, // [36:46] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	47, // 27: harness.v1.EstimateRequest.update:type_name -> harness.v1.UpdateCost
+	33, // 28: harness.v1.SystemsResponse.systems:type_name -> harness.v1.System
+	35, // 29: harness.v1.VariationsResponse.variations:type_name -> harness.v1.Variation
+	43, // 30: harness.v1.Variation.options:type_name -> harness.v1.Variation.OptionsEntry
+	15, // 31: harness.v1.EstimateResponse.breakdown:type_name -> harness.v1.Phase
+	38, // 32: harness.v1.EstimateResponse.memory:type_name -> harness.v1.DeviceMemory
+	40, // 33: harness.v1.EstimateResponse.pipeline:type_name -> harness.v1.Pipeline
+	37, // 34: harness.v1.EstimateResponse.remedy:type_name -> harness.v1.Remedy
+	44, // 35: harness.v1.Remedy.options:type_name -> harness.v1.Remedy.OptionsEntry
+	39, // 36: harness.v1.DeviceMemory.parts:type_name -> harness.v1.MemoryPart
+	41, // 37: harness.v1.Pipeline.stages:type_name -> harness.v1.Stage
+	15, // 38: harness.v1.Pipeline.update:type_name -> harness.v1.Phase
+	15, // 39: harness.v1.Stage.parts:type_name -> harness.v1.Phase
+	48, // 40: harness.v1.Backend.Describe:input_type -> harness.v1.DescribeRequest
+	5,  // 41: harness.v1.Backend.Open:input_type -> harness.v1.OpenBackendRequest
+	7,  // 42: harness.v1.Backend.Step:input_type -> harness.v1.BackendStepRequest
+	7,  // 43: harness.v1.Backend.Trace:input_type -> harness.v1.BackendStepRequest
+	18, // 44: harness.v1.Backend.Commit:input_type -> harness.v1.CommitRequest
+	20, // 45: harness.v1.Backend.Evaluate:input_type -> harness.v1.EvaluateRequest
+	26, // 46: harness.v1.Backend.Save:input_type -> harness.v1.SaveRequest
+	28, // 47: harness.v1.Backend.Load:input_type -> harness.v1.LoadRequest
+	49, // 48: harness.v1.Backend.Close:input_type -> harness.v1.CloseRequest
+	31, // 49: harness.v1.Backend.Systems:input_type -> harness.v1.SystemsRequest
+	30, // 50: harness.v1.Backend.Variations:input_type -> harness.v1.EstimateRequest
+	30, // 51: harness.v1.Backend.Estimate:input_type -> harness.v1.EstimateRequest
+	0,  // 52: harness.v1.Backend.Describe:output_type -> harness.v1.DescribeBackendResponse
+	6,  // 53: harness.v1.Backend.Open:output_type -> harness.v1.OpenBackendResponse
+	10, // 54: harness.v1.Backend.Step:output_type -> harness.v1.BackendStepResponse
+	11, // 55: harness.v1.Backend.Trace:output_type -> harness.v1.TraceResponse
+	19, // 56: harness.v1.Backend.Commit:output_type -> harness.v1.CommitResponse
+	22, // 57: harness.v1.Backend.Evaluate:output_type -> harness.v1.EvaluateResponse
+	27, // 58: harness.v1.Backend.Save:output_type -> harness.v1.SaveResponse
+	29, // 59: harness.v1.Backend.Load:output_type -> harness.v1.LoadResponse
+	50, // 60: harness.v1.Backend.Close:output_type -> harness.v1.CloseResponse
+	32, // 61: harness.v1.Backend.Systems:output_type -> harness.v1.SystemsResponse
+	34, // 62: harness.v1.Backend.Variations:output_type -> harness.v1.VariationsResponse
+	36, // 63: harness.v1.Backend.Estimate:output_type -> harness.v1.EstimateResponse
+	52, // [52:64] is the sub-list for method output_type
+	40, // [40:52] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_v1_backend_proto_init() }
@@ -3223,7 +3508,7 @@ func file_v1_backend_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_v1_backend_proto_rawDesc), len(file_v1_backend_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   39,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

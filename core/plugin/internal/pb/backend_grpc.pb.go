@@ -19,16 +19,18 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Backend_Describe_FullMethodName = "/harness.v1.Backend/Describe"
-	Backend_Open_FullMethodName     = "/harness.v1.Backend/Open"
-	Backend_Step_FullMethodName     = "/harness.v1.Backend/Step"
-	Backend_Trace_FullMethodName    = "/harness.v1.Backend/Trace"
-	Backend_Commit_FullMethodName   = "/harness.v1.Backend/Commit"
-	Backend_Evaluate_FullMethodName = "/harness.v1.Backend/Evaluate"
-	Backend_Save_FullMethodName     = "/harness.v1.Backend/Save"
-	Backend_Load_FullMethodName     = "/harness.v1.Backend/Load"
-	Backend_Close_FullMethodName    = "/harness.v1.Backend/Close"
-	Backend_Estimate_FullMethodName = "/harness.v1.Backend/Estimate"
+	Backend_Describe_FullMethodName   = "/harness.v1.Backend/Describe"
+	Backend_Open_FullMethodName       = "/harness.v1.Backend/Open"
+	Backend_Step_FullMethodName       = "/harness.v1.Backend/Step"
+	Backend_Trace_FullMethodName      = "/harness.v1.Backend/Trace"
+	Backend_Commit_FullMethodName     = "/harness.v1.Backend/Commit"
+	Backend_Evaluate_FullMethodName   = "/harness.v1.Backend/Evaluate"
+	Backend_Save_FullMethodName       = "/harness.v1.Backend/Save"
+	Backend_Load_FullMethodName       = "/harness.v1.Backend/Load"
+	Backend_Close_FullMethodName      = "/harness.v1.Backend/Close"
+	Backend_Systems_FullMethodName    = "/harness.v1.Backend/Systems"
+	Backend_Variations_FullMethodName = "/harness.v1.Backend/Variations"
+	Backend_Estimate_FullMethodName   = "/harness.v1.Backend/Estimate"
 )
 
 // BackendClient is the client API for Backend service.
@@ -68,6 +70,10 @@ type BackendClient interface {
 	Load(ctx context.Context, in *LoadRequest, opts ...grpc.CallOption) (*LoadResponse, error)
 	// Close frees what the session holds. Memory stays the host's.
 	Close(ctx context.Context, in *CloseRequest, opts ...grpc.CallOption) (*CloseResponse, error)
+	// Systems lists the systems that the backend knows by name. UNIMPLEMENTED: none.
+	Systems(ctx context.Context, in *SystemsRequest, opts ...grpc.CallOption) (*SystemsResponse, error)
+	// Variations lists other ways to lay a program out on a machine, for a sweep. UNIMPLEMENTED: none.
+	Variations(ctx context.Context, in *EstimateRequest, opts ...grpc.CallOption) (*VariationsResponse, error)
 	// Estimate models a step of a program on a machine: its time and its memory. It needs no session. UNIMPLEMENTED:
 	// the backend has no such model.
 	Estimate(ctx context.Context, in *EstimateRequest, opts ...grpc.CallOption) (*EstimateResponse, error)
@@ -180,6 +186,26 @@ func (c *backendClient) Close(ctx context.Context, in *CloseRequest, opts ...grp
 	return out, nil
 }
 
+func (c *backendClient) Systems(ctx context.Context, in *SystemsRequest, opts ...grpc.CallOption) (*SystemsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SystemsResponse)
+	err := c.cc.Invoke(ctx, Backend_Systems_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *backendClient) Variations(ctx context.Context, in *EstimateRequest, opts ...grpc.CallOption) (*VariationsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(VariationsResponse)
+	err := c.cc.Invoke(ctx, Backend_Variations_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *backendClient) Estimate(ctx context.Context, in *EstimateRequest, opts ...grpc.CallOption) (*EstimateResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(EstimateResponse)
@@ -227,6 +253,10 @@ type BackendServer interface {
 	Load(context.Context, *LoadRequest) (*LoadResponse, error)
 	// Close frees what the session holds. Memory stays the host's.
 	Close(context.Context, *CloseRequest) (*CloseResponse, error)
+	// Systems lists the systems that the backend knows by name. UNIMPLEMENTED: none.
+	Systems(context.Context, *SystemsRequest) (*SystemsResponse, error)
+	// Variations lists other ways to lay a program out on a machine, for a sweep. UNIMPLEMENTED: none.
+	Variations(context.Context, *EstimateRequest) (*VariationsResponse, error)
 	// Estimate models a step of a program on a machine: its time and its memory. It needs no session. UNIMPLEMENTED:
 	// the backend has no such model.
 	Estimate(context.Context, *EstimateRequest) (*EstimateResponse, error)
@@ -266,6 +296,12 @@ func (UnimplementedBackendServer) Load(context.Context, *LoadRequest) (*LoadResp
 }
 func (UnimplementedBackendServer) Close(context.Context, *CloseRequest) (*CloseResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Close not implemented")
+}
+func (UnimplementedBackendServer) Systems(context.Context, *SystemsRequest) (*SystemsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Systems not implemented")
+}
+func (UnimplementedBackendServer) Variations(context.Context, *EstimateRequest) (*VariationsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Variations not implemented")
 }
 func (UnimplementedBackendServer) Estimate(context.Context, *EstimateRequest) (*EstimateResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Estimate not implemented")
@@ -420,6 +456,42 @@ func _Backend_Close_Handler(srv interface{}, ctx context.Context, dec func(inter
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Backend_Systems_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SystemsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(BackendServer).Systems(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Backend_Systems_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(BackendServer).Systems(ctx, req.(*SystemsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Backend_Variations_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EstimateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(BackendServer).Variations(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Backend_Variations_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(BackendServer).Variations(ctx, req.(*EstimateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Backend_Estimate_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(EstimateRequest)
 	if err := dec(in); err != nil {
@@ -468,6 +540,14 @@ var Backend_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Close",
 			Handler:    _Backend_Close_Handler,
+		},
+		{
+			MethodName: "Systems",
+			Handler:    _Backend_Systems_Handler,
+		},
+		{
+			MethodName: "Variations",
+			Handler:    _Backend_Variations_Handler,
 		},
 		{
 			MethodName: "Estimate",

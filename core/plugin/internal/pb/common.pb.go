@@ -649,6 +649,306 @@ func (*CloseResponse) Descriptor() ([]byte, []int) {
 	return file_v1_common_proto_rawDescGZIP(), []int{10}
 }
 
+// UpdateCost is what an update rule keeps for the tensors of a layout, and what it does with them in one step, on any machine.
+type UpdateCost struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Slots         []*SlotFormat          `protobuf:"bytes,1,rep,name=slots,proto3" json:"slots,omitempty"`     // in the order of SlotsResponse.names
+	Tensors       []*TensorCost          `protobuf:"bytes,2,rep,name=tensors,proto3" json:"tensors,omitempty"` // one for each tensor of the layout, in its order
+	Probes        bool                   `protobuf:"varint,3,opt,name=probes,proto3" json:"probes,omitempty"`  // a step takes two gradients, and the parameters are set aside during the second one
+	Assumed       string                 `protobuf:"bytes,4,opt,name=assumed,proto3" json:"assumed,omitempty"` // what the rule does not state and somebody assumed, in words; empty: it states all of it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateCost) Reset() {
+	*x = UpdateCost{}
+	mi := &file_v1_common_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateCost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateCost) ProtoMessage() {}
+
+func (x *UpdateCost) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_common_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateCost.ProtoReflect.Descriptor instead.
+func (*UpdateCost) Descriptor() ([]byte, []int) {
+	return file_v1_common_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *UpdateCost) GetSlots() []*SlotFormat {
+	if x != nil {
+		return x.Slots
+	}
+	return nil
+}
+
+func (x *UpdateCost) GetTensors() []*TensorCost {
+	if x != nil {
+		return x.Tensors
+	}
+	return nil
+}
+
+func (x *UpdateCost) GetProbes() bool {
+	if x != nil {
+		return x.Probes
+	}
+	return false
+}
+
+func (x *UpdateCost) GetAssumed() string {
+	if x != nil {
+		return x.Assumed
+	}
+	return ""
+}
+
+// SlotFormat is a kind of state and the format in which a machine would keep it; in sections it is binary32 whatever its format.
+type SlotFormat struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`     // of the slot
+	Format        string                 `protobuf:"bytes,2,opt,name=format,proto3" json:"format,omitempty"` // of an element, such as fp32, fp16, bf16, int8
+	Bits          int64                  `protobuf:"varint,3,opt,name=bits,proto3" json:"bits,omitempty"`    // of an element, 1 to 64
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlotFormat) Reset() {
+	*x = SlotFormat{}
+	mi := &file_v1_common_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlotFormat) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlotFormat) ProtoMessage() {}
+
+func (x *SlotFormat) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_common_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlotFormat.ProtoReflect.Descriptor instead.
+func (*SlotFormat) Descriptor() ([]byte, []int) {
+	return file_v1_common_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *SlotFormat) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SlotFormat) GetFormat() string {
+	if x != nil {
+		return x.Format
+	}
+	return ""
+}
+
+func (x *SlotFormat) GetBits() int64 {
+	if x != nil {
+		return x.Bits
+	}
+	return 0
+}
+
+// TensorCost is what a rule keeps and does for one tensor in a step. Every element of its state is read and written once.
+type TensorCost struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	State         []int64                `protobuf:"varint,1,rep,packed,name=state,proto3" json:"state,omitempty"` // elements in each slot, at most the tensor's; empty: as many as the tensor has, in every slot
+	Flops         float64                `protobuf:"fixed64,2,opt,name=flops,proto3" json:"flops,omitempty"`       // on single elements; a root or a division is one
+	Products      []*Product             `protobuf:"bytes,3,rep,name=products,proto3" json:"products,omitempty"`   // matrix products, which flops leaves out
+	Params        float64                `protobuf:"fixed64,4,opt,name=params,proto3" json:"params,omitempty"`     // how often each parameter is read or written
+	Grads         float64                `protobuf:"fixed64,5,opt,name=grads,proto3" json:"grads,omitempty"`       // how often each element of the gradient is read or written
+	Scratch       float64                `protobuf:"fixed64,6,opt,name=scratch,proto3" json:"scratch,omitempty"`   // binary32 elements of intermediate results that are read or written besides
+	Kernels       float64                `protobuf:"fixed64,7,opt,name=kernels,proto3" json:"kernels,omitempty"`   // that only this tensor has; 0: it is updated together with others
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TensorCost) Reset() {
+	*x = TensorCost{}
+	mi := &file_v1_common_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TensorCost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TensorCost) ProtoMessage() {}
+
+func (x *TensorCost) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_common_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TensorCost.ProtoReflect.Descriptor instead.
+func (*TensorCost) Descriptor() ([]byte, []int) {
+	return file_v1_common_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *TensorCost) GetState() []int64 {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+func (x *TensorCost) GetFlops() float64 {
+	if x != nil {
+		return x.Flops
+	}
+	return 0
+}
+
+func (x *TensorCost) GetProducts() []*Product {
+	if x != nil {
+		return x.Products
+	}
+	return nil
+}
+
+func (x *TensorCost) GetParams() float64 {
+	if x != nil {
+		return x.Params
+	}
+	return 0
+}
+
+func (x *TensorCost) GetGrads() float64 {
+	if x != nil {
+		return x.Grads
+	}
+	return 0
+}
+
+func (x *TensorCost) GetScratch() float64 {
+	if x != nil {
+		return x.Scratch
+	}
+	return 0
+}
+
+func (x *TensorCost) GetKernels() float64 {
+	if x != nil {
+		return x.Kernels
+	}
+	return 0
+}
+
+// Product is groups of matrix products [m, k] x [k, n] in binary32, computed together.
+type Product struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Count         float64                `protobuf:"fixed64,1,opt,name=count,proto3" json:"count,omitempty"`  // times a step, which may be a fraction
+	Groups        int64                  `protobuf:"varint,2,opt,name=groups,proto3" json:"groups,omitempty"` // at least 1
+	M             int64                  `protobuf:"varint,3,opt,name=m,proto3" json:"m,omitempty"`           // rows of the result
+	K             int64                  `protobuf:"varint,4,opt,name=k,proto3" json:"k,omitempty"`           // terms of a sum
+	N             int64                  `protobuf:"varint,5,opt,name=n,proto3" json:"n,omitempty"`           // columns of the result
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Product) Reset() {
+	*x = Product{}
+	mi := &file_v1_common_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Product) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Product) ProtoMessage() {}
+
+func (x *Product) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_common_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Product.ProtoReflect.Descriptor instead.
+func (*Product) Descriptor() ([]byte, []int) {
+	return file_v1_common_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Product) GetCount() float64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Product) GetGroups() int64 {
+	if x != nil {
+		return x.Groups
+	}
+	return 0
+}
+
+func (x *Product) GetM() int64 {
+	if x != nil {
+		return x.M
+	}
+	return 0
+}
+
+func (x *Product) GetK() int64 {
+	if x != nil {
+		return x.K
+	}
+	return 0
+}
+
+func (x *Product) GetN() int64 {
+	if x != nil {
+		return x.N
+	}
+	return 0
+}
+
 var File_v1_common_proto protoreflect.FileDescriptor
 
 const file_v1_common_proto_rawDesc = "" +
@@ -681,7 +981,33 @@ const file_v1_common_proto_rawDesc = "" +
 	"\x0fDescribeRequest\"(\n" +
 	"\fCloseRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x04R\asession\"\x0f\n" +
-	"\rCloseResponse*c\n" +
+	"\rCloseResponse\"\x9e\x01\n" +
+	"\n" +
+	"UpdateCost\x12,\n" +
+	"\x05slots\x18\x01 \x03(\v2\x16.harness.v1.SlotFormatR\x05slots\x120\n" +
+	"\atensors\x18\x02 \x03(\v2\x16.harness.v1.TensorCostR\atensors\x12\x16\n" +
+	"\x06probes\x18\x03 \x01(\bR\x06probes\x12\x18\n" +
+	"\aassumed\x18\x04 \x01(\tR\aassumed\"L\n" +
+	"\n" +
+	"SlotFormat\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06format\x18\x02 \x01(\tR\x06format\x12\x12\n" +
+	"\x04bits\x18\x03 \x01(\x03R\x04bits\"\xcb\x01\n" +
+	"\n" +
+	"TensorCost\x12\x14\n" +
+	"\x05state\x18\x01 \x03(\x03R\x05state\x12\x14\n" +
+	"\x05flops\x18\x02 \x01(\x01R\x05flops\x12/\n" +
+	"\bproducts\x18\x03 \x03(\v2\x13.harness.v1.ProductR\bproducts\x12\x16\n" +
+	"\x06params\x18\x04 \x01(\x01R\x06params\x12\x14\n" +
+	"\x05grads\x18\x05 \x01(\x01R\x05grads\x12\x18\n" +
+	"\ascratch\x18\x06 \x01(\x01R\ascratch\x12\x18\n" +
+	"\akernels\x18\a \x01(\x01R\akernels\"a\n" +
+	"\aProduct\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x01R\x05count\x12\x16\n" +
+	"\x06groups\x18\x02 \x01(\x03R\x06groups\x12\f\n" +
+	"\x01m\x18\x03 \x01(\x03R\x01m\x12\f\n" +
+	"\x01k\x18\x04 \x01(\x03R\x01k\x12\f\n" +
+	"\x01n\x18\x05 \x01(\x03R\x01n*c\n" +
 	"\x04Kind\x12\x0f\n" +
 	"\vKIND_WEIGHT\x10\x00\x12\x12\n" +
 	"\x0eKIND_EMBEDDING\x10\x01\x12\r\n" +
@@ -706,7 +1032,7 @@ func file_v1_common_proto_rawDescGZIP() []byte {
 }
 
 var file_v1_common_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_v1_common_proto_goTypes = []any{
 	(Kind)(0),               // 0: harness.v1.Kind
 	(*SectionChunk)(nil),    // 1: harness.v1.SectionChunk
@@ -720,21 +1046,28 @@ var file_v1_common_proto_goTypes = []any{
 	(*DescribeRequest)(nil), // 9: harness.v1.DescribeRequest
 	(*CloseRequest)(nil),    // 10: harness.v1.CloseRequest
 	(*CloseResponse)(nil),   // 11: harness.v1.CloseResponse
+	(*UpdateCost)(nil),      // 12: harness.v1.UpdateCost
+	(*SlotFormat)(nil),      // 13: harness.v1.SlotFormat
+	(*TensorCost)(nil),      // 14: harness.v1.TensorCost
+	(*Product)(nil),         // 15: harness.v1.Product
 }
 var file_v1_common_proto_depIdxs = []int32{
-	7, // 0: harness.v1.Memory.tensors:type_name -> harness.v1.Tensor
-	0, // 1: harness.v1.Tensor.kind:type_name -> harness.v1.Kind
-	1, // 2: harness.v1.Sections.Push:input_type -> harness.v1.SectionChunk
-	3, // 3: harness.v1.Sections.Pull:input_type -> harness.v1.PullRequest
-	4, // 4: harness.v1.Sections.Settle:input_type -> harness.v1.SettleRequest
-	2, // 5: harness.v1.Sections.Push:output_type -> harness.v1.PushResponse
-	1, // 6: harness.v1.Sections.Pull:output_type -> harness.v1.SectionChunk
-	5, // 7: harness.v1.Sections.Settle:output_type -> harness.v1.SettleResponse
-	5, // [5:8] is the sub-list for method output_type
-	2, // [2:5] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	7,  // 0: harness.v1.Memory.tensors:type_name -> harness.v1.Tensor
+	0,  // 1: harness.v1.Tensor.kind:type_name -> harness.v1.Kind
+	13, // 2: harness.v1.UpdateCost.slots:type_name -> harness.v1.SlotFormat
+	14, // 3: harness.v1.UpdateCost.tensors:type_name -> harness.v1.TensorCost
+	15, // 4: harness.v1.TensorCost.products:type_name -> harness.v1.Product
+	1,  // 5: harness.v1.Sections.Push:input_type -> harness.v1.SectionChunk
+	3,  // 6: harness.v1.Sections.Pull:input_type -> harness.v1.PullRequest
+	4,  // 7: harness.v1.Sections.Settle:input_type -> harness.v1.SettleRequest
+	2,  // 8: harness.v1.Sections.Push:output_type -> harness.v1.PushResponse
+	1,  // 9: harness.v1.Sections.Pull:output_type -> harness.v1.SectionChunk
+	5,  // 10: harness.v1.Sections.Settle:output_type -> harness.v1.SettleResponse
+	8,  // [8:11] is the sub-list for method output_type
+	5,  // [5:8] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_v1_common_proto_init() }
@@ -748,7 +1081,7 @@ func file_v1_common_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_v1_common_proto_rawDesc), len(file_v1_common_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   11,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

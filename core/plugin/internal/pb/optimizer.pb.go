@@ -198,6 +198,104 @@ func (x *SlotsResponse) GetNames() []string {
 	return nil
 }
 
+// CostRequest asks what an update would cost.
+type CostRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Options       map[string]string      `protobuf:"bytes,1,rep,name=options,proto3" json:"options,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // as in SlotsRequest
+	Tensors       []*Tensor              `protobuf:"bytes,2,rep,name=tensors,proto3" json:"tensors,omitempty"`                                                                           // of the parameters, in the order of the layout
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CostRequest) Reset() {
+	*x = CostRequest{}
+	mi := &file_v1_optimizer_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CostRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CostRequest) ProtoMessage() {}
+
+func (x *CostRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_optimizer_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CostRequest.ProtoReflect.Descriptor instead.
+func (*CostRequest) Descriptor() ([]byte, []int) {
+	return file_v1_optimizer_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *CostRequest) GetOptions() map[string]string {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *CostRequest) GetTensors() []*Tensor {
+	if x != nil {
+		return x.Tensors
+	}
+	return nil
+}
+
+// CostResponse says it.
+type CostResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cost          *UpdateCost            `protobuf:"bytes,1,opt,name=cost,proto3" json:"cost,omitempty"` // over the tensors of the request
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CostResponse) Reset() {
+	*x = CostResponse{}
+	mi := &file_v1_optimizer_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CostResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CostResponse) ProtoMessage() {}
+
+func (x *CostResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_optimizer_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CostResponse.ProtoReflect.Descriptor instead.
+func (*CostResponse) Descriptor() ([]byte, []int) {
+	return file_v1_optimizer_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *CostResponse) GetCost() *UpdateCost {
+	if x != nil {
+		return x.Cost
+	}
+	return nil
+}
+
 // OpenOptimizerRequest asks for a session.
 type OpenOptimizerRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -210,7 +308,7 @@ type OpenOptimizerRequest struct {
 
 func (x *OpenOptimizerRequest) Reset() {
 	*x = OpenOptimizerRequest{}
-	mi := &file_v1_optimizer_proto_msgTypes[3]
+	mi := &file_v1_optimizer_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -222,7 +320,7 @@ func (x *OpenOptimizerRequest) String() string {
 func (*OpenOptimizerRequest) ProtoMessage() {}
 
 func (x *OpenOptimizerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_optimizer_proto_msgTypes[3]
+	mi := &file_v1_optimizer_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -235,7 +333,7 @@ func (x *OpenOptimizerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenOptimizerRequest.ProtoReflect.Descriptor instead.
 func (*OpenOptimizerRequest) Descriptor() ([]byte, []int) {
-	return file_v1_optimizer_proto_rawDescGZIP(), []int{3}
+	return file_v1_optimizer_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *OpenOptimizerRequest) GetOptions() map[string]string {
@@ -269,7 +367,7 @@ type OpenOptimizerResponse struct {
 
 func (x *OpenOptimizerResponse) Reset() {
 	*x = OpenOptimizerResponse{}
-	mi := &file_v1_optimizer_proto_msgTypes[4]
+	mi := &file_v1_optimizer_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -281,7 +379,7 @@ func (x *OpenOptimizerResponse) String() string {
 func (*OpenOptimizerResponse) ProtoMessage() {}
 
 func (x *OpenOptimizerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_optimizer_proto_msgTypes[4]
+	mi := &file_v1_optimizer_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -294,7 +392,7 @@ func (x *OpenOptimizerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenOptimizerResponse.ProtoReflect.Descriptor instead.
 func (*OpenOptimizerResponse) Descriptor() ([]byte, []int) {
-	return file_v1_optimizer_proto_rawDescGZIP(), []int{4}
+	return file_v1_optimizer_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *OpenOptimizerResponse) GetSession() uint64 {
@@ -317,7 +415,7 @@ type OptimizerStepRequest struct {
 
 func (x *OptimizerStepRequest) Reset() {
 	*x = OptimizerStepRequest{}
-	mi := &file_v1_optimizer_proto_msgTypes[5]
+	mi := &file_v1_optimizer_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -329,7 +427,7 @@ func (x *OptimizerStepRequest) String() string {
 func (*OptimizerStepRequest) ProtoMessage() {}
 
 func (x *OptimizerStepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_optimizer_proto_msgTypes[5]
+	mi := &file_v1_optimizer_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -342,7 +440,7 @@ func (x *OptimizerStepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OptimizerStepRequest.ProtoReflect.Descriptor instead.
 func (*OptimizerStepRequest) Descriptor() ([]byte, []int) {
-	return file_v1_optimizer_proto_rawDescGZIP(), []int{5}
+	return file_v1_optimizer_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *OptimizerStepRequest) GetSession() uint64 {
@@ -384,7 +482,7 @@ type OptimizerStepResponse struct {
 
 func (x *OptimizerStepResponse) Reset() {
 	*x = OptimizerStepResponse{}
-	mi := &file_v1_optimizer_proto_msgTypes[6]
+	mi := &file_v1_optimizer_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -396,7 +494,7 @@ func (x *OptimizerStepResponse) String() string {
 func (*OptimizerStepResponse) ProtoMessage() {}
 
 func (x *OptimizerStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_optimizer_proto_msgTypes[6]
+	mi := &file_v1_optimizer_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -409,7 +507,7 @@ func (x *OptimizerStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OptimizerStepResponse.ProtoReflect.Descriptor instead.
 func (*OptimizerStepResponse) Descriptor() ([]byte, []int) {
-	return file_v1_optimizer_proto_rawDescGZIP(), []int{6}
+	return file_v1_optimizer_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *OptimizerStepResponse) GetGradientNorm() float64 {
@@ -439,7 +537,7 @@ type OptimizerProbeRequest struct {
 
 func (x *OptimizerProbeRequest) Reset() {
 	*x = OptimizerProbeRequest{}
-	mi := &file_v1_optimizer_proto_msgTypes[7]
+	mi := &file_v1_optimizer_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -451,7 +549,7 @@ func (x *OptimizerProbeRequest) String() string {
 func (*OptimizerProbeRequest) ProtoMessage() {}
 
 func (x *OptimizerProbeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_optimizer_proto_msgTypes[7]
+	mi := &file_v1_optimizer_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -464,7 +562,7 @@ func (x *OptimizerProbeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OptimizerProbeRequest.ProtoReflect.Descriptor instead.
 func (*OptimizerProbeRequest) Descriptor() ([]byte, []int) {
-	return file_v1_optimizer_proto_rawDescGZIP(), []int{7}
+	return file_v1_optimizer_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *OptimizerProbeRequest) GetSession() uint64 {
@@ -504,7 +602,7 @@ type OptimizerProbeResponse struct {
 
 func (x *OptimizerProbeResponse) Reset() {
 	*x = OptimizerProbeResponse{}
-	mi := &file_v1_optimizer_proto_msgTypes[8]
+	mi := &file_v1_optimizer_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -516,7 +614,7 @@ func (x *OptimizerProbeResponse) String() string {
 func (*OptimizerProbeResponse) ProtoMessage() {}
 
 func (x *OptimizerProbeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_optimizer_proto_msgTypes[8]
+	mi := &file_v1_optimizer_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -529,7 +627,7 @@ func (x *OptimizerProbeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OptimizerProbeResponse.ProtoReflect.Descriptor instead.
 func (*OptimizerProbeResponse) Descriptor() ([]byte, []int) {
-	return file_v1_optimizer_proto_rawDescGZIP(), []int{8}
+	return file_v1_optimizer_proto_rawDescGZIP(), []int{10}
 }
 
 // AverageRequest asks for the model's parameters.
@@ -543,7 +641,7 @@ type AverageRequest struct {
 
 func (x *AverageRequest) Reset() {
 	*x = AverageRequest{}
-	mi := &file_v1_optimizer_proto_msgTypes[9]
+	mi := &file_v1_optimizer_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -555,7 +653,7 @@ func (x *AverageRequest) String() string {
 func (*AverageRequest) ProtoMessage() {}
 
 func (x *AverageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_optimizer_proto_msgTypes[9]
+	mi := &file_v1_optimizer_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -568,7 +666,7 @@ func (x *AverageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AverageRequest.ProtoReflect.Descriptor instead.
 func (*AverageRequest) Descriptor() ([]byte, []int) {
-	return file_v1_optimizer_proto_rawDescGZIP(), []int{9}
+	return file_v1_optimizer_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AverageRequest) GetSession() uint64 {
@@ -594,7 +692,7 @@ type AverageResponse struct {
 
 func (x *AverageResponse) Reset() {
 	*x = AverageResponse{}
-	mi := &file_v1_optimizer_proto_msgTypes[10]
+	mi := &file_v1_optimizer_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -606,7 +704,7 @@ func (x *AverageResponse) String() string {
 func (*AverageResponse) ProtoMessage() {}
 
 func (x *AverageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_optimizer_proto_msgTypes[10]
+	mi := &file_v1_optimizer_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -619,7 +717,7 @@ func (x *AverageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AverageResponse.ProtoReflect.Descriptor instead.
 func (*AverageResponse) Descriptor() ([]byte, []int) {
-	return file_v1_optimizer_proto_rawDescGZIP(), []int{10}
+	return file_v1_optimizer_proto_rawDescGZIP(), []int{12}
 }
 
 var File_v1_optimizer_proto protoreflect.FileDescriptor
@@ -641,7 +739,15 @@ const file_v1_optimizer_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"%\n" +
 	"\rSlotsResponse\x12\x14\n" +
-	"\x05names\x18\x01 \x03(\tR\x05names\"\xdd\x01\n" +
+	"\x05names\x18\x01 \x03(\tR\x05names\"\xb7\x01\n" +
+	"\vCostRequest\x12>\n" +
+	"\aoptions\x18\x01 \x03(\v2$.harness.v1.CostRequest.OptionsEntryR\aoptions\x12,\n" +
+	"\atensors\x18\x02 \x03(\v2\x12.harness.v1.TensorR\atensors\x1a:\n" +
+	"\fOptionsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\":\n" +
+	"\fCostResponse\x12*\n" +
+	"\x04cost\x18\x01 \x01(\v2\x16.harness.v1.UpdateCostR\x04cost\"\xdd\x01\n" +
 	"\x14OpenOptimizerRequest\x12G\n" +
 	"\aoptions\x18\x01 \x03(\v2-.harness.v1.OpenOptimizerRequest.OptionsEntryR\aoptions\x12*\n" +
 	"\x06memory\x18\x02 \x01(\v2\x12.harness.v1.MemoryR\x06memory\x12\x14\n" +
@@ -668,10 +774,11 @@ const file_v1_optimizer_proto_rawDesc = "" +
 	"\x0eAverageRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x04R\asession\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x03R\x04step\"\x11\n" +
-	"\x0fAverageResponse2\x85\x04\n" +
+	"\x0fAverageResponse2\xc0\x04\n" +
 	"\tOptimizer\x12N\n" +
 	"\bDescribe\x12\x1b.harness.v1.DescribeRequest\x1a%.harness.v1.DescribeOptimizerResponse\x12<\n" +
-	"\x05Slots\x12\x18.harness.v1.SlotsRequest\x1a\x19.harness.v1.SlotsResponse\x12K\n" +
+	"\x05Slots\x12\x18.harness.v1.SlotsRequest\x1a\x19.harness.v1.SlotsResponse\x129\n" +
+	"\x04Cost\x12\x17.harness.v1.CostRequest\x1a\x18.harness.v1.CostResponse\x12K\n" +
 	"\x04Open\x12 .harness.v1.OpenOptimizerRequest\x1a!.harness.v1.OpenOptimizerResponse\x12K\n" +
 	"\x04Step\x12 .harness.v1.OptimizerStepRequest\x1a!.harness.v1.OptimizerStepResponse\x12N\n" +
 	"\x05Probe\x12!.harness.v1.OptimizerProbeRequest\x1a\".harness.v1.OptimizerProbeResponse\x12B\n" +
@@ -690,51 +797,61 @@ func file_v1_optimizer_proto_rawDescGZIP() []byte {
 	return file_v1_optimizer_proto_rawDescData
 }
 
-var file_v1_optimizer_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_v1_optimizer_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_v1_optimizer_proto_goTypes = []any{
 	(*DescribeOptimizerResponse)(nil), // 0: harness.v1.DescribeOptimizerResponse
 	(*SlotsRequest)(nil),              // 1: harness.v1.SlotsRequest
 	(*SlotsResponse)(nil),             // 2: harness.v1.SlotsResponse
-	(*OpenOptimizerRequest)(nil),      // 3: harness.v1.OpenOptimizerRequest
-	(*OpenOptimizerResponse)(nil),     // 4: harness.v1.OpenOptimizerResponse
-	(*OptimizerStepRequest)(nil),      // 5: harness.v1.OptimizerStepRequest
-	(*OptimizerStepResponse)(nil),     // 6: harness.v1.OptimizerStepResponse
-	(*OptimizerProbeRequest)(nil),     // 7: harness.v1.OptimizerProbeRequest
-	(*OptimizerProbeResponse)(nil),    // 8: harness.v1.OptimizerProbeResponse
-	(*AverageRequest)(nil),            // 9: harness.v1.AverageRequest
-	(*AverageResponse)(nil),           // 10: harness.v1.AverageResponse
-	nil,                               // 11: harness.v1.SlotsRequest.OptionsEntry
-	nil,                               // 12: harness.v1.OpenOptimizerRequest.OptionsEntry
-	(*Option)(nil),                    // 13: harness.v1.Option
-	(*Memory)(nil),                    // 14: harness.v1.Memory
-	(*DescribeRequest)(nil),           // 15: harness.v1.DescribeRequest
-	(*CloseRequest)(nil),              // 16: harness.v1.CloseRequest
-	(*CloseResponse)(nil),             // 17: harness.v1.CloseResponse
+	(*CostRequest)(nil),               // 3: harness.v1.CostRequest
+	(*CostResponse)(nil),              // 4: harness.v1.CostResponse
+	(*OpenOptimizerRequest)(nil),      // 5: harness.v1.OpenOptimizerRequest
+	(*OpenOptimizerResponse)(nil),     // 6: harness.v1.OpenOptimizerResponse
+	(*OptimizerStepRequest)(nil),      // 7: harness.v1.OptimizerStepRequest
+	(*OptimizerStepResponse)(nil),     // 8: harness.v1.OptimizerStepResponse
+	(*OptimizerProbeRequest)(nil),     // 9: harness.v1.OptimizerProbeRequest
+	(*OptimizerProbeResponse)(nil),    // 10: harness.v1.OptimizerProbeResponse
+	(*AverageRequest)(nil),            // 11: harness.v1.AverageRequest
+	(*AverageResponse)(nil),           // 12: harness.v1.AverageResponse
+	nil,                               // 13: harness.v1.SlotsRequest.OptionsEntry
+	nil,                               // 14: harness.v1.CostRequest.OptionsEntry
+	nil,                               // 15: harness.v1.OpenOptimizerRequest.OptionsEntry
+	(*Option)(nil),                    // 16: harness.v1.Option
+	(*Tensor)(nil),                    // 17: harness.v1.Tensor
+	(*UpdateCost)(nil),                // 18: harness.v1.UpdateCost
+	(*Memory)(nil),                    // 19: harness.v1.Memory
+	(*DescribeRequest)(nil),           // 20: harness.v1.DescribeRequest
+	(*CloseRequest)(nil),              // 21: harness.v1.CloseRequest
+	(*CloseResponse)(nil),             // 22: harness.v1.CloseResponse
 }
 var file_v1_optimizer_proto_depIdxs = []int32{
-	13, // 0: harness.v1.DescribeOptimizerResponse.options:type_name -> harness.v1.Option
-	11, // 1: harness.v1.SlotsRequest.options:type_name -> harness.v1.SlotsRequest.OptionsEntry
-	12, // 2: harness.v1.OpenOptimizerRequest.options:type_name -> harness.v1.OpenOptimizerRequest.OptionsEntry
-	14, // 3: harness.v1.OpenOptimizerRequest.memory:type_name -> harness.v1.Memory
-	15, // 4: harness.v1.Optimizer.Describe:input_type -> harness.v1.DescribeRequest
-	1,  // 5: harness.v1.Optimizer.Slots:input_type -> harness.v1.SlotsRequest
-	3,  // 6: harness.v1.Optimizer.Open:input_type -> harness.v1.OpenOptimizerRequest
-	5,  // 7: harness.v1.Optimizer.Step:input_type -> harness.v1.OptimizerStepRequest
-	7,  // 8: harness.v1.Optimizer.Probe:input_type -> harness.v1.OptimizerProbeRequest
-	9,  // 9: harness.v1.Optimizer.Average:input_type -> harness.v1.AverageRequest
-	16, // 10: harness.v1.Optimizer.Close:input_type -> harness.v1.CloseRequest
-	0,  // 11: harness.v1.Optimizer.Describe:output_type -> harness.v1.DescribeOptimizerResponse
-	2,  // 12: harness.v1.Optimizer.Slots:output_type -> harness.v1.SlotsResponse
-	4,  // 13: harness.v1.Optimizer.Open:output_type -> harness.v1.OpenOptimizerResponse
-	6,  // 14: harness.v1.Optimizer.Step:output_type -> harness.v1.OptimizerStepResponse
-	8,  // 15: harness.v1.Optimizer.Probe:output_type -> harness.v1.OptimizerProbeResponse
-	10, // 16: harness.v1.Optimizer.Average:output_type -> harness.v1.AverageResponse
-	17, // 17: harness.v1.Optimizer.Close:output_type -> harness.v1.CloseResponse
-	11, // [11:18] is the sub-list for method output_type
-	4,  // [4:11] is the sub-list for method input_type
-	4,  // [4:4] is the sub-list for extension type_name
-	4,  // [4:4] is the sub-list for extension extendee
-	0,  // [0:4] is the sub-list for field type_name
+	16, // 0: harness.v1.DescribeOptimizerResponse.options:type_name -> harness.v1.Option
+	13, // 1: harness.v1.SlotsRequest.options:type_name -> harness.v1.SlotsRequest.OptionsEntry
+	14, // 2: harness.v1.CostRequest.options:type_name -> harness.v1.CostRequest.OptionsEntry
+	17, // 3: harness.v1.CostRequest.tensors:type_name -> harness.v1.Tensor
+	18, // 4: harness.v1.CostResponse.cost:type_name -> harness.v1.UpdateCost
+	15, // 5: harness.v1.OpenOptimizerRequest.options:type_name -> harness.v1.OpenOptimizerRequest.OptionsEntry
+	19, // 6: harness.v1.OpenOptimizerRequest.memory:type_name -> harness.v1.Memory
+	20, // 7: harness.v1.Optimizer.Describe:input_type -> harness.v1.DescribeRequest
+	1,  // 8: harness.v1.Optimizer.Slots:input_type -> harness.v1.SlotsRequest
+	3,  // 9: harness.v1.Optimizer.Cost:input_type -> harness.v1.CostRequest
+	5,  // 10: harness.v1.Optimizer.Open:input_type -> harness.v1.OpenOptimizerRequest
+	7,  // 11: harness.v1.Optimizer.Step:input_type -> harness.v1.OptimizerStepRequest
+	9,  // 12: harness.v1.Optimizer.Probe:input_type -> harness.v1.OptimizerProbeRequest
+	11, // 13: harness.v1.Optimizer.Average:input_type -> harness.v1.AverageRequest
+	21, // 14: harness.v1.Optimizer.Close:input_type -> harness.v1.CloseRequest
+	0,  // 15: harness.v1.Optimizer.Describe:output_type -> harness.v1.DescribeOptimizerResponse
+	2,  // 16: harness.v1.Optimizer.Slots:output_type -> harness.v1.SlotsResponse
+	4,  // 17: harness.v1.Optimizer.Cost:output_type -> harness.v1.CostResponse
+	6,  // 18: harness.v1.Optimizer.Open:output_type -> harness.v1.OpenOptimizerResponse
+	8,  // 19: harness.v1.Optimizer.Step:output_type -> harness.v1.OptimizerStepResponse
+	10, // 20: harness.v1.Optimizer.Probe:output_type -> harness.v1.OptimizerProbeResponse
+	12, // 21: harness.v1.Optimizer.Average:output_type -> harness.v1.AverageResponse
+	22, // 22: harness.v1.Optimizer.Close:output_type -> harness.v1.CloseResponse
+	15, // [15:23] is the sub-list for method output_type
+	7,  // [7:15] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_v1_optimizer_proto_init() }
@@ -749,7 +866,7 @@ func file_v1_optimizer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_v1_optimizer_proto_rawDesc), len(file_v1_optimizer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,6 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	Optimizer_Describe_FullMethodName = "/harness.v1.Optimizer/Describe"
 	Optimizer_Slots_FullMethodName    = "/harness.v1.Optimizer/Slots"
+	Optimizer_Cost_FullMethodName     = "/harness.v1.Optimizer/Cost"
 	Optimizer_Open_FullMethodName     = "/harness.v1.Optimizer/Open"
 	Optimizer_Step_FullMethodName     = "/harness.v1.Optimizer/Step"
 	Optimizer_Probe_FullMethodName    = "/harness.v1.Optimizer/Probe"
@@ -47,6 +48,9 @@ type OptimizerClient interface {
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeOptimizerResponse, error)
 	// Slots names the state that the rule keeps for each parameter under these options.
 	Slots(ctx context.Context, in *SlotsRequest, opts ...grpc.CallOption) (*SlotsResponse, error)
+	// Cost states what an update costs over parameters of a layout, for models of machines. UNIMPLEMENTED: the rule states nothing and is priced by its
+	// slots.
+	Cost(ctx context.Context, in *CostRequest, opts ...grpc.CallOption) (*CostResponse, error)
 	// Open prepares updates of the host's memory.
 	Open(ctx context.Context, in *OpenOptimizerRequest, opts ...grpc.CallOption) (*OpenOptimizerResponse, error)
 	// Step updates parameters and slots in place from the gradients, which it may overwrite. The result is a pure
@@ -88,6 +92,16 @@ func (c *optimizerClient) Slots(ctx context.Context, in *SlotsRequest, opts ...g
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SlotsResponse)
 	err := c.cc.Invoke(ctx, Optimizer_Slots_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *optimizerClient) Cost(ctx context.Context, in *CostRequest, opts ...grpc.CallOption) (*CostResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CostResponse)
+	err := c.cc.Invoke(ctx, Optimizer_Cost_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -163,6 +177,9 @@ type OptimizerServer interface {
 	Describe(context.Context, *DescribeRequest) (*DescribeOptimizerResponse, error)
 	// Slots names the state that the rule keeps for each parameter under these options.
 	Slots(context.Context, *SlotsRequest) (*SlotsResponse, error)
+	// Cost states what an update costs over parameters of a layout, for models of machines. UNIMPLEMENTED: the rule states nothing and is priced by its
+	// slots.
+	Cost(context.Context, *CostRequest) (*CostResponse, error)
 	// Open prepares updates of the host's memory.
 	Open(context.Context, *OpenOptimizerRequest) (*OpenOptimizerResponse, error)
 	// Step updates parameters and slots in place from the gradients, which it may overwrite. The result is a pure
@@ -195,6 +212,9 @@ func (UnimplementedOptimizerServer) Describe(context.Context, *DescribeRequest) 
 }
 func (UnimplementedOptimizerServer) Slots(context.Context, *SlotsRequest) (*SlotsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Slots not implemented")
+}
+func (UnimplementedOptimizerServer) Cost(context.Context, *CostRequest) (*CostResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Cost not implemented")
 }
 func (UnimplementedOptimizerServer) Open(context.Context, *OpenOptimizerRequest) (*OpenOptimizerResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Open not implemented")
@@ -264,6 +284,24 @@ func _Optimizer_Slots_Handler(srv interface{}, ctx context.Context, dec func(int
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(OptimizerServer).Slots(ctx, req.(*SlotsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Optimizer_Cost_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CostRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OptimizerServer).Cost(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Optimizer_Cost_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OptimizerServer).Cost(ctx, req.(*CostRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -372,6 +410,10 @@ var Optimizer_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Slots",
 			Handler:    _Optimizer_Slots_Handler,
+		},
+		{
+			MethodName: "Cost",
+			Handler:    _Optimizer_Cost_Handler,
 		},
 		{
 			MethodName: "Open",

@@ -5,6 +5,56 @@ import (
 	"harness.invalid/core/plugin/internal/pb"
 )
 
+// EncodeMachine makes the request for an estimate, or for variations, of a program on a machine.
+func EncodeMachine(p backend.Program, on backend.Machine) *pb.EstimateRequest {
+	return &pb.EstimateRequest{
+		Program: EncodeProgram(p), System: on.System, Description: on.Description, Grow: on.Grow, Update: EncodeCost(on.Update), Packing: on.Packing,
+	}
+}
+
+// DecodeMachine reads what EncodeMachine wrote, but for the program.
+func DecodeMachine(r *pb.EstimateRequest) backend.Machine {
+	return backend.Machine{
+		System: r.GetSystem(), Description: r.GetDescription(), Grow: r.GetGrow(), Update: DecodeCost(r.GetUpdate()), Packing: r.GetPacking(),
+	}
+}
+
+// EncodeSystems is the answer of a backend that lists its systems.
+func EncodeSystems(systems []backend.System) *pb.SystemsResponse {
+	w := &pb.SystemsResponse{}
+	for _, s := range systems {
+		w.Systems = append(w.Systems, &pb.System{Name: s.Name, Doc: s.Doc})
+	}
+	return w
+}
+
+// DecodeSystems reads what EncodeSystems wrote.
+func DecodeSystems(w *pb.SystemsResponse) []backend.System {
+	var systems []backend.System
+	for _, s := range w.GetSystems() {
+		systems = append(systems, backend.System{Name: s.GetName(), Doc: s.GetDoc()})
+	}
+	return systems
+}
+
+// EncodeVariations is the answer of a backend that lists variations.
+func EncodeVariations(variations []backend.Variation) *pb.VariationsResponse {
+	w := &pb.VariationsResponse{}
+	for _, v := range variations {
+		w.Variations = append(w.Variations, &pb.Variation{Varied: v.Varied, Value: v.Value, Options: v.Options})
+	}
+	return w
+}
+
+// DecodeVariations reads what EncodeVariations wrote.
+func DecodeVariations(w *pb.VariationsResponse) []backend.Variation {
+	var variations []backend.Variation
+	for _, v := range w.GetVariations() {
+		variations = append(variations, backend.Variation{Varied: v.GetVaried(), Value: v.GetValue(), Options: v.GetOptions()})
+	}
+	return variations
+}
+
 // EncodeEstimate writes a modelled step.
 func EncodeEstimate(e backend.Estimate) *pb.EstimateResponse {
 	w := &pb.EstimateResponse{

@@ -14,6 +14,7 @@ import (
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
+	"harness.invalid/core/optimizer"
 	"harness.invalid/core/plugin/internal/pb"
 )
 
@@ -44,10 +45,26 @@ func TestRoundTrips(t *testing.T) {
 		if got := DecodeLosses(overWire(t, EncodeLosses(l), &pb.Losses{})); got != l {
 			t.Fatalf("losses %+v came back as %+v", l, got)
 		}
-		e := rapid.MakeCustom[backend.Estimate](rapid.MakeConfig{Types: map[reflect.Type]*rapid.Generator[any]{reflect.TypeFor[string](): text.AsAny()}}).Draw(t, "estimate")
+		texts := rapid.MakeConfig{Types: map[reflect.Type]*rapid.Generator[any]{reflect.TypeFor[string](): text.AsAny()}}
+		e := rapid.MakeCustom[backend.Estimate](texts).Draw(t, "estimate")
 		same := cmp.Comparer(func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) })
 		if diff := cmp.Diff(e, DecodeEstimate(overWire(t, EncodeEstimate(e), &pb.EstimateResponse{})), cmpopts.EquateEmpty(), same); diff != "" {
 			t.Fatalf("estimate (-want +got):\n%s", diff)
+		}
+		m := rapid.MakeCustom[backend.Machine](texts).Draw(t, "machine")
+		if len(m.Update.Tensors) == 0 { // there is no update
+			m.Update = optimizer.Cost{}
+		}
+		if diff := cmp.Diff(m, DecodeMachine(overWire(t, EncodeMachine(p, m), &pb.EstimateRequest{})), cmpopts.EquateEmpty(), same); diff != "" {
+			t.Fatalf("machine (-want +got):\n%s", diff)
+		}
+		s := rapid.MakeCustom[[]backend.System](texts).Draw(t, "systems")
+		if diff := cmp.Diff(s, DecodeSystems(overWire(t, EncodeSystems(s), &pb.SystemsResponse{})), cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("systems (-want +got):\n%s", diff)
+		}
+		v := rapid.MakeCustom[[]backend.Variation](texts).Draw(t, "variations")
+		if diff := cmp.Diff(v, DecodeVariations(overWire(t, EncodeVariations(v), &pb.VariationsResponse{})), cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("variations (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -1,0 +1,70 @@
+package costmodel
+
+// fusedKernels are those of a fused optimizer, which goes over many tensors with one kernel: of the norm, of the update, and of what mixed precision
+// adds, for some four hundred tensors. It is an assumption.
+const fusedKernels = 20
+
+// FP32 numbers of masters and state.
+const fp32Bytes = 4
+
+// updateSeconds is the optimizer's: what it reads and writes, its arithmetic, or its kernels, whichever takes longest, and its matrix products. Under mixed
+// precision gradients are read and written once more, to take the loss scale off and to look for overflow, and weights are written from their masters.
+func (m *model) updateSeconds() float64 {
+	if len(m.update.Tensors) == 0 {
+		return 0
+	}
+	grad := m.format.weightBytes
+	var bytes, flops, kernels, products float64
+	fused := false
+	for i, t := range m.layout.Tensors() {
+		w := &m.update.Tensors[i]
+		bytes += m.update.MovedBytes(i, t.Len(), fp32Bytes, grad)
+		if m.format.masters > 0 {
+			bytes += float64(t.Len()) * (2*grad + m.format.weightBytes)
+		}
+		flops += w.Flops
+		kernels += w.Kernels
+		fused = fused || w.Kernels == 0
+		for _, p := range w.Products {
+			products += p.Count * max(launchSeconds, m.singlePrecision().multiply(p.Groups, p.M, p.K, p.N).seconds())
+		}
+	}
+	if fused {
+		kernels += fusedKernels
+	}
+	return max(bytes/m.memoryBytesPerSecond, flops/m.singlePrecision().flops, kernels*launchSeconds) + products
+}
+
+// singlePrecision is the model of a machine that computes in FP32, as optimizers do.
+func (m *model) singlePrecision() *model {
+	q := *m
+	q.format = formats["fp32"]
+	if flops, ok := m.system.Chip.Flops["fp32"]; ok {
+		q.flops = flops
+	}
+	return &q
+}
+
+// stateBytes are those of masters and of the optimizer's state, and of parameters that are set aside during a second gradient.
+func (m *model) stateBytes() float64 {
+	params := m.parameters()
+	bytes := params * m.format.masters
+	if m.update.Probes {
+		bytes += params * fp32Bytes
+	}
+	for i := range m.update.Tensors {
+		bytes += m.update.StateBytes(i, m.layout.Tensors()[i].Len())
+	}
+	return bytes
+}
+
+// updateNotes say what is taken for granted about the optimizer.
+func (m *model) updateNotes() []string {
+	switch {
+	case len(m.update.Tensors) == 0:
+		return []string{"no optimizer is given: neither its state nor its update is in these numbers"}
+	case m.update.Assumed != "":
+		return []string{m.update.Assumed}
+	}
+	return nil
+}
