@@ -1,4 +1,4 @@
-package main
+package tuning
 
 import (
 	"math"
@@ -12,10 +12,11 @@ import (
 	"harness.invalid/results"
 )
 
-// TestTrials: the points are the same each time, lie in the space, and of 27 each third of a range has 9, as Halton's sequence promises in base 3.
+// TestTrials: the points are the same each time, lie in the space, and of 27 each third of a range has 9, as Halton's
+// sequence promises in base 3.
 func TestTrials(t *testing.T) {
-	s := searchSpace{"a": {Min: 1, Max: 1000, Scaling: "log"}, "b": {Min: -1, Max: 2, Scaling: "linear"}, "c": {Values: []any{"x", 2.0}}}
-	points := s.trials(27, 7)
+	s := Space{"a": {Min: 1, Max: 1000, Scaling: "log"}, "b": {Min: -1, Max: 2, Scaling: "linear"}, "c": {Values: []any{"x", 2.0}}}
+	points := s.Points(27, 7)
 	thirds := make([]int, 3)
 	words := map[string]int{}
 	for _, p := range points {
@@ -37,7 +38,7 @@ func TestTrials(t *testing.T) {
 	if words["x"]+words["2"] != 27 || words["x"] < 9 || words["2"] < 9 {
 		t.Errorf("the listed values come %v times", words)
 	}
-	for i, p := range s.trials(27, 7) {
+	for i, p := range s.Points(27, 7) {
 		if !slices.Equal(p, points[i]) {
 			t.Errorf("point %d is %v the second time, %v the first", i, p, points[i])
 		}
@@ -57,7 +58,7 @@ func TestReadSpace(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := readSpace(path); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ReadSpace(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error is %v, want %s", text, err, want)
 		}
 	}
@@ -65,7 +66,9 @@ func TestReadSpace(t *testing.T) {
 
 func TestRank(t *testing.T) {
 	inf, nan := math.Inf(1), math.NaN()
-	list := []trial{{Trial: 1, Steps: 10, Final: 80}, {Trial: 2, Steps: 5, Final: 70}, {Trial: 3, Final: 60}, {Trial: 4, Final: 90}, {Trial: 5}}
+	list := []Trial{
+		{Trial: 1, Steps: 10, Final: 80}, {Trial: 2, Steps: 5, Final: 70}, {Trial: 3, Final: 60}, {Trial: 4, Final: 90}, {Trial: 5},
+	}
 	for i, s := range []float64{10, 5, inf, inf, inf} {
 		list[i].Steps = results.Number(s)
 	}
