@@ -10,12 +10,12 @@ import (
 // values are a tensor of one side.
 type values struct {
 	of     []float32
-	scale  float64 // they are that many times what they stand for
+	scale  float64 // the loss scale of gradients, by which the values are multiplied; else 1
 	format numerics.Format
-	name   string // of the format; "": not known
+	name   string // of the format; "": unknown
 }
 
-// smallest is the smallest normal number of the format: 2^-14 for FP16, 2^-126 for those with the exponents of FP32.
+// smallest is the smallest normal number of the format: 2^-14 for FP16, 2^-126 for formats with the exponent range of FP32.
 func (v *values) smallest() float64 {
 	if v.format == numerics.FP16 {
 		return 0x1p-14
@@ -23,16 +23,18 @@ func (v *values) smallest() float64 {
 	return 0x1p-126
 }
 
-// overflowed reports whether a value left the range of the format: formats narrower than FP32 may hold their largest number in its place.
+// overflowed reports whether a value left the range of the format. FP16 may saturate at its largest number.
 func (v *values) overflowed(x float64) bool {
 	return x-x != 0 || v.format == numerics.FP16 && math.Abs(x) >= float64(v.format.Max())
 }
 
-// compare compares two tensors of the same length in float64. The difference is held against the norm of the first, or against least where that is larger.
+// compare compares two tensors of the same length in float64. The relative difference is that to the norm of the first tensor, or
+// to least if that is larger.
 //
 //	d = b - a    m = (a + b)/2    bias β = Σ d·m / Σ m²    its variance = Σ (d - β·m)²·m² / (Σ m²)²
 //
-// The difference is regressed on the mean because both sides have errors. Regressed on one of them, errors of that side alone would look like a bias.
+// The difference is regressed on the mean of both sides because both have errors. In a regression on one side, independent errors of
+// that side would look like a bias.
 // Sources: Bland and Altman 1986, Lancet 327:307, for the mean; White 1980, Econometrica 48:817, for the variance.
 func compare(pair [2]values, least float64) Difference {
 	a, b := &pair[0], &pair[1]
@@ -96,7 +98,7 @@ func compare(pair [2]values, least float64) Difference {
 	case broken:
 		r.Relative = results.Number(math.Inf(1))
 	case squares > 0:
-		r.Relative = results.Number(math.Sqrt(squares) / against) // infinite where the first side is zero throughout
+		r.Relative = results.Number(math.Sqrt(squares) / against) // infinite if the first side is all zero
 	}
 	if middles == 0 || squares == 0 {
 		return r
@@ -114,9 +116,9 @@ func compare(pair [2]values, least float64) Difference {
 	return r
 }
 
-// updateRounding adds up how updates of weights were stored.
+// updateRounding accumulates how weights were stored after updates.
 //
-//	u = updated - before    k = kept - before    part kept β = Σ k·u / Σ u²    its variance = Σ (k - β·u)²·u² / (Σ u²)²
+//	u = updated - before    k = kept - before    slope β = Σ k·u / Σ u²    its variance = Σ (k - β·u)²·u² / (Σ u²)²
 type updateRounding struct {
 	squares, products, fourths, cross, rest float64
 	changed, lost                           int
@@ -150,12 +152,14 @@ func (u *updateRounding) sum(v updateRounding) {
 	u.lost += v.lost
 }
 
-// kept is nil where nothing was changed.
+// kept is nil if no weight changed.
 func (u *updateRounding) kept() *Kept {
 	if u.changed == 0 || u.squares == 0 {
 		return nil
 	}
 	part := u.products / u.squares
 	variance := max(0, u.rest-2*part*u.cross+part*part*u.fourths)
-	return &Kept{Part: results.Number(part), Error: results.Number(math.Sqrt(variance) / u.squares), Lost: float64(u.lost) / float64(u.changed)}
+	return &Kept{
+		Part: results.Number(part), Error: results.Number(math.Sqrt(variance) / u.squares), Lost: float64(u.lost) / float64(u.changed),
+	}
 }

@@ -1,8 +1,10 @@
-// Package lockstep says where two backends part that train in lockstep: in which step, at which operator, and why, as far as the values tell.
+// Package lockstep finds where two backends that train in lockstep diverge: in which step, at which operator, and why, as far as
+// the values tell.
 //
-// Steps come in from harness/train with what both sides stored: activations and their gradients, gradients of parameters, weights. Each pair of tensors
-// becomes a Difference, each Difference is held against the tolerance that both backends state for their number formats (what `harness plugin verify`
-// holds them to), and the first one beyond it, in the order in which a step computes, is where they part.
+// harness/train provides the steps, with what both sides stored: activations and their gradients, gradients of parameters, and
+// weights. Each pair of tensors becomes a Difference, which is compared with the tolerances that both backends declare for their
+// number formats (those that `harness plugin verify` tests). The backends diverge at the first difference beyond its tolerance, in
+// the order in which a step computes.
 package lockstep
 
 import (
@@ -17,7 +19,7 @@ import (
 	"harness.invalid/results"
 )
 
-// Record is a lockstep and its verdict.
+// Record is the record of a lockstep with its verdict.
 type Record struct {
 	Recipe      string `json:"recipe"`
 	Fingerprint string `json:"fingerprint"`
@@ -25,42 +27,42 @@ type Record struct {
 	Seed        uint64 `json:"seed"`
 	Phase       string `json:"phase"`
 	Optimizer   string `json:"optimizer"`
-	// Resync says that the second side began each step with the weights and the optimizer's state of the first.
+	// Resync: the second side started each step from the weights and the optimizer's state of the first.
 	Resync  bool              `json:"resync"`
-	Sides   [2]Side           `json:"sides"` // the first is what the second is held against
+	Sides   [2]Side           `json:"sides"` // the second is compared with the first
 	Plugins []results.Plugin  `json:"plugins,omitempty"`
 	Steps   []Step            `json:"steps"`
 	Verdict Verdict           `json:"verdict"`
 	Notes   []string          `json:"notes,omitempty"`
 	updates [2]updateRounding // over all steps
-	units   [2]float64        // unit roundoff of the coarsest format that a side stored in
+	units   [2]float64        // unit roundoff of the coarsest format in which a side stored values
 }
 
-// Side is one of the two.
+// Side is one of the two backends.
 type Side struct {
-	Backend   string `json:"backend"` // as it was asked for
+	Backend   string `json:"backend"` // as the user named it
 	Precision string `json:"precision"`
-	// The tolerances of the precision against exact results. Two sides may differ by the sum of theirs.
+	// The tolerances of the precision relative to exact results. The two sides may differ by the sum of theirs.
 	OutputTolerance   float64 `json:"output_tolerance"`
 	GradientTolerance float64 `json:"gradient_tolerance"`
-	// Kept is the part of all updates that the side's storage of weights kept: 1 when what rounding took and added cancels out; nil without updates.
+	// Kept says how much of all updates survived when the side stored the weights; nil without updates.
 	Kept *Kept `json:"kept,omitempty"`
 }
 
-// Step is what a step came to on both sides.
+// Step is a step on both sides.
 type Step struct {
 	Step         int               `json:"step"`
 	LearningRate float64           `json:"learning_rate"`
 	Loss         [2]results.Number `json:"loss"`
 	LossScale    [2]results.Number `json:"loss_scale"`
-	Finite       [2]bool           `json:"finite"` // the gradients; else the side skipped the step
-	// Before and Weights are the relative differences of all weights together, before the step and after it.
+	Finite       [2]bool           `json:"finite"` // gradients; otherwise the side skipped the step
+	// Before and Weights are the relative differences of all weights, before and after the step.
 	Before  results.Number `json:"weights_before"`
 	Weights results.Number `json:"weights"`
 	Tensors []Difference   `json:"tensors"` // in the order in which the step computes them
 }
 
-// Kind says what a tensor is in a step.
+// Kind is the role of a tensor in a step.
 type Kind string
 
 // The kinds, in the order of a step.
@@ -71,55 +73,58 @@ const (
 	Weight             Kind = "weight"              // a parameter after the step
 )
 
-// Difference is what a tensor differs by between the two sides: of the second from the first.
+// Difference is the difference of a tensor of the second side from that of the first.
 type Difference struct {
 	Kind     Kind   `json:"kind"`
-	Tensor   string `json:"tensor"`   // operator or parameter, by Hugging Face's name
-	Operator string `json:"operator"` // that computed it, forward or backward
+	Tensor   string `json:"tensor"`   // operator or parameter, under Hugging Face's name
+	Operator string `json:"operator"` // the operator that computed it, forward or backward
 	Count    int    `json:"count"`    // of values
-	// Relative is the norm of the difference over Against, infinite where a value is not finite. Against is the norm of the first side's values, or of all
-	// parameters of their operator for gradients of parameters and weights: some gradients, such as that of a key's bias, are zero but for rounding. Where
-	// values are sums whose terms cancel, it is the norm of the terms.
+	// Relative is the norm of the difference divided by Against; infinite if a value is not finite. Against is the norm of the
+	// first side's values. For gradients of parameters and for weights it includes all parameters of their operator, because some
+	// gradients, such as that of a key's bias, are zero apart from rounding. For sums whose terms cancel it is the norm of the
+	// terms.
 	Relative  results.Number `json:"relative"`
 	Against   results.Number `json:"against"`
-	Tolerance float64        `json:"tolerance,omitempty"` // 0: none is stated
-	// Bias is the slope of the difference over the mean of both values: by which part the second side's values are larger (above 0) or nearer to zero. Its
-	// standard error is robust against values of unequal spread. Explained is the part of the squared difference that goes with it.
+	Tolerance float64        `json:"tolerance,omitempty"` // 0: there is none
+	// Bias is the slope of the difference over the mean of both values: the fraction by which the second side's values are larger
+	// (above 0) or smaller in magnitude. BiasError is its standard error, robust to heteroscedasticity. Explained is the share of
+	// the squared difference that the bias explains.
 	Bias      results.Number `json:"bias"`
 	BiasError results.Number `json:"bias_error"`
 	Explained float64        `json:"bias_explains"`
 	Sides     [2]Values      `json:"sides"`
-	// Kept is the part of the step's update of a weight that each side's storage kept; nil where there was none.
+	// Kept says how much of the step's update of a weight survived on each side when it was stored; nil without an update.
 	Kept [2]*Kept `json:"kept,omitzero"`
 }
 
 // Leaves reports whether the difference is beyond its tolerance.
 func (d *Difference) Leaves() bool { return d.Tolerance > 0 && !(float64(d.Relative) <= d.Tolerance) }
 
-// Values are the values of a tensor on one side. Shares are of all values.
+// Values summarizes a tensor on one side. Shares are fractions of its values.
 type Values struct {
-	Format    string         `json:"format,omitempty"` // in which they are stored; "": it is not known, and only FP32's own range is looked at
-	Norm      results.Number `json:"norm"`             // in units of the mean loss, for gradients
-	Zero      float64        `json:"zero"`             // zero where the other side is not
-	Subnormal float64        `json:"subnormal"`        // below the normal range of the format, and not zero
+	Format    string         `json:"format,omitempty"` // in which they are stored; "": unknown, and treated as FP32
+	Norm      results.Number `json:"norm"`             // of gradients: without the loss scale
+	Zero      float64        `json:"zero"`             // zero, and not on the other side
+	Subnormal float64        `json:"subnormal"`        // nonzero, below the normal range of the format
 	Overflow  float64        `json:"overflow"`         // infinite, not a number, or the largest number of a narrow format
-	// Underflowed is the part of the squared difference in values that are zero or subnormal on this side.
+	// Underflowed is the share of the squared difference in values that are zero or subnormal on this side.
 	Underflowed float64 `json:"underflow_explains"`
 }
 
-// Kept tells how weights were stored after an update.
+// Kept says how much of an update survived when weights were stored: rounding may cancel out on average or lose it.
 type Kept struct {
-	Part  results.Number `json:"part"`  // slope of the change that was kept over the change that the optimizer made
+	Part  results.Number `json:"part"`  // slope of the stored change over the optimizer's; 1: all of it on average
 	Error results.Number `json:"error"` // its standard error
-	Lost  float64        `json:"lost"`  // share of the changed weights that are what they were before
+	Lost  float64        `json:"lost"`  // share of the changed weights that were rounded back to their old values
 }
 
-// Add takes a step.
+// Add adds a step.
 func (r *Record) Add(l *train.LockedStep) {
 	s := Step{Step: l.Step, LearningRate: l.LearningRate}
 	r.Phase = l.Phase.Name
 	for i, side := range l.Sides {
-		s.Loss[i], s.LossScale[i], s.Finite[i] = results.Number(side.Result.Losses.Total()), results.Number(side.Result.LossScale), side.Result.Finite
+		s.Loss[i], s.LossScale[i] = results.Number(side.Result.Losses.Total()), results.Number(side.Result.LossScale)
+		s.Finite[i] = side.Result.Finite
 	}
 	s.Tensors = r.differences(l)
 	s.Before = results.Number(distance(l.Sides[0].Before, l.Sides[1].Before))
@@ -141,9 +146,10 @@ func distance(a, b []float32) float64 {
 	return math.Sqrt(difference / norm)
 }
 
-// differences are those of all tensors of a step, in the order in which it computes them: forward, backward, update.
+// differences compares all tensors of a step in the order in which it computes them: forward, backward, update.
 func (r *Record) differences(l *train.LockedStep) []Difference {
-	tolerance := [2]float64{r.Sides[0].OutputTolerance + r.Sides[1].OutputTolerance, r.Sides[0].GradientTolerance + r.Sides[1].GradientTolerance}
+	outputs := r.Sides[0].OutputTolerance + r.Sides[1].OutputTolerance
+	gradients := r.Sides[0].GradientTolerance + r.Sides[1].GradientTolerance
 	operators := bert.Operators(l.Program.Model, l.Program.Head)
 	traced := r.traced(l, operators)
 	sums := terms{l, traced}
@@ -155,23 +161,26 @@ func (r *Record) differences(l *train.LockedStep) []Difference {
 	}
 	for _, o := range operators {
 		if pair, ok := traced[tracedKey{o.Name, false}]; ok {
-			add(Activation, o.Name, o.Name, tolerance[0], pair, sums.result(o))
+			add(Activation, o.Name, o.Name, outputs, pair, sums.result(o))
 		}
 	}
 	for i := len(operators) - 1; i >= 0; i-- {
 		o := operators[i]
 		if pair, ok := traced[tracedKey{o.Name, true}]; ok {
-			add(ActivationGradient, o.Name, o.From, tolerance[1], pair, 0)
+			add(ActivationGradient, o.Name, o.From, gradients, pair, 0)
 		}
 		terms := sums.gradient(o)
-		r.parameters(l, o.Name, func(name string, pair [2]values, all float64) {
-			add(Gradient, name, o.Name, tolerance[1], pair, max(all, terms))
-		}, func(s *train.LockedSide) []float32 { return s.Gradients })
+		stored := func(s *train.LockedSide) []float32 { return s.Gradients }
+		r.parameters(l, o.Name, stored, func(name string, pair [2]values, all float64) {
+			add(Gradient, name, o.Name, gradients, pair, max(all, terms))
+		})
 	}
 	for _, o := range operators {
 		first := len(all)
-		r.parameters(l, o.Name, func(name string, pair [2]values, all float64) { add(Weight, name, o.Name, 0, pair, all) },
-			func(s *train.LockedSide) []float32 { return s.Kept })
+		stored := func(s *train.LockedSide) []float32 { return s.Kept }
+		r.parameters(l, o.Name, stored, func(name string, pair [2]values, all float64) {
+			add(Weight, name, o.Name, 0, pair, all)
+		})
 		for i := first; i < len(all); i++ {
 			t, _ := l.Layout.Lookup(all[i].Tensor)
 			for k := range l.Sides {
@@ -185,8 +194,11 @@ func (r *Record) differences(l *train.LockedStep) []Difference {
 	return all
 }
 
-// parameters calls add for the parameters of an operator, with the norm of all of them on the first side.
-func (r *Record) parameters(l *train.LockedStep, operator string, add func(name string, pair [2]values, all float64), of func(*train.LockedSide) []float32) {
+// parameters calls add for each parameter of an operator, with the norm of all of them on the first side.
+func (r *Record) parameters(
+	l *train.LockedStep, operator string, of func(*train.LockedSide) []float32,
+	add func(name string, pair [2]values, all float64),
+) {
 	var squares float64
 	for _, t := range l.Layout.Tensors() {
 		if bert.OperatorOf(t.Name) == operator {
@@ -197,7 +209,8 @@ func (r *Record) parameters(l *train.LockedStep, operator string, add func(name 
 	}
 	for _, t := range l.Layout.Tensors() {
 		if bert.OperatorOf(t.Name) == operator {
-			add(t.Name, [2]values{{of: t.Of(of(&l.Sides[0])), scale: 1}, {of: t.Of(of(&l.Sides[1])), scale: 1}}, math.Sqrt(squares))
+			pair := [2]values{{of: t.Of(of(&l.Sides[0])), scale: 1}, {of: t.Of(of(&l.Sides[1])), scale: 1}}
+			add(t.Name, pair, math.Sqrt(squares))
 		}
 	}
 }
@@ -207,8 +220,8 @@ type tracedKey struct {
 	gradient bool
 }
 
-// traced pairs what both sides traced. The sides may cut a batch differently: what they have in common is the first sequences. Rows that the loss does not
-// depend on are left out, see bert.Operator.Relevant.
+// traced pairs the tensors that both sides traced. If their micro-batches differ in size, the pairs hold the sequences that both have.
+// Rows on which the loss does not depend are left out, see bert.Operator.Relevant.
 func (r *Record) traced(l *train.LockedStep, operators []bert.Operator) map[tracedKey][2]values {
 	pairs := map[tracedKey][2]values{}
 	count := map[tracedKey]int{}
@@ -248,13 +261,13 @@ func (r *Record) traced(l *train.LockedStep, operators []bert.Operator) map[trac
 	}
 	for i := range l.Sides {
 		if l.Sides[i].Traced == nil {
-			r.Note(r.Sides[i].Backend + " does not show what its operators store: gradients of parameters and weights alone are compared.")
+			r.Note(r.Sides[i].Backend + " does not trace its operators: only gradients of parameters and weights are compared.")
 		}
 	}
 	return pairs
 }
 
-// Note adds a doubt once.
+// Note adds a doubt, once.
 func (r *Record) Note(text string) {
 	if !slices.Contains(r.Notes, text) {
 		r.Notes = append(r.Notes, text)

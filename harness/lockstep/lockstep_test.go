@@ -32,7 +32,7 @@ type planted struct {
 	program func(*backend.Program)
 	rate    float64 // factor of the learning rate; 0: 1
 	mute    bool    // no traces
-	unread  float32 // what a trace has in rows that gpu-ref does not compute
+	unread  float32 // value that a trace puts into rows that gpu-ref does not compute
 }
 
 func (p planted) Open(ctx context.Context, program backend.Program, m backend.Memory) (backend.Session, error) {
@@ -55,7 +55,9 @@ type fullSession struct {
 	unread float32
 }
 
-func (s fullSession) Trace(ctx context.Context, step backend.Step, batches iter.Seq2[*bert.Batch, error], yield func(backend.Traced) error) (backend.StepResult, error) {
+func (s fullSession) Trace(
+	ctx context.Context, step backend.Step, batches iter.Seq2[*bert.Batch, error], yield func(backend.Traced) error,
+) (backend.StepResult, error) {
 	return s.Session.(backend.Tracer).Trace(ctx, step, batches, func(t backend.Traced) error {
 		t.Values = slices.Clone(t.Values)
 		if t.Operator == "bert.encoder.layer.1.output.LayerNorm" && !t.Gradient {
@@ -69,7 +71,7 @@ func (s fullSession) Trace(ctx context.Context, step backend.Step, batches iter.
 	})
 }
 
-// plugins are those of one side, in the process of the test.
+// plugins are the plugins of one side, in the process of the test.
 type plugins struct{ of planted }
 
 func (p plugins) Backend() backend.Backend { return p.of }
@@ -110,7 +112,7 @@ func (s fasterSession) Step(ctx context.Context, step optimizer.Step) (optimizer
 	return s.Session.Step(ctx, step)
 }
 
-// follow holds a planted backend against gpu-ref, both in precisions of gpu-ref.
+// follow compares a planted backend with gpu-ref, each in a precision of gpu-ref.
 func follow(t *testing.T, of planted, precisions [2]string, steps int, resync bool, sets ...string) *lockstep.Record {
 	return followSeed(t, 2, of, precisions, steps, resync, sets...)
 }
@@ -139,8 +141,13 @@ func followSeed(t *testing.T, seed uint64, of planted, precisions [2]string, ste
 			t.Fatal(err)
 		}
 		name := []string{"sound", "planted"}[i]
-		r.Sides[i] = lockstep.Side{Backend: name, Precision: p.Name, OutputTolerance: p.OutputTolerance, GradientTolerance: p.GradientTolerance}
-		l.Jobs[i] = train.Job{Recipe: recipe, Data: data, Backend: "gpu-ref", Precision: p.Name, Seed: seed, Plugins: plugins{side}, Identity: results.Identity{Backend: name}}
+		r.Sides[i] = lockstep.Side{
+			Backend: name, Precision: p.Name, OutputTolerance: p.OutputTolerance, GradientTolerance: p.GradientTolerance,
+		}
+		l.Jobs[i] = train.Job{
+			Recipe: recipe, Data: data, Backend: "gpu-ref", Precision: p.Name, Seed: seed, Plugins: plugins{side},
+			Identity: results.Identity{Backend: name},
+		}
 	}
 	if err := l.Run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -149,13 +156,13 @@ func followSeed(t *testing.T, seed uint64, of planted, precisions [2]string, ste
 	return r
 }
 
-// TestPlanted: an error that was put into one backend is found where it is, with its reason.
+// TestPlanted: a fault planted in one backend is found at its operator, with its reason.
 func TestPlanted(t *testing.T) {
 	option := func(name, value string) func(*backend.Program) {
 		return func(p *backend.Program) { p.Options = map[string]string{name: value} }
 	}
 	fp32, fp16 := [2]string{"fp32", "fp32"}, [2]string{"fp32", "fp16"}
-	// Weights that are large enough for activations to be where their constants matter.
+	// With weights this large, activations reach the values at which their constants matter.
 	wide := "model.initializer_range=0.2"
 	for name, test := range map[string]struct {
 		of         planted
@@ -188,7 +195,7 @@ func TestPlanted(t *testing.T) {
 			}
 			v := follow(t, test.of, test.precisions, 3, test.resync, sets...).Verdict
 			if !v.Parted || v.Step != test.step || v.First.Kind != test.kind || v.First.Tensor != test.tensor || v.Reason != test.reason {
-				t.Errorf("they part (%v) in step %d at %s %s for %s, want step %d, %s %s, %s:\n%s",
+				t.Errorf("they diverge (%v) in step %d at %s %s for %s, want step %d, %s %s, %s:\n%s",
 					v.Parted, v.Step, v.First.Kind, v.First.Tensor, v.Reason, test.step, test.kind, test.tensor, test.reason, strings.Join(v.Text, "\n"))
 			}
 			if (v.Reason == lockstep.Overflow || v.Reason == lockstep.Underflow) && v.Side != "planted" {
@@ -211,8 +218,8 @@ func TestUnreadTokens(t *testing.T) {
 	}
 }
 
-// TestNothingPlanted: a backend does not part from itself by a bit, a sound narrow format stays within its tolerance, and at equal weights another learning
-// rate makes no difference.
+// TestNothingPlanted: a backend equals itself to the bit, a sound narrow format stays within its tolerance, and from equal weights
+// another learning rate makes no difference.
 func TestNothingPlanted(t *testing.T) {
 	r := follow(t, planted{}, [2]string{"fp32", "fp32"}, 2, false)
 	for _, s := range r.Steps {
@@ -230,14 +237,14 @@ func TestNothingPlanted(t *testing.T) {
 		"fp16":                            follow(t, planted{}, [2]string{"fp32", "fp16"}, 2, true),
 		"another rate from equal weights": follow(t, planted{rate: 1.5}, [2]string{"fp32", "fp32"}, 3, true),
 	} {
-		if v := r.Verdict; v.Parted || v.First == nil || !strings.HasPrefix(v.Text[0], "They don't part in ") {
+		if v := r.Verdict; v.Parted || v.First == nil || !strings.HasPrefix(v.Text[0], "They do not diverge in ") {
 			t.Errorf("%s: %+v", name, v)
 		}
 	}
 }
 
-// TestCancellation: where the terms of a sum cancel, rounding is no parting, and a fault is found all the same. With seed 1 the gradients of the first
-// batch's next sentences nearly cancel, and those of the second with seed 3.
+// TestCancellation: where the terms of a sum cancel, rounding does not count as divergence, and a fault is still found. The gradients
+// of next sentences nearly cancel in the first batch with seed 1, and in the second batch with seed 3.
 func TestCancellation(t *testing.T) {
 	for seed := uint64(1); seed <= 3; seed += 2 {
 		cancelled := 0.0
@@ -248,34 +255,37 @@ func TestCancellation(t *testing.T) {
 			}
 			for _, s := range r.Steps {
 				for _, d := range s.Tensors {
-					if d.Kind == lockstep.Gradient && d.Tolerance > 0 && d.Sides[0].Norm > 0 && strings.Contains(d.Tensor, "cls.seq_relationship.weight") {
+					weight := d.Kind == lockstep.Gradient && strings.Contains(d.Tensor, "cls.seq_relationship.weight")
+					if weight && d.Tolerance > 0 && d.Sides[0].Norm > 0 {
 						cancelled = max(cancelled, float64(d.Against/d.Sides[0].Norm))
 					}
 				}
 			}
 		}
 		if cancelled < 3 {
-			t.Errorf("seed %d: terms are at most %.2g times their sum, and the test is about those that cancel", seed, cancelled)
+			t.Errorf("seed %d: terms are at most %.2g times their sum: nothing cancels, so this tests nothing", seed, cancelled)
 		}
 		low := planted{program: func(p *backend.Program) { p.Options = map[string]string{"loss_scale": "1e-4"} }}
-		if v := followSeed(t, seed, low, [2]string{"fp32", "fp16"}, 1, true).Verdict; !v.Parted || v.Reason != lockstep.Underflow || v.Side != "planted" {
+		v := followSeed(t, seed, low, [2]string{"fp32", "fp16"}, 1, true).Verdict
+		if !v.Parted || v.Reason != lockstep.Underflow || v.Side != "planted" {
 			t.Errorf("seed %d, a loss scale too low: %s on side %q:\n%s", seed, v.Reason, v.Side, strings.Join(v.Text, "\n"))
 		}
 	}
 }
 
-// TestMute: a backend that shows nothing is compared in gradients and weights, and it is said.
+// TestMute: a backend that does not trace is compared in gradients and weights, with a note.
 func TestMute(t *testing.T) {
-	r := follow(t, planted{mute: true, program: func(p *backend.Program) { p.Model.LayerNormEps = 1e-3 }}, [2]string{"fp32", "fp32"}, 1, false)
+	mute := planted{mute: true, program: func(p *backend.Program) { p.Model.LayerNormEps = 1e-3 }}
+	r := follow(t, mute, [2]string{"fp32", "fp32"}, 1, false)
 	if v := r.Verdict; !v.Parted || v.First.Kind != lockstep.Gradient {
 		t.Errorf("the first difference is %+v, want one of a gradient", v.First)
 	}
-	if len(r.Notes) != 1 || !strings.HasPrefix(r.Notes[0], "planted does not show") {
+	if len(r.Notes) != 1 || !strings.HasPrefix(r.Notes[0], "planted does not trace") {
 		t.Errorf("notes %q", r.Notes)
 	}
 }
 
-// locked is a step whose only tensors are results of the embeddings.
+// locked is a step with a single tensor, the result of the embeddings.
 func locked(a, b []float32, format numerics.Format) *train.LockedStep {
 	config := bert.Defaults()
 	config.NumHiddenLayers = 1
@@ -283,15 +293,19 @@ func locked(a, b []float32, format numerics.Format) *train.LockedStep {
 	if err != nil {
 		panic(err)
 	}
-	s := &train.LockedStep{Step: 1, Steps: 1, Phase: &recipe.Phase{Name: "phase1"}, Program: backend.Program{Model: config, Head: bert.Head{Task: bert.QuestionAnswering}}, Layout: l}
+	s := &train.LockedStep{
+		Step: 1, Steps: 1, Phase: &recipe.Phase{Name: "phase1"}, Layout: l,
+		Program: backend.Program{Model: config, Head: bert.Head{Task: bert.QuestionAnswering}},
+	}
 	for i, values := range [][]float32{a, b} {
-		s.Sides[i].Traced = []backend.Traced{{Operator: "bert.embeddings", Scale: 1, Format: []string{"fp32", format.String()}[i], Values: values}}
+		name := []string{"fp32", format.String()}[i]
+		s.Sides[i].Traced = []backend.Traced{{Operator: "bert.embeddings", Scale: 1, Format: name, Values: values}}
 		s.Sides[i].Result.Finite = true
 	}
 	return s
 }
 
-// TestBias: truncation of FP16 is a bias; rounding to nearest, held to the same tolerance, is not.
+// TestBias: truncation to FP16 is a bias; rounding to nearest, under the same tolerance, is not.
 func TestBias(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	x := make([]float32, 5000)
@@ -314,9 +328,10 @@ func TestBias(t *testing.T) {
 	}
 }
 
-// TestWrite: every format has the verdict or the numbers, and JSON reads back.
+// TestWrite: every format has the verdict or the numbers, and JSON can be read back.
 func TestWrite(t *testing.T) {
-	r := follow(t, planted{program: func(p *backend.Program) { p.Options = map[string]string{"loss_scale": "16777216"} }}, [2]string{"fp32", "fp16"}, 1, false)
+	high := planted{program: func(p *backend.Program) { p.Options = map[string]string{"loss_scale": "16777216"} }}
+	r := follow(t, high, [2]string{"fp32", "fp16"}, 1, false)
 	for format, want := range map[report.Format]string{
 		report.Table: "Likely reason: overflow.", report.Markdown: "Likely reason: overflow.", report.HTML: "Likely reason: overflow.",
 		report.CSV: "1,activation gradient,cls.seq_relationship,loss,8,+Inf,0.0201,true,", report.JSON: `"relative": "Infinity"`,
@@ -336,7 +351,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestStops: errors of a side and of the observer end a lockstep.
+// TestStops: an error of a side or of the observer ends a lockstep.
 func TestStops(t *testing.T) {
 	broken := errors.New("enough")
 	for _, test := range []struct {

@@ -3,56 +3,54 @@ package lockstep
 import (
 	"fmt"
 	"math"
-	"strings"
-
-	"harness.invalid/core/bert"
-	"harness.invalid/results"
 )
 
-// Reason is what makes two sides part, as far as the values tell.
+// Reason is why two sides diverge, as far as the values tell.
 type Reason string
 
-// The reasons, in the order in which they are looked for.
+// The reasons, in the order in which Conclude looks for them.
 const (
-	Overflow  Reason = "overflow"  // values that are infinite, not a number, or stopped at the largest number of their format
+	Overflow  Reason = "overflow"  // values are infinite, not a number, or saturated at the largest number of their format
 	Underflow Reason = "underflow" // most of the difference is in values that are zero or subnormal on one side
-	Drift     Reason = "drift"     // the weights had come apart, and at equal weights the same tensor was within its tolerance
-	Bias      Reason = "bias"      // most of the difference is in one direction, by no more than rounding can do
-	Operator  Reason = "operator"  // more than rounding can do to operands that agree: the operator computes something else
-	Rounding  Reason = "rounding"  // errors without a direction that added up on the way
+	Drift     Reason = "drift"     // the weights have drifted apart; from equal weights, the tensor was within its tolerance
+	Bias      Reason = "bias"      // most of the difference has one direction, and rounding can explain its size
+	Operator  Reason = "operator"  // the inputs agree and rounding cannot explain the difference: another function is computed
+	Rounding  Reason = "rounding"  // errors without a direction that accumulated
 )
 
-// Verdict says where two sides part.
+// Verdict says where two sides diverge.
 type Verdict struct {
-	Parted bool `json:"parted"`
-	// Step and First are where the first difference beyond its tolerance is; where they did not part, the one that came nearest to it.
+	Parted bool `json:"parted"` // they diverge
+	// Step and First are the first difference beyond its tolerance, or the one closest to its tolerance if none is beyond it.
 	Step   int         `json:"step"`
 	First  *Difference `json:"first,omitempty"`
 	Reason Reason      `json:"reason,omitempty"`
-	// Side is the side that the reason speaks of, as far as one can be told; else empty.
+	// Side is the side to which the reason applies; empty if the values do not tell.
 	Side string `json:"side,omitempty"`
-	// Text is the verdict in words, a sentence or two each.
+	// Text is the verdict in words, one or two sentences per element.
 	Text []string `json:"text"`
 }
 
-// The limits of the reasons. A part of the squared difference that is at least explains explains it; a bias counts from sigmas standard errors on. An
-// operator whose difference is more than jumps times that of everything before it in the same pass has made it itself, if it is more than roundings
-// unit roundoffs, which the tolerances of outputs allow a whole model.
+// The thresholds of the reasons.
 const (
-	explains  = 0.5
-	sigmas    = 4
+	// explains is the share of the squared difference from which on something explains the difference.
+	explains = 0.5
+	// sigmas is the number of standard errors from which on a bias counts.
+	sigmas = 4
+	// An operator causes a difference itself if the difference is more than jumps times as large as all before it in the same
+	// pass, and larger than roundings unit roundoffs, the tolerance for the outputs of a whole model.
 	jumps     = 4
 	roundings = 8
 )
 
-// Conclude gives the verdict after the last step.
+// Conclude sets the verdict after the last step.
 func (r *Record) Conclude() {
 	for i := range r.Sides {
 		r.Sides[i].Kept = r.updates[i].kept()
 	}
 	r.Verdict = Verdict{}
 	v := &r.Verdict
-	nearest := -1.0
+	closest := -1.0
 	for i := range r.Steps {
 		for j := range r.Steps[i].Tensors {
 			d := &r.Steps[i].Tensors[j]
@@ -61,8 +59,8 @@ func (r *Record) Conclude() {
 				r.explain(i, j)
 				return
 			}
-			if d.Tolerance > 0 && float64(d.Relative)/d.Tolerance > nearest {
-				nearest = float64(d.Relative) / d.Tolerance
+			if d.Tolerance > 0 && float64(d.Relative)/d.Tolerance > closest {
+				closest = float64(d.Relative) / d.Tolerance
 				v.Step, v.First = r.Steps[i].Step, d
 			}
 		}
@@ -71,63 +69,69 @@ func (r *Record) Conclude() {
 		return
 	}
 	v.Text = []string{
-		fmt.Sprintf("They don't part in %s.", steps(len(r.Steps))),
-		fmt.Sprintf("Nearest to it comes %s in step %d: it differs by %s, tolerance %s.", what(v.First), v.Step, number(v.First.Relative), number(v.First.Tolerance)),
+		fmt.Sprintf("They do not diverge in %s.", steps(len(r.Steps))),
+		fmt.Sprintf("Closest to its tolerance is %s in step %d: it differs by %s, tolerance %s.",
+			what(v.First), v.Step, number(v.First.Relative), number(v.First.Tolerance)),
 	}
 	v.Text = append(v.Text, r.kept()...)
-}
-
-func steps(n int) string {
-	if n == 1 {
-		return "1 step"
-	}
-	return fmt.Sprintf("%d steps", n)
 }
 
 // explain finds the likely reason of a difference, tensor j of step i.
 func (r *Record) explain(i, j int) {
 	v, s := &r.Verdict, &r.Steps[i]
 	d := &s.Tensors[j]
-	v.Text = []string{fmt.Sprintf("They part in step %d at %s: %s, tolerance %s.", s.Step, what(d), differs(d), number(d.Tolerance))}
-	say := func(reason Reason, side int, format string, args ...any) {
-		v.Reason = reason
-		if side >= 0 {
-			v.Side = r.Sides[side].Backend
-		}
-		v.Text = append(v.Text, "Likely reason: "+fmt.Sprintf(format, args...))
+	v.Text = []string{fmt.Sprintf("They diverge in step %d at %s: %s, tolerance %s.", s.Step, what(d), differs(d), number(d.Tolerance))}
+	var side int
+	var text string
+	v.Reason, side, text = r.reason(i, j)
+	if side >= 0 {
+		v.Side = r.Sides[side].Backend
 	}
-	before := r.before(i, j)
-	unit := max(r.units[0], r.units[1])
-	bias := d.Explained >= explains && math.Abs(float64(d.Bias)) > sigmas*float64(d.BiasError)
-	small := unit == 0 || math.Abs(float64(d.Bias)) <= 2*unit
-	switch side, other := worse(d, func(v Values) float64 { return v.Overflow }), worse(d, func(v Values) float64 { return v.Underflowed }); {
-	case side >= 0:
-		say(Overflow, side, "overflow. %s of the values of %s%s are infinite, not a number, or at the end of their range%s.",
-			share(d.Sides[side].Overflow), r.Sides[side].Backend, inFormat(d.Sides[side].Format), r.scaled(s, side, d.Kind))
-	case other >= 0 && d.Sides[other].Underflowed >= explains:
-		u := d.Sides[other]
-		say(Underflow, other, "underflow. In %s %s of the values%s are zero where the other side's are not, and %s subnormal; %s of the squared difference is in those%s.",
-			r.Sides[other].Backend, share(u.Zero), inFormat(u.Format), share(u.Subnormal), share(u.Underflowed), r.scaled(s, other, d.Kind))
-	case s.Before > 0 && !r.Resync && r.atEqualWeights(d):
-		say(Drift, -1, "drift. At equal weights, in step 1, it differed by %s; since then the weights have come apart by %s. See with --resync whether a step of its own differs.",
-			number(r.Steps[0].find(d).Relative), number(s.Before))
-	case bias && small:
-		say(Bias, -1, "biased rounding. The values of %s are %s by a part of %s ± %s (standard error), which is %s of the squared difference; no more than rounding can do.",
-			r.Sides[1].Backend, direction(d.Bias), number(math.Abs(float64(d.Bias))), number(d.BiasError), share(d.Explained))
-	case bias:
-		say(Operator, -1, "a constant. The values of %s are %s by a part of %s ± %s (standard error), which is %s of the squared difference%s: too much and too even for rounding.",
-			r.Sides[1].Backend, direction(d.Bias), number(math.Abs(float64(d.Bias))), number(d.BiasError), share(d.Explained), inUnits(math.Abs(float64(d.Bias)), unit))
-	case float64(d.Relative) > jumps*before && (unit == 0 || float64(d.Relative) > roundings*unit):
-		say(Operator, -1, "the operator itself. What it computes from agrees within %s, and there is neither overflow nor underflow; its difference has no direction (bias %s ± %s)%s: the two sides compute something else there.",
-			number(before), number(d.Bias), number(d.BiasError), inUnits(float64(d.Relative), unit))
-	default:
-		say(Rounding, -1, "rounding that added up. The operators before it differ by up to %s already, and the difference has no direction (bias %s ± %s, %s of the squared difference).",
-			number(before), number(d.Bias), number(d.BiasError), share(d.Explained))
-	}
+	v.Text = append(v.Text, "Likely reason: "+text)
 	v.Text = append(v.Text, r.kept()...)
 }
 
-// before is the largest difference of what the step computed up to tensor j in the same pass, and of the weights that it began with.
+// reason returns the likely reason of a difference, the side to which it applies or -1, and an explanation.
+func (r *Record) reason(i, j int) (reason Reason, side int, text string) {
+	s := &r.Steps[i]
+	d := &s.Tensors[j]
+	before := r.before(i, j)
+	unit := max(r.units[0], r.units[1])
+	if k := worse(d, func(v Values) float64 { return v.Overflow }); k >= 0 {
+		return Overflow, k, fmt.Sprintf("overflow. %s of the values of %s%s are infinite, not a number, or saturated%s.",
+			share(d.Sides[k].Overflow), r.Sides[k].Backend, inFormat(d.Sides[k].Format), r.scaled(s, k, d.Kind))
+	}
+	if k := worse(d, func(v Values) float64 { return v.Underflowed }); k >= 0 && d.Sides[k].Underflowed >= explains {
+		u := d.Sides[k]
+		return Underflow, k, fmt.Sprintf("underflow. In %s, %s of the values%s are zero and the other side's are not, and %s are subnormal; "+
+			"%s of the squared difference is in these%s.",
+			r.Sides[k].Backend, share(u.Zero), inFormat(u.Format), share(u.Subnormal), share(u.Underflowed), r.scaled(s, k, d.Kind))
+	}
+	if s.Before > 0 && !r.Resync && r.atEqualWeights(d) {
+		return Drift, -1, fmt.Sprintf("drift. In step 1, from equal weights, it differed by %s; since then the weights have drifted "+
+			"apart by %s. Use --resync to see the difference that a single step makes.",
+			number(r.Steps[0].find(d).Relative), number(s.Before))
+	}
+	if bias := math.Abs(float64(d.Bias)); d.Explained >= explains && bias > sigmas*float64(d.BiasError) {
+		text := fmt.Sprintf("The values of %s are %s by a fraction of %s ± %s (standard error), which explains %s of the squared difference",
+			r.Sides[1].Backend, direction(d.Bias), number(bias), number(d.BiasError), share(d.Explained))
+		if unit == 0 || bias <= 2*unit {
+			return Bias, -1, "biased rounding. " + text + "; rounding alone can do this."
+		}
+		return Operator, -1, "a constant factor. " + text + inUnits(bias, unit) + ": too large and too uniform for rounding."
+	}
+	if x := float64(d.Relative); x > jumps*before && (unit == 0 || x > roundings*unit) {
+		return Operator, -1, fmt.Sprintf("the operator itself. Its inputs agree within %s, and nothing overflows or underflows; "+
+			"the difference has no direction (bias %s ± %s)%s. The two sides compute different functions here.",
+			number(before), number(d.Bias), number(d.BiasError), inUnits(x, unit))
+	}
+	return Rounding, -1, fmt.Sprintf("accumulated rounding. The operators before it already differ by up to %s, "+
+		"and the difference has no direction (bias %s ± %s, %s of the squared difference).",
+		number(before), number(d.Bias), number(d.BiasError), share(d.Explained))
+}
+
+// before is the largest difference among the tensors that step i computed before tensor j in the same pass, and the weights that
+// it started from.
 func (r *Record) before(i, j int) float64 {
 	var largest float64
 	backward := func(k Kind) bool { return k != Activation }
@@ -139,7 +143,7 @@ func (r *Record) before(i, j int) float64 {
 	return max(largest, float64(r.Steps[i].Before))
 }
 
-// atEqualWeights reports whether a tensor was well within its tolerance in the first step, and is far from that.
+// atEqualWeights reports whether a tensor differed by less than half as much in the first step.
 func (r *Record) atEqualWeights(d *Difference) bool {
 	first := r.Steps[0].find(d)
 	return first != nil && float64(first.Relative) < float64(d.Relative)/2
@@ -154,7 +158,7 @@ func (s *Step) find(d *Difference) *Difference {
 	return nil
 }
 
-// worse is the side with more of something, -1 where neither has any.
+// worse is the side for which a share is larger, or -1 if it is 0 on both.
 func worse(d *Difference, of func(Values) float64) int {
 	a, b := of(d.Sides[0]), of(d.Sides[1])
 	switch {
@@ -164,102 +168,4 @@ func worse(d *Difference, of func(Values) float64) int {
 		return 0
 	}
 	return 1
-}
-
-// scaled tells the loss scale that gradients were stored at.
-func (r *Record) scaled(s *Step, side int, k Kind) string {
-	if k == Activation || k == Weight {
-		return ""
-	}
-	text := fmt.Sprintf("; its loss scale is %s", number(s.LossScale[side]))
-	if !s.Finite[side] {
-		text += ", and it skipped the step"
-	}
-	return text
-}
-
-// kept tells how the sides stored updates, where one did not keep them whole.
-func (r *Record) kept() []string {
-	var said []string
-	for i := range r.Sides {
-		k := r.Sides[i].Kept
-		if k == nil || k.Lost == 0 && math.Abs(float64(k.Part)-1) <= sigmas*float64(k.Error) {
-			continue
-		}
-		said = append(said, fmt.Sprintf("%s keeps %.4f ± %s of its updates of weights (1 is all); %s of the weights that the optimizer moved were rounded back to where they were.",
-			r.Sides[i].Backend, k.Part, number(k.Error), share(k.Lost)))
-	}
-	return said
-}
-
-// differs says by how much a tensor differs.
-func differs(d *Difference) string {
-	if math.IsInf(float64(d.Relative), 0) {
-		return "not all of its values are finite"
-	}
-	return "it differs by " + number(d.Relative)
-}
-
-// what names a tensor in a sentence.
-func what(d *Difference) string {
-	switch d.Kind {
-	case Activation:
-		return "the result of " + d.Tensor
-	case ActivationGradient:
-		computed := "the backward pass of " + d.Operator + " computes"
-		if d.Operator == bert.LossName {
-			computed = "the loss computes"
-		}
-		return fmt.Sprintf("the gradient of the result of %s, which %s", d.Tensor, computed)
-	case Gradient:
-		return fmt.Sprintf("the gradient of %s", d.Tensor)
-	}
-	return d.Tensor
-}
-
-func direction(bias results.Number) string {
-	if bias < 0 {
-		return "nearer to zero"
-	}
-	return "larger"
-}
-
-func inFormat(format string) string {
-	if format == "" {
-		return ""
-	}
-	return " (" + format + ")"
-}
-
-func inUnits(x, unit float64) string {
-	if unit == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; it is %s unit roundoffs of the coarser format", number(x/unit))
-}
-
-// number prints three digits.
-func number[T ~float64](x T) string {
-	switch v := float64(x); {
-	case math.IsInf(v, 0) || v == 0:
-		return strings.TrimPrefix(fmt.Sprint(v), "+")
-	case math.Abs(v) >= 1e-3 && math.Abs(v) < 1e6:
-		return fmt.Sprintf("%.3g", v)
-	default:
-		return fmt.Sprintf("%.1e", v)
-	}
-}
-
-// share prints a part as a percentage.
-func share(x float64) string {
-	switch p := 100 * x; {
-	case p == 0:
-		return "0%"
-	case p < 0.01:
-		return fmt.Sprintf("%.0e%%", p)
-	case p < 10:
-		return fmt.Sprintf("%.2g%%", p)
-	default:
-		return fmt.Sprintf("%.0f%%", p)
-	}
 }

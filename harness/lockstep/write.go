@@ -8,11 +8,11 @@ import (
 	"harness.invalid/harness/report"
 )
 
-// around is how many tensors are shown before the first one beyond its tolerance, and after it.
+// around is how many tensors are shown before and after the first one beyond its tolerance.
 const around = 4
 
-// Write prints a record: for people a line for each step, the tensors around the place where the sides part, and the verdict; as CSV a line for each step
-// and tensor; as JSON the record.
+// Write prints the record. The formats for people have a line for each step, the tensors around the point of divergence, and the
+// verdict. CSV has a line for each tensor of each step. JSON is the record itself.
 func (r *Record) Write(w io.Writer, o report.Options) error {
 	switch o.Format {
 	case report.JSON:
@@ -25,23 +25,29 @@ func (r *Record) Write(w io.Writer, o report.Options) error {
 	}
 	fmt.Fprintln(w)
 	last := r.nearby()
-	last.Notes = append(last.Notes, fmt.Sprintf("Shares of values are those of %s / %s; grad is the gradient of what follows, the result of an operator or a parameter.", r.Sides[0].Backend, r.Sides[1].Backend))
+	last.Notes = append(last.Notes, fmt.Sprintf("Shares of values are those of %s / %s; "+
+		"grad means the gradient of the operator result or parameter that follows.", r.Sides[0].Backend, r.Sides[1].Backend))
 	last.Notes = append(last.Notes, r.Verdict.Text...)
 	last.Notes = append(last.Notes, r.Notes...)
 	return report.WriteSheet(w, last, o)
 }
 
-// steps is a line for each step with the tensors that differ most.
+// steps has a line for each step, with the tensors that differ most.
 func (r *Record) steps() *report.Sheet {
 	mode := "each from its own weights"
 	if r.Resync {
 		mode = fmt.Sprintf("each step from the weights of %s", r.Sides[0].Backend)
 	}
 	s := &report.Sheet{
-		Caption: fmt.Sprintf("Recipe %s (fingerprint %.12s), data %.12s, seed %d: %s (%s) in lockstep with %s (%s) over %s of %s, without dropout, %s",
-			r.Recipe, r.Fingerprint, r.DataDigest, r.Seed, r.Sides[1].Backend, r.Sides[1].Precision, r.Sides[0].Backend, r.Sides[0].Precision, steps(len(r.Steps)), r.Phase, mode),
-		Columns: []report.Column{{Name: "step", Right: true}, {Name: "loss " + r.Sides[0].Backend, Right: true}, {Name: "loss " + r.Sides[1].Backend, Right: true},
-			{Name: "activations", Right: true}, {Name: "gradients", Right: true}, {Name: "weights", Right: true}, {Name: "nearest to its tolerance, or farthest beyond"}},
+		Caption: fmt.Sprintf("Recipe %s (fingerprint %.12s), data %.12s, seed %d: "+
+			"%s (%s) in lockstep with %s (%s) over %s of %s, without dropout, %s",
+			r.Recipe, r.Fingerprint, r.DataDigest, r.Seed, r.Sides[1].Backend, r.Sides[1].Precision,
+			r.Sides[0].Backend, r.Sides[0].Precision, steps(len(r.Steps)), r.Phase, mode),
+		Columns: []report.Column{
+			{Name: "step", Right: true}, {Name: "loss " + r.Sides[0].Backend, Right: true},
+			{Name: "loss " + r.Sides[1].Backend, Right: true}, {Name: "activations", Right: true}, {Name: "gradients", Right: true},
+			{Name: "weights", Right: true}, {Name: "closest to its tolerance, or furthest beyond"},
+		},
 	}
 	for i := range r.Steps {
 		step := &r.Steps[i]
@@ -66,7 +72,7 @@ func (r *Record) steps() *report.Sheet {
 	return s
 }
 
-// most is the tensor of some kinds that differs most in relation to its tolerance.
+// most is the tensor among some kinds that differs most relative to its tolerance.
 func (s *Step) most(kinds ...Kind) *Difference {
 	var most *Difference
 	for i := range s.Tensors {
@@ -80,10 +86,12 @@ func (s *Step) most(kinds ...Kind) *Difference {
 	return most
 }
 
-// nearby are the tensors around the place that the verdict speaks of, in the order in which the step computes them.
+// nearby has the tensors around the verdict's, in the order in which the step computes them.
 func (r *Record) nearby() *report.Sheet {
-	s := &report.Sheet{Columns: []report.Column{{Name: fmt.Sprintf("step %d", r.Verdict.Step)}, {Name: "difference", Right: true}, {Name: "tolerance", Right: true},
-		{Name: "bias ± error", Right: true}, {Name: "zero, subnormal", Right: true}, {Name: "overflow", Right: true}}}
+	s := &report.Sheet{Columns: []report.Column{
+		{Name: fmt.Sprintf("step %d", r.Verdict.Step)}, {Name: "difference", Right: true}, {Name: "tolerance", Right: true},
+		{Name: "bias ± error", Right: true}, {Name: "zero, subnormal", Right: true}, {Name: "overflow", Right: true},
+	}}
 	if r.Verdict.First == nil {
 		return s
 	}
@@ -115,10 +123,13 @@ func (r *Record) nearby() *report.Sheet {
 	return s
 }
 
-// tensors is a line for each tensor of each step, with numbers in full.
+// tensors has a line for each tensor of each step, with numbers in full precision.
 func (r *Record) tensors() *report.Sheet {
 	s := &report.Sheet{}
-	for _, key := range []string{"step", "kind", "tensor", "operator", "values", "difference", "tolerance", "leaves", "bias", "bias_error", "bias_explains", "against"} {
+	for _, key := range []string{
+		"step", "kind", "tensor", "operator", "values", "difference", "tolerance", "leaves",
+		"bias", "bias_error", "bias_explains", "against",
+	} {
 		s.Columns = append(s.Columns, report.Column{Name: key})
 	}
 	for i := range r.Sides {
@@ -138,7 +149,8 @@ func (r *Record) tensors() *report.Sheet {
 			if d.Tolerance == 0 {
 				tolerance = ""
 			}
-			put(r.Steps[i].Step, d.Kind, d.Tensor, d.Operator, d.Count, float64(d.Relative), tolerance, d.Leaves(), float64(d.Bias), float64(d.BiasError), d.Explained, float64(d.Against))
+			put(r.Steps[i].Step, d.Kind, d.Tensor, d.Operator, d.Count, float64(d.Relative), tolerance, d.Leaves())
+			put(float64(d.Bias), float64(d.BiasError), d.Explained, float64(d.Against))
 			for k, v := range d.Sides {
 				put(v.Format, float64(v.Norm), v.Zero, v.Subnormal, v.Overflow, v.Underflowed)
 				if d.Kept[k] != nil {
@@ -153,7 +165,7 @@ func (r *Record) tensors() *report.Sheet {
 	return s
 }
 
-// shown is a tensor in a table.
+// shown names a tensor in a table.
 func shown(d *Difference) string {
 	switch d.Kind {
 	case ActivationGradient, Gradient:
@@ -162,7 +174,7 @@ func shown(d *Difference) string {
 	return short(d.Tensor)
 }
 
-// short leaves out what all names of a model begin with.
+// short drops the prefixes that the names of a model have in common.
 func short(name string) string {
 	for _, prefix := range []string{"bert.encoder.", "bert.", "cls."} {
 		if rest, ok := strings.CutPrefix(name, prefix); ok {
