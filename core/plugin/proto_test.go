@@ -14,7 +14,7 @@ var (
 )
 
 // TestContractIsDocumented: every service, call, message and field of the contract has a comment, on its line or
-// the line before. It is what plugins in other languages are written by.
+// the line before. Plugins in other languages are written from it.
 func TestContractIsDocumented(t *testing.T) {
 	files, err := filepath.Glob("proto/v1/*.proto")
 	if err != nil || len(files) == 0 {

@@ -8,7 +8,7 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// TestWrite refuses Chunks that don't lie in their section.
+// TestWrite: chunks that do not lie in their section are refused.
 func TestWrite(t *testing.T) {
 	l, err := tensor.NewLayout(tensor.Tensor{Name: "w", Shape: tensor.Shape{16}})
 	if err != nil {

@@ -41,8 +41,8 @@ func expose(t *testing.T, s host.Spec) (a host.Address, pid int, end func() erro
 	return
 }
 
-// TestAttach: hosts come and go, and the plugin stays until it is told to end. It keeps its contract all the while,
-// and its errors come through.
+// TestAttach: hosts come and go, and the plugin runs until it is told to end. It honours its contract all the
+// while, and its errors reach the host.
 func TestAttach(t *testing.T) {
 	s := spec(t, plugin.Optimizer, "sgd", host.Memory)
 	address, pid, end := expose(t, s)
@@ -82,7 +82,7 @@ func TestAttach(t *testing.T) {
 	wants(t, err, "optimizer sgd: start: no plugin answers at "+string(address))
 }
 
-// TestAttachCancelled: a host that gives up does not wait for one who looks at a plugin, and the plugin goes on.
+// TestAttachCancelled: a host that cancels a call does not wait for the plugin, and the plugin keeps running.
 func TestAttachCancelled(t *testing.T) {
 	address, pid, end := expose(t, spec(t, plugin.Optimizer, "patient", host.Stream))
 	defer end()
@@ -100,7 +100,7 @@ func TestAttachCancelled(t *testing.T) {
 	}
 }
 
-// TestExposeFails: what ends before it can be attached to, or dies later, is an error.
+// TestExposeFails: a plugin that ends before a host can attach, or dies later, is an error.
 func TestExposeFails(t *testing.T) {
 	for role, texts := range map[string][]string{
 		"early":     {"optimizer early: it ended before it said hello (exit status 4)"},
@@ -122,10 +122,10 @@ func TestExposeFails(t *testing.T) {
 	wants(t, err, "the plugin died")
 	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if _, err := os.Stat(strings.TrimPrefix(string(address), "unix:")); err != nil {
-			break // its folder is removed last
+			break // the folder is removed last
 		}
 	}
-	if err := end(); err != nil { // the context is checked first: what ended by itself just before may be told as asked to
+	if err := end(); err != nil { // may be nil: the context is checked first, and then the plugin counts as asked to end
 		wants(t, err, "optimizer crash: the plugin died (exit status 3)")
 	}
 }
@@ -133,7 +133,8 @@ func TestExposeFails(t *testing.T) {
 func TestAddress(t *testing.T) {
 	for a, text := range map[host.Address]string{
 		"unix:/tmp/x": "", "tcp:127.0.0.1:80": "", "tcp:[::1]:80": "", "tcp:localhost:80": "",
-		"": `address is ""`, "unix:": `address is "unix:"`, "/tmp/x": "want unix:PATH", "tcp:80": "is not HOST:PORT", "tcp:example.org:80": "on this machine", "tcp:10.0.0.1:80": "on this machine",
+		"": `address is ""`, "unix:": `address is "unix:"`, "/tmp/x": "want unix:PATH", "tcp:80": "is not HOST:PORT",
+		"tcp:example.org:80": "on this machine", "tcp:10.0.0.1:80": "on this machine",
 	} {
 		if err := a.Check(); (err == nil) != (text == "") || err != nil && !strings.Contains(err.Error(), text) {
 			t.Errorf("Check(%q) = %v, want %q", a, err, text)
@@ -141,7 +142,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// TestGreeting cuts what a debugger and a plugin print at every place.
+// TestGreeting splits the output of a debugger and a plugin at every byte.
 func TestGreeting(t *testing.T) {
 	for _, text := range []struct{ before, line, after string }{
 		{"", "1|1|unix|/tmp/s|grpc|\n", ""},
@@ -164,7 +165,7 @@ func TestGreeting(t *testing.T) {
 			}
 		}
 	}
-	// A prompt is there before its answer.
+	// A prompt is passed on before anything follows it.
 	var out bytes.Buffer
 	_, _ = host.NewGreeting(&out, nil).Write([]byte("(Pdb) "))
 	if out.String() != "(Pdb) " {

@@ -20,7 +20,7 @@ import (
 	"harness.invalid/core/plugin/python"
 )
 
-// idle is a backend that takes batches and computes nothing: what is left of a step is the wire.
+// idle is a backend that receives batches and computes nothing: what is left of a step is the wire.
 type idle struct{}
 
 func (idle) Describe(context.Context) (backend.Info, error) {
@@ -42,23 +42,28 @@ func (idleSession) Step(_ context.Context, _ backend.Step, batches iter.Seq2[*be
 	return backend.StepResult{Finite: true}, nil
 }
 func (idleSession) Commit(context.Context, int) error { return nil }
-func (idleSession) Evaluate(context.Context, backend.Evaluation, iter.Seq2[*bert.Batch, error], func(backend.Outputs) error) (l bert.Losses, err error) {
+func (idleSession) Evaluate(
+	context.Context, backend.Evaluation, iter.Seq2[*bert.Batch, error], func(backend.Outputs) error,
+) (l bert.Losses, err error) {
 	return l, backend.ErrUnsupported
 }
 func (idleSession) Save(context.Context) ([]byte, error) { return nil, nil }
 func (idleSession) Load(context.Context, []byte) error   { return nil }
 func (idleSession) Close() error                         { return nil }
 
-// BenchmarkStep is what a process costs a step of pre-training, in Go and in Python: the batch there, gradients
-// back, an update's parameters there and back. The batch is BERT's of phase 1, 32 sequences of 128 tokens, and the
-// model of BERT-Tiny's size. Beside wall time it gives the CPU time of this process and of the plugin's, which
-// other load changes little. docs/plugins.md has the figures.
+// BenchmarkStep is what a process adds to a step of pre-training, in Go and in Python: the batch goes there,
+// gradients come back, an update's parameters go there and back. The batch is BERT's of phase 1, 32 sequences of
+// 128 tokens, and the model has BERT-Tiny's size. Besides wall time it reports the CPU time of this process and of
+// the plugin, which other load changes little. docs/plugins.md has the figures.
 func BenchmarkStep(b *testing.B) {
 	model, err := bert.Defaults().Size("tiny")
 	if err != nil {
 		b.Fatal(err)
 	}
-	p := backend.Program{Model: model, Head: bert.Head{Task: bert.Pretraining}, Length: 128, MaxPredictions: 20, MicroBatch: 32, Accumulation: 1, Replicas: 1}
+	p := backend.Program{
+		Model: model, Head: bert.Head{Task: bert.Pretraining},
+		Length: 128, MaxPredictions: 20, MicroBatch: 32, Accumulation: 1, Replicas: 1,
+	}
 	l, err := bert.Parameters(p.Model, p.Head)
 	if err != nil {
 		b.Fatal(err)
@@ -92,7 +97,7 @@ func BenchmarkStep(b *testing.B) {
 				host, other := cpuTime(b, os.Getpid()), cpuTime(b, process.PID())
 				for b.Loop() {
 					step++
-					r.Params()[0]++ // as an optimizer does, so that they have to be sent
+					r.Params()[0]++ // as an optimizer does, so that the parameters have to be sent
 					if err := session.Commit(b.Context(), step); err != nil {
 						b.Fatal(err)
 					}
@@ -122,7 +127,7 @@ func pythonFor(b *testing.B) string {
 	return path
 }
 
-// cpuTime is what a process has used, 0 where the system does not tell.
+// cpuTime is the CPU time that a process has used, 0 if the system does not say.
 func cpuTime(b *testing.B, pid int) time.Duration {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

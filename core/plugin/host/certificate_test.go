@@ -13,9 +13,9 @@ import (
 	"harness.invalid/core/plugin/host"
 )
 
-// TestCertificates starts a plugin from hosts of go-plugin's own: one with AutoMTLS is served, one that can't prove
-// to be the host that sent its certificate is not. That a plugin of go-plugin's own works with this package's host
-// is seen in TestLiar.
+// TestCertificates starts a plugin from go-plugin's own hosts: one with AutoMTLS is served, one that cannot prove
+// that it sent the certificate is not. TestLiar shows that a plugin of go-plugin's own works with this package's
+// host.
 func TestCertificates(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -31,7 +31,7 @@ func TestCertificates(t *testing.T) {
 		config.SkipHostEnv = true
 		c := goplugin.NewClient(&config)
 		defer func() {
-			_ = config.Cmd.Process.Kill() // asked to end by one that it does not trust it would not
+			_ = config.Cmd.Process.Kill() // a host that it does not trust cannot ask it to end
 			c.Kill()
 		}()
 		conn, err := c.Client()

@@ -84,7 +84,8 @@ func TestSearchPath(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	got := host.Environment([]string{
 		"PATH=/bin", "HOME=/root", "SECRET=x", "LC_ALL=C", "OMP_NUM_THREADS=7", "HARNESS_CPU=avx2", "GOMAXPROCS=96",
-		"HARNESS_LIFELINE_FD=9", "HARNESS_STORE=postgres://me:secret@host/runs", host.Handshake.MagicCookieKey + "=" + host.Handshake.MagicCookieValue,
+		"HARNESS_LIFELINE_FD=9", "HARNESS_STORE=postgres://me:secret@host/runs",
+		host.Handshake.MagicCookieKey + "=" + host.Handshake.MagicCookieValue,
 	}, 2, []string{"OMP_NUM_THREADS=2", "MY_OWN=1"})
 	want := []string{"GOMAXPROCS=2", "HARNESS_CPU=avx2", "HOME=/root", "LC_ALL=C", "MY_OWN=1", "OMP_NUM_THREADS=2", "PATH=/bin"}
 	if !slices.Equal(got, want) {

@@ -8,9 +8,9 @@ import (
 	"harness.invalid/core/plugin/internal/wire"
 )
 
-// For tests that play a plugin that this package would not serve, or end a process in ways that no user has.
+// For tests that play a plugin that core/plugin would not serve, or end a process in ways that users cannot.
 
-// Handshake is what a plugin is asked for.
+// Handshake is the handshake that a plugin must make.
 var Handshake goplugin.HandshakeConfig = wire.Handshake
 
 // CutLifeline closes the host's end of the lifeline, as the kernel does when the host is gone.
@@ -25,7 +25,7 @@ func (p *Process) ExitStatus() string {
 	return p.exitStatus()
 }
 
-// NewSocketFolder and Sweep are the life of a socket's folder.
+// NewSocketFolder and Sweep make and remove folders of sockets.
 var (
 	NewSocketFolder = newSocketFolder
 	Sweep           = sweep

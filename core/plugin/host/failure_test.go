@@ -3,211 +3,19 @@ package host_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"iter"
 	"math"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
-	goplugin "github.com/hashicorp/go-plugin"
-	"google.golang.org/grpc"
-
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/plugin"
 	"harness.invalid/core/plugin/host"
-	"harness.invalid/core/plugin/internal/pb"
 	"harness.invalid/core/tensor"
-	gpuref "harness.invalid/plugins/gpu-ref"
-	"harness.invalid/plugins/optimizers/sgd"
 )
-
-// badRoles are plugins with one fault each.
-var badRoles = map[string]func(){
-	"crash": badOptimizer(func(context.Context, optimizer.Memory) error {
-		fmt.Fprintln(os.Stderr, "tile 311 is on fire")
-		os.Exit(3)
-		return nil
-	}),
-	"crash-elsewhere": badOptimizer(func(context.Context, optimizer.Memory) error {
-		go panic("a goroutine of the plugin")
-		select {}
-	}),
-	"panic": badOptimizer(func(_ context.Context, m optimizer.Memory) error {
-		fmt.Println("printed to standard output")
-		panic(fmt.Sprintf("slots: %d", len(m.Slots)))
-	}),
-	"hang": badOptimizer(func(context.Context, optimizer.Memory) error {
-		fmt.Fprintln(os.Stderr, "waiting for the device")
-		select {}
-	}),
-	"patient": badOptimizer(func(ctx context.Context, m optimizer.Memory) error {
-		<-ctx.Done()
-		time.Sleep(300 * time.Millisecond)
-		m.Params[0] = 42
-		return ctx.Err()
-	}),
-	"out-of-memory": badOptimizer(func(context.Context, optimizer.Memory) error {
-		return fmt.Errorf("tile 311 needs 702 KiB, has 624 KiB: %w", backend.ErrOutOfMemory)
-	}),
-	"unsupported": badOptimizer(func(context.Context, optimizer.Memory) error {
-		return fmt.Errorf("sparse gradients: %w", backend.ErrUnsupported)
-	}),
-
-	"nan-gradient": badBackend(func(m backend.Memory, r *backend.StepResult) { m.Grads[1] = float32(math.Inf(1)) }, nil),
-	"nan-loss":     badBackend(func(_ backend.Memory, r *backend.StepResult) { r.Losses.MaskedLM.Sum = math.NaN() }, nil),
-	"wrong-shape": badBackend(nil, func(o backend.Outputs) {
-		o["pooler_output"] = backend.Output{Shape: tensor.Shape{2, 3}, Values: make([]float32, 6)}
-	}),
-	"missing-output": badBackend(nil, func(o backend.Outputs) { delete(o, "pooler_output") }),
-
-	"version-7": func() {
-		goplugin.Serve(&goplugin.ServeConfig{
-			HandshakeConfig:  host.Handshake,
-			VersionedPlugins: map[int]goplugin.PluginSet{7: {"optimizer": &liar{}}},
-			GRPCServer:       goplugin.DefaultGRPCServer,
-		})
-	},
-	"liar": func() {
-		goplugin.Serve(&goplugin.ServeConfig{
-			HandshakeConfig:  host.Handshake,
-			VersionedPlugins: map[int]goplugin.PluginSet{plugin.ProtocolVersion: {"optimizer": &liar{}}},
-			GRPCServer:       goplugin.DefaultGRPCServer,
-		})
-	},
-	"early": func() {
-		fmt.Fprintln(os.Stderr, "libipu.so: cannot open shared object file")
-		os.Exit(4)
-	},
-	"chatty": func() { fmt.Println("Hello, world!") },
-	"mute": func() {
-		fmt.Fprintln(os.Stderr, "looking for devices")
-		time.Sleep(time.Minute)
-	},
-}
-
-// badOptimizer serves SGD whose step does something else.
-func badOptimizer(step func(ctx context.Context, m optimizer.Memory) error) func() {
-	return func() { plugin.ServeOptimizer(faultyOptimizer{sgd.New(), step}) }
-}
-
-type faultyOptimizer struct {
-	optimizer.Optimizer
-	step func(ctx context.Context, m optimizer.Memory) error
-}
-
-func (f faultyOptimizer) Open(_ context.Context, _ map[string]string, m optimizer.Memory) (optimizer.Session, error) {
-	return faultyUpdates{f, m}, nil
-}
-
-type faultyUpdates struct {
-	f faultyOptimizer
-	m optimizer.Memory
-}
-
-func (s faultyUpdates) Step(ctx context.Context, _ optimizer.Step) (optimizer.StepResult, error) {
-	return optimizer.StepResult{}, s.f.step(ctx, s.m)
-}
-func (faultyUpdates) Close() error { return nil }
-
-// badBackend serves gpu-ref with results that were changed.
-func badBackend(step func(backend.Memory, *backend.StepResult), outputs func(backend.Outputs)) func() {
-	return func() { plugin.ServeBackend(faultyBackend{gpuref.New(), step, outputs}) }
-}
-
-type faultyBackend struct {
-	backend.Backend
-	step    func(backend.Memory, *backend.StepResult)
-	outputs func(backend.Outputs)
-}
-
-func (f faultyBackend) Open(ctx context.Context, p backend.Program, m backend.Memory) (backend.Session, error) {
-	s, err := f.Backend.Open(ctx, p, m)
-	return faultySession{s, f, m}, err
-}
-
-type faultySession struct {
-	backend.Session
-	f faultyBackend
-	m backend.Memory
-}
-
-func (s faultySession) Step(ctx context.Context, step backend.Step, batches iter.Seq2[*bert.Batch, error]) (backend.StepResult, error) {
-	r, err := s.Session.Step(ctx, step, batches)
-	if s.f.step != nil {
-		s.f.step(s.m, &r)
-	}
-	return r, err
-}
-
-func (s faultySession) Evaluate(ctx context.Context, e backend.Evaluation, batches iter.Seq2[*bert.Batch, error], yield func(backend.Outputs) error) (bert.Losses, error) {
-	return s.Session.Evaluate(ctx, e, batches, func(o backend.Outputs) error {
-		if s.f.outputs != nil {
-			s.f.outputs(o)
-		}
-		return yield(o)
-	})
-}
-
-// liar answers everything, and sends half of a section.
-type liar struct {
-	goplugin.NetRPCUnsupportedPlugin
-	pb.UnimplementedOptimizerServer
-}
-
-func (l *liar) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
-	pb.RegisterOptimizerServer(s, l)
-	pb.RegisterSectionsServer(s, liarsSections{})
-	return nil
-}
-
-func (l *liar) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
-	return nil, errors.New("only a server")
-}
-
-func (l *liar) Describe(context.Context, *pb.DescribeRequest) (*pb.DescribeOptimizerResponse, error) {
-	return &pb.DescribeOptimizerResponse{Name: "liar"}, nil
-}
-
-func (l *liar) Slots(_ context.Context, r *pb.SlotsRequest) (*pb.SlotsResponse, error) {
-	if r.GetOptions()["twice"] != "" {
-		return &pb.SlotsResponse{Names: []string{"m", "m"}}, nil
-	}
-	return &pb.SlotsResponse{}, nil
-}
-
-func (l *liar) Open(context.Context, *pb.OpenOptimizerRequest) (*pb.OpenOptimizerResponse, error) {
-	return &pb.OpenOptimizerResponse{Session: 1}, nil
-}
-
-func (l *liar) Step(context.Context, *pb.OptimizerStepRequest) (*pb.OptimizerStepResponse, error) {
-	return &pb.OptimizerStepResponse{}, nil
-}
-
-func (l *liar) Close(context.Context, *pb.CloseRequest) (*pb.CloseResponse, error) {
-	return &pb.CloseResponse{}, nil
-}
-
-type liarsSections struct{ pb.UnimplementedSectionsServer }
-
-func (liarsSections) Push(s grpc.ClientStreamingServer[pb.SectionChunk, pb.PushResponse]) error {
-	for {
-		if _, err := s.Recv(); err != nil {
-			return s.SendAndClose(&pb.PushResponse{})
-		}
-	}
-}
-
-func (liarsSections) Pull(_ *pb.PullRequest, s grpc.ServerStreamingServer[pb.SectionChunk]) error {
-	return s.Send(&pb.SectionChunk{Values: make([]byte, 32)})
-}
-
-func (liarsSections) Settle(context.Context, *pb.SettleRequest) (*pb.SettleResponse, error) {
-	return &pb.SettleResponse{}, nil
-}
 
 // updates opens an optimizer's session over a vector of 16 elements.
 func updates(t *testing.T, p *host.Process) (optimizer.Session, optimizer.Memory) {
@@ -224,8 +32,8 @@ func updates(t *testing.T, p *host.Process) (optimizer.Session, optimizer.Memory
 	return s, m
 }
 
-// TestBadSteps expects one clear error for every way in which an update can go wrong, with the plugin, the call and
-// the step in it.
+// TestBadSteps expects one clear error for every way in which an update can fail, which names the plugin, the call
+// and the step.
 func TestBadSteps(t *testing.T) {
 	for role, test := range map[string]struct {
 		texts []string
@@ -234,7 +42,7 @@ func TestBadSteps(t *testing.T) {
 	}{
 		"crash":           {[]string{"the plugin died (exit status 3)", "tile 311 is on fire"}, host.ErrDied, false},
 		"crash-elsewhere": {[]string{"the plugin died (exit status 2)", "panic: a goroutine of the plugin"}, host.ErrDied, false},
-		"panic":           {[]string{"panic: slots: 0", "failure_test.go", "printed to standard output"}, nil, true},
+		"panic":           {[]string{"panic: slots: 0", "faults_test.go", "printed to standard output"}, nil, true},
 		"hang":            {[]string{"no answer within 1s", "was killed", "waiting for the device"}, host.ErrDied, false},
 		"out-of-memory":   {[]string{"tile 311 needs 702 KiB, has 624 KiB: out of memory"}, backend.ErrOutOfMemory, true},
 		"unsupported":     {[]string{"sparse gradients: unsupported"}, backend.ErrUnsupported, true},
@@ -271,7 +79,7 @@ func TestBadSteps(t *testing.T) {
 	}
 }
 
-// TestCancelled: a call that was cancelled has returned only when the plugin does not touch memory any more.
+// TestCancelled: a cancelled call returns only once the plugin no longer touches memory.
 func TestCancelled(t *testing.T) {
 	p := start(t, spec(t, plugin.Optimizer, "patient", host.Memory))
 	u, _ := updates(t, p)
@@ -316,7 +124,8 @@ func TestBadBackends(t *testing.T) {
 				}
 				_, err = s.Step(t.Context(), stepOf(p, 1), batches(p, 1))
 				if err == nil {
-					_, err = s.Evaluate(t.Context(), backend.Evaluation{Outputs: []string{"pooler_output"}}, batches(p, 1), func(backend.Outputs) error { return nil })
+					ask := backend.Evaluation{Outputs: []string{"pooler_output"}}
+					_, err = s.Evaluate(t.Context(), ask, batches(p, 1), func(backend.Outputs) error { return nil })
 				}
 				wants(t, err, append(texts, "backend "+role)...)
 			})
@@ -324,7 +133,7 @@ func TestBadBackends(t *testing.T) {
 	}
 }
 
-// TestNotFinite: a commit of parameters that are not finite is an error, whoever left them so.
+// TestNotFinite: to commit parameters that are not finite is an error, whoever made them so.
 func TestNotFinite(t *testing.T) {
 	p := program()
 	l, err := bert.Parameters(p.Model, p.Head)
@@ -342,7 +151,8 @@ func TestNotFinite(t *testing.T) {
 		bias, _ := l.Lookup("bert.pooler.dense.bias")
 		before := bias.Of(m.Params)[1]
 		bias.Of(m.Params)[1] = float32(math.NaN())
-		wants(t, s.Commit(t.Context(), 7), "backend gpu-ref: commit of step 7: NaN in the parameters of bert.pooler.dense.bias, element 1: the optimizer left it there, or this commit did")
+		wants(t, s.Commit(t.Context(), 7), "backend gpu-ref: commit of step 7: NaN in the parameters of bert.pooler.dense.bias, "+
+			"element 1: the optimizer left it there, or this commit did")
 		bias.Of(m.Params)[1] = before
 		if err := s.Commit(t.Context(), 7); err != nil {
 			t.Error(err)
@@ -350,7 +160,7 @@ func TestNotFinite(t *testing.T) {
 	}
 }
 
-// TestNoModel: a backend that has no model of its machine says so in a way that the host can decide by.
+// TestNoModel: a backend without a model of its machine says so with an error that callers recognize.
 func TestNoModel(t *testing.T) {
 	e, ok := start(t, spec(t, plugin.Backend, "idle", host.Stream)).Backend().(backend.Estimator)
 	if !ok {
@@ -361,16 +171,6 @@ func TestNoModel(t *testing.T) {
 	if !errors.Is(err, backend.ErrUnsupported) {
 		t.Errorf("%v is not ErrUnsupported", err)
 	}
-}
-
-// TestLiar: a plugin in another language may say anything.
-func TestLiar(t *testing.T) {
-	p := start(t, spec(t, plugin.Optimizer, "liar", host.Stream))
-	u, _ := updates(t, p)
-	_, err := u.Step(t.Context(), optimizer.Step{Step: 3, LR: 0.1})
-	wants(t, err, "optimizer liar: step 3: it sent 8 elements of section 0, want 16")
-	_, err = p.Optimizer().Slots(t.Context(), map[string]string{"twice": "1"})
-	wants(t, err, "optimizer liar: slots", `"m" "m"`)
 }
 
 func TestBadStarts(t *testing.T) {
@@ -435,7 +235,7 @@ func TestStartRefuses(t *testing.T) {
 	start(t, good)
 }
 
-// TestStderr: what a plugin prints comes through, before and after its start.
+// TestStderr: what a plugin prints reaches the host, on both streams.
 func TestStderr(t *testing.T) {
 	var printed buffer
 	s := spec(t, plugin.Optimizer, "panic", host.Memory)
@@ -443,5 +243,5 @@ func TestStderr(t *testing.T) {
 	u, _ := updates(t, start(t, s))
 	_, err := u.Step(t.Context(), optimizer.Step{Step: 1, LR: 0.1})
 	wants(t, err, "panic: slots: 0")
-	wants(t, errors.New(printed.String()), "panic: slots: 0", "failure_test.go:", "printed to standard output\n")
+	wants(t, errors.New(printed.String()), "panic: slots: 0", "faults_test.go:", "printed to standard output\n")
 }

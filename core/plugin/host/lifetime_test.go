@@ -17,16 +17,17 @@ import (
 	"harness.invalid/core/plugin/host"
 )
 
-// hostRoles are hosts that a test can kill.
+// hostRoles are hosts for a test to kill.
 var hostRoles = map[string]func(){
-	// host starts the plugins of its arguments, prints their process ids, and waits for its end.
+	// host starts the plugins that its arguments name, prints their process ids, and waits to be killed.
 	"host": func() {
 		self, err := os.Executable()
 		if err != nil {
 			panic(err)
 		}
 		for _, role := range os.Args[1:] {
-			p, err := host.Launch(context.Background(), host.Spec{Kind: plugin.Optimizer, Name: role, Path: self, Env: []string{roleVariable + "=" + role}})
+			s := host.Spec{Kind: plugin.Optimizer, Name: role, Path: self, Env: []string{roleVariable + "=" + role}}
+			p, err := host.Launch(context.Background(), s)
 			if err != nil {
 				panic(err)
 			}
@@ -48,7 +49,7 @@ func alive(t *testing.T, pid int) bool {
 	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
 }
 
-// TestKilledHost kills a host with -9 and looks for what it left: processes, sockets.
+// TestKilledHost kills a host with SIGKILL and looks for what it left behind: processes, sockets.
 func TestKilledHost(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("looks into /proc")
@@ -100,7 +101,7 @@ func TestKilledHost(t *testing.T) {
 	}
 }
 
-// TestLifeline is the second line of defence, for systems whose kernel does not kill a child with its parent.
+// TestLifeline tests the second line of defence, for systems whose kernel does not kill a child with its parent.
 func TestLifeline(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there the plugin watches the host's process")
@@ -126,7 +127,7 @@ func TestLifeline(t *testing.T) {
 	_ = p.Close()
 }
 
-// TestClose ends a process that works, one that hangs in a call, and one that is gone.
+// TestClose: Close is quick, may be called twice, and leaves a process whose calls fail.
 func TestClose(t *testing.T) {
 	p, err := host.Launch(t.Context(), spec(t, plugin.Optimizer, "sgd", host.Memory))
 	if err != nil {
@@ -145,7 +146,7 @@ func TestClose(t *testing.T) {
 	wants(t, err, "optimizer sgd: describe")
 }
 
-// TestByHand: a plugin that a person starts says what it is, and fails.
+// TestByHand: a plugin that is started by hand says what it is, and fails.
 func TestByHand(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -185,7 +186,7 @@ func TestSocketFolders(t *testing.T) {
 			t.Errorf("%s is there: %v, want %v", folder, err == nil, want)
 		}
 	}
-	// A folder for temporary files whose name leaves no room for a socket's is passed over.
+	// A folder for temporary files whose name leaves no room for a socket's is not used.
 	t.Setenv("TMPDIR", long)
 	folder, err := host.NewSocketFolder()
 	if err != nil {

@@ -27,10 +27,10 @@ import (
 	"harness.invalid/plugins/optimizers/sgd"
 )
 
-// roleVariable makes the test binary play a plugin, or a host, when it is started by a test.
+// roleVariable makes the test binary play a plugin or a host, when a test starts it.
 const roleVariable = "HARNESS_TEST_ROLE"
 
-// roles are what the test binary can play, beside what failure_test.go and lifetime_test.go add.
+// roles are what the test binary can play, besides badRoles, badTraces and hostRoles.
 var roles = map[string]func(){
 	"adamw":   func() { plugin.ServeOptimizer(adamw.New()) },
 	"lamb":    func() { plugin.ServeOptimizer(lamb.New()) },
@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "no role is named %q\n", role)
 		os.Exit(2)
 	}
-	// core/kernels keeps its workers for good: let them begin before goroutines are counted.
+	// core/kernels keeps its workers for good: start them before goroutines are counted.
 	kernels.Parallel(runtime.GOMAXPROCS(0), func(int, int) {})
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
 }
@@ -85,7 +85,7 @@ func start(t testing.TB, s host.Spec) *host.Process {
 
 var transports = []host.Transport{host.Memory, host.Stream}
 
-// wants fails a test unless the error has all the texts.
+// wants fails a test unless the error contains all the texts.
 func wants(t testing.TB, err error, texts ...string) {
 	t.Helper()
 	if err == nil {
@@ -99,7 +99,7 @@ func wants(t testing.TB, err error, texts ...string) {
 	}
 }
 
-// builtin is the same rule or device without a process around it.
+// builtin are the same rules and devices without a process around them.
 var builtin = struct {
 	optimizers map[string]optimizer.Optimizer
 	backends   map[string]backend.Backend
@@ -122,7 +122,7 @@ func sameBits(t testing.TB, what string, got, want []float32) {
 	}
 }
 
-// buffer is a writer that may be read while it is written.
+// buffer is a writer that may be read while it is written to.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

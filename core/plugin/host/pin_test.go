@@ -26,7 +26,7 @@ func write(t *testing.T, text string, elem ...string) string {
 	return path
 }
 
-// TestPin changes a pinned folder in every way that there is, and puts it right again.
+// TestPin changes a pinned folder in every way, and restores it.
 func TestPin(t *testing.T) {
 	dir := t.TempDir()
 	folder := filepath.Join(dir, "harness-optimizer-mine")
@@ -52,11 +52,24 @@ func TestPin(t *testing.T) {
 		change, undo func() error
 		text         string
 	}{
-		{"changed", func() error { return os.WriteFile(rule, []byte("lr = 2\n"), 0o666) }, func() error { return os.WriteFile(rule, []byte("lr = 1\n"), 0o666) },
-			"harness-optimizer-mine/rules/rule.py has SHA-256 "},
-		{"gone", func() error { return os.Rename(rule, filepath.Join(dir, "away")) }, func() error { return os.Rename(filepath.Join(dir, "away"), rule) },
-			"harness-optimizer-mine/rules/rule.py is gone"},
-		{"new", func() error { return os.WriteFile(rule+"2", nil, 0o666) }, func() error { return os.Remove(rule + "2") }, "harness-optimizer-mine/rules/rule.py2 is new"},
+		{
+			"changed",
+			func() error { return os.WriteFile(rule, []byte("lr = 2\n"), 0o666) },
+			func() error { return os.WriteFile(rule, []byte("lr = 1\n"), 0o666) },
+			"harness-optimizer-mine/rules/rule.py has SHA-256 ",
+		},
+		{
+			"gone",
+			func() error { return os.Rename(rule, filepath.Join(dir, "away")) },
+			func() error { return os.Rename(filepath.Join(dir, "away"), rule) },
+			"harness-optimizer-mine/rules/rule.py is gone",
+		},
+		{
+			"new",
+			func() error { return os.WriteFile(rule+"2", nil, 0o666) },
+			func() error { return os.Remove(rule + "2") },
+			"harness-optimizer-mine/rules/rule.py2 is new",
+		},
 	} {
 		if err := c.change(); err != nil {
 			t.Fatal(err)
@@ -67,7 +80,7 @@ func TestPin(t *testing.T) {
 			t.Errorf("%s: %v is not ErrChanged", c.name, err)
 		}
 		if hash() == before {
-			t.Errorf("%s: the hash is what it was", c.name)
+			t.Errorf("%s: the hash has not changed", c.name)
 		}
 		if err := c.undo(); err != nil {
 			t.Fatal(err)
@@ -76,14 +89,28 @@ func TestPin(t *testing.T) {
 			t.Errorf("put right after %s: %v, hash %s, want %s", c.name, err, hash(), before)
 		}
 	}
+}
 
-	// What Python compiled is no part of it.
+// TestPinFile: the file that pins a folder is one that sha256sum reads, and leaves out what Python compiled.
+func TestPinFile(t *testing.T) {
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "harness-optimizer-mine")
+	write(t, "#!/bin/sh\n", folder, "harness-optimizer-mine")
+	write(t, "lr = 1\n", folder, "rules", "rule.py")
+	if err := host.Pin(folder); err != nil {
+		t.Fatal(err)
+	}
+	before, err := host.Hash(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What Python compiled is not part of it.
 	write(t, "code", folder, "rules", "__pycache__", "rule.cpython-311.pyc")
 	if err := host.CheckPin(folder); err != nil {
 		t.Errorf("after Python has compiled it: %v", err)
 	}
 
-	// The sums are those of sha256sum, and their own sum is the hash.
+	// The sums are sha256sum's, and the hash is the sum of the file that holds them.
 	pin, err := host.Hash(folder + host.PinSuffix)
 	if err != nil || pin != before {
 		t.Errorf("the file that pins has hash %s, %v, want %s", pin, err, before)
@@ -101,8 +128,8 @@ func TestPin(t *testing.T) {
 	wants(t, host.CheckPin(folder), "harness-optimizer-mine/harness-optimizer-mine is new")
 }
 
-// TestPinnedFile: a plugin that is one file is found, pinned, started, and refused once a byte is different. The
-// file that pins it is not taken for a plugin.
+// TestPinnedFile: a plugin that is one file is found, pinned, started, and refused once it has changed. The file
+// that pins it does not count as a plugin.
 func TestPinnedFile(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("writes a script")
@@ -129,7 +156,7 @@ func TestPinnedFile(t *testing.T) {
 	}
 }
 
-// TestFolderOfPlugin: a folder with an executable of its name in it is a plugin.
+// TestFolderOfPlugin: a folder that holds an executable of the same name is a plugin.
 func TestFolderOfPlugin(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("executables have another name there")

@@ -1,9 +1,9 @@
-// Package python carries harness_plugin, the SDK for plugins in Python, and what it takes to run programs that
-// import it: one file that holds a program together with the SDK, and an interpreter that has the modules which the
-// program needs.
+// Package python embeds harness_plugin, the SDK for plugins in Python, and provides what programs that import it
+// need to run: one file that holds a program together with the SDK, and an interpreter that has the modules it
+// imports.
 //
-// Everything is in the harness binary. Files are written to the user's cache when they are first wanted, under the
-// hash of their contents.
+// Everything is in the harness binary. Files are written to the user's cache when first needed, under the hash of
+// their contents.
 package python
 
 import (
@@ -33,8 +33,8 @@ var sdk embed.FS
 // SDK is the folder that holds the package harness_plugin, as an entry of PYTHONPATH does.
 func SDK() fs.FS { return sdk }
 
-// Archive puts files into one file that Python imports from, and runs when there is a __main__.py among them. Equal
-// files give equal bytes.
+// Archive packs files into one file that Python can import from, and can run if there is a __main__.py among them.
+// Equal files give equal bytes.
 func Archive(files ...fs.FS) ([]byte, error) {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
@@ -47,7 +47,7 @@ func Archive(files ...fs.FS) ([]byte, error) {
 			if err != nil {
 				return err
 			}
-			// A time is needed, for 1980 is the first year that the format knows; it must not be that of a file.
+			// A fixed time, so that equal files give equal bytes: 1980 is the first year of the format.
 			entry, err := w.CreateHeader(&zip.FileHeader{Name: path, Method: zip.Store, Modified: time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)})
 			if err == nil {
 				_, err = entry.Write(content)
@@ -72,7 +72,7 @@ func Install(name string, archive []byte) (string, error) {
 	}
 	sum := sha256.Sum256(archive)
 	path := filepath.Join(cache, "harness", "python", name+"-"+hex.EncodeToString(sum[:8])+".pyz")
-	// The contents count, not the name: what somebody changed there must not run.
+	// The contents decide, not the name: a file that somebody changed must not run.
 	if there, err := os.ReadFile(path); err == nil && bytes.Equal(there, archive) {
 		return path, nil
 	}
@@ -85,10 +85,10 @@ func Install(name string, archive []byte) (string, error) {
 	})
 }
 
-// Module is what a program imports, and the package of Debian and of PyPI that brings it.
+// Module is a module that a program imports, and the packages of Debian and of PyPI that provide it.
 type Module struct{ Name, Debian, PyPI string }
 
-// Modules that the SDK itself imports.
+// Modules are those that the SDK itself imports.
 var Modules = []Module{
 	{"grpc", "python3-grpcio", "grpcio"},
 	{"google.protobuf", "python3-protobuf", "protobuf"},
@@ -98,12 +98,12 @@ var Modules = []Module{
 // InterpreterVariable names the interpreter to use.
 const InterpreterVariable = "HARNESS_PYTHON"
 
-// ErrMissing is wrapped when no interpreter has the modules.
+// ErrMissing is wrapped by the error for modules that no interpreter has.
 var ErrMissing = errors.New("no Python has what it needs")
 
 // Interpreter returns the path of the first interpreter that has the modules: the one that HARNESS_PYTHON names, or
-// else python3 on $PATH, or /usr/bin/python3, which is the one that a distribution's packages are for. Modules are
-// looked for, not imported.
+// else python3 on $PATH or /usr/bin/python3, which a distribution's packages are made for. Modules are searched
+// for, not imported.
 func Interpreter(ctx context.Context, modules []Module) (string, error) {
 	candidates := []string{os.Getenv(InterpreterVariable)}
 	if candidates[0] == "" {
@@ -151,7 +151,7 @@ func Interpreter(ctx context.Context, modules []Module) (string, error) {
 		ErrMissing, strings.Join(problems, "; "), strings.Join(debian, " "), strings.Join(pypi, " "), InterpreterVariable)
 }
 
-// probe prints the names among its arguments that can't be imported.
+// probe prints those of its arguments that are no names of installed modules.
 const probe = `
 import importlib.util, sys
 def there(name):
@@ -162,7 +162,7 @@ def there(name):
 print(*[name for name in sys.argv[1:] if not there(name)])
 `
 
-// missing asks an interpreter which modules it has not.
+// missing asks an interpreter which modules it lacks.
 func missing(ctx context.Context, interpreter string, modules []Module) ([]string, error) {
 	args := []string{"-c", probe}
 	for _, m := range modules {

@@ -26,7 +26,7 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// found is an interpreter that has what the SDK imports, looked for once.
+// found is an interpreter that has what the SDK imports, searched for once.
 var found = sync.OnceValues(func() (string, error) { return python.Interpreter(context.Background(), python.Modules) })
 
 // interpreter is that one. The test is skipped where there is none.
@@ -76,8 +76,8 @@ func start(t testing.TB, s host.Spec) *host.Process {
 	return p
 }
 
-// TestExamples holds the example of the documentation, and one that probes and averages, against the contract. A
-// script of the program does the former over the stream.
+// TestExamples checks the example of the documentation, and one that probes and averages, against the contract. A
+// script test of the program runs the former over the stream.
 func TestExamples(t *testing.T) {
 	for _, test := range []struct {
 		name      string
@@ -113,8 +113,8 @@ func faulty(t *testing.T, p *host.Process, fault string) (optimizer.Memory, opti
 	return m, session
 }
 
-// TestFaults: what goes wrong in Python is told in the host's words, with the end of what the plugin printed. One
-// process lives through all but those that end it.
+// TestFaults: errors in Python reach the host with their meaning and the end of what the plugin printed. One
+// process survives all but those that end it.
 func TestFaults(t *testing.T) {
 	all := start(t, spec(t, host.Memory, "testdata/faults.py"))
 	for _, test := range []struct {
@@ -156,7 +156,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestGradientNorm: a rule gets the norm that the host has taken, and where there is none, that of its gradients.
+// TestGradientNorm: a rule gets the norm that the host computed, or, if there is none, that of its gradients.
 func TestGradientNorm(t *testing.T) {
 	m, session := faulty(t, start(t, spec(t, host.Memory, "testdata/faults.py")), "slow")
 	m.Grads[0], m.Grads[1] = 3, 4
@@ -167,7 +167,7 @@ func TestGradientNorm(t *testing.T) {
 	}
 }
 
-// TestCancelled: when a call that was given up returns, the plugin does not touch memory any more.
+// TestCancelled: a cancelled call returns only once the plugin no longer touches memory.
 func TestCancelled(t *testing.T) {
 	m, session := faulty(t, start(t, spec(t, host.Memory, "testdata/faults.py")), "slow")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -177,11 +177,11 @@ func TestCancelled(t *testing.T) {
 	}
 	m.Params[0] = 7
 	if _, err := session.Step(t.Context(), optimizer.Step{Step: 1, LR: 1}); err != nil || m.Params[0] != 42 {
-		t.Errorf("after a call that was given up, parameter %g and error %v, want 42 and none", m.Params[0], err)
+		t.Errorf("after a cancelled call, parameter %g and error %v, want 42 and none", m.Params[0], err)
 	}
 }
 
-// TestHostGone ends the lifeline of a plugin that nobody else would end, and looks at the handshake without TLS.
+// TestHostGone closes the lifeline of a plugin that nothing else would end, and checks its handshake without TLS.
 func TestHostGone(t *testing.T) {
 	s := spec(t, host.Memory, "testdata/faults.py")
 	read, write, err := os.Pipe()
@@ -202,7 +202,8 @@ func TestHostGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if fields := strings.Split(strings.TrimSpace(line), "|"); err != nil || len(fields) != 6 || !slices.Equal(append(fields[:3:3], fields[4:]...), []string{"1", "1", "unix", "grpc", ""}) {
+	fields := strings.Split(strings.TrimSpace(line), "|")
+	if err != nil || len(fields) != 6 || !slices.Equal(slices.Delete(fields, 3, 4), []string{"1", "1", "unix", "grpc", ""}) {
 		t.Errorf("handshake is %q, error %v", line, err)
 	}
 	if err := write.Close(); err != nil {
@@ -227,7 +228,7 @@ func TestKind(t *testing.T) {
 	}
 }
 
-// TestByHand: a plugin that a person starts says what it is.
+// TestByHand: a plugin that is started by hand says what it is.
 func TestByHand(t *testing.T) {
 	s := spec(t, host.Memory, "testdata/harness-optimizer-signum")
 	cmd := exec.CommandContext(t.Context(), s.Path, s.Args...)
@@ -249,7 +250,11 @@ func TestPython(t *testing.T) {
 }
 
 func TestArchive(t *testing.T) {
-	files := fstest.MapFS{"__main__.py": {Data: []byte("import part.words")}, "part/words.py": {Data: []byte("print('said')")}, "part/__init__.py": {}}
+	files := fstest.MapFS{
+		"__main__.py":      {Data: []byte("import part.words")},
+		"part/words.py":    {Data: []byte("print('said')")},
+		"part/__init__.py": {},
+	}
 	archive, err := python.Archive(python.SDK(), files)
 	if err != nil {
 		t.Fatal(err)
@@ -264,7 +269,7 @@ func TestArchive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What was changed in the cache is put right.
+	// A file that was changed in the cache is restored.
 	if err := os.WriteFile(path, []byte("import os"), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +286,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestSDK: no file of the package is left out of the binary.
+// TestSDK: the binary has every file of the package.
 func TestSDK(t *testing.T) {
 	want, err := filepath.Glob("harness_plugin/*.*")
 	if err != nil {
@@ -294,7 +299,10 @@ func TestSDK(t *testing.T) {
 }
 
 func TestInterpreter(t *testing.T) {
-	needs := []python.Module{{Name: "no_such.module", Debian: "python3-no-such", PyPI: "no-such"}, {Name: "sys", Debian: "python3", PyPI: "python"}}
+	needs := []python.Module{
+		{Name: "no_such.module", Debian: "python3-no-such", PyPI: "no-such"},
+		{Name: "sys", Debian: "python3", PyPI: "python"},
+	}
 	t.Setenv(python.InterpreterVariable, "")
 	_, err := python.Interpreter(t.Context(), needs)
 	if !errors.Is(err, python.ErrMissing) || !strings.Contains(err.Error(), python.InterpreterVariable) {
@@ -308,7 +316,8 @@ func TestInterpreter(t *testing.T) {
 		}
 	}
 	t.Setenv(python.InterpreterVariable, filepath.Join(t.TempDir(), "python9"))
-	if _, err := python.Interpreter(t.Context(), needs); !errors.Is(err, python.ErrMissing) || !strings.Contains(err.Error(), "python9 is not there") {
+	_, err = python.Interpreter(t.Context(), needs)
+	if !errors.Is(err, python.ErrMissing) || !strings.Contains(err.Error(), "python9 is not there") {
 		t.Errorf("error %v, want one that names the interpreter", err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"harness.invalid/core/plugin/internal/pb"
 )
 
-// overWire sends a message as gRPC does.
+// overWire encodes and decodes a message as gRPC does.
 func overWire[M proto.Message](t *rapid.T, m, empty M) M {
 	b, err := proto.Marshal(m)
 	if err != nil {
@@ -30,43 +30,67 @@ func overWire[M proto.Message](t *rapid.T, m, empty M) M {
 	return empty
 }
 
-// TestRoundTrips fills every field of what is sent: a field that a conversion forgets does not come back.
+// filled draws a value with random contents in all of its fields. Text is UTF-8 on the wire.
+func filled[V any](t *rapid.T, what string) V {
+	text := rapid.StringMatching(`[a-z0-9.]{0,8}`).AsAny()
+	config := rapid.MakeConfig{Types: map[reflect.Type]*rapid.Generator[any]{reflect.TypeFor[string](): text}}
+	return rapid.MakeCustom[V](config).Draw(t, what)
+}
+
+// same compares what was sent with what arrived. The wire does not distinguish empty maps and arrays from missing ones.
+func same(t *rapid.T, what string, sent, arrived any) {
+	numbers := cmp.Comparer(func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) })
+	if diff := cmp.Diff(sent, arrived, cmpopts.EquateEmpty(), numbers); diff != "" {
+		t.Fatalf("%s (-sent +arrived):\n%s", what, diff)
+	}
+}
+
+// TestRoundTrips fills every field of what is sent: a field that a conversion forgets does not arrive.
 func TestRoundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := rapid.Make[backend.Program]().Draw(t, "program")
-		// Text is UTF-8 on this wire, and an empty map has no place there.
-		text := rapid.StringMatching(`[a-z0-9.]{0,8}`)
-		p.Precision, p.Head.Task, p.Model.HiddenAct = text.Draw(t, "precision"), bert.Task(text.Draw(t, "task")), bert.Activation(text.Draw(t, "act"))
-		p.Options = rapid.MapOfN(text, text, 1, 3).Draw(t, "options")
-		if got := DecodeProgram(overWire(t, EncodeProgram(p), &pb.Program{})); !reflect.DeepEqual(got, p) {
-			t.Fatalf("program %+v came back as %+v", p, got)
-		}
-		l := rapid.Make[bert.Losses]().Draw(t, "losses")
-		if got := DecodeLosses(overWire(t, EncodeLosses(l), &pb.Losses{})); got != l {
-			t.Fatalf("losses %+v came back as %+v", l, got)
-		}
-		texts := rapid.MakeConfig{Types: map[reflect.Type]*rapid.Generator[any]{reflect.TypeFor[string](): text.AsAny()}}
-		e := rapid.MakeCustom[backend.Estimate](texts).Draw(t, "estimate")
-		same := cmp.Comparer(func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) })
-		if diff := cmp.Diff(e, DecodeEstimate(overWire(t, EncodeEstimate(e), &pb.EstimateResponse{})), cmpopts.EquateEmpty(), same); diff != "" {
-			t.Fatalf("estimate (-want +got):\n%s", diff)
-		}
-		m := rapid.MakeCustom[backend.Machine](texts).Draw(t, "machine")
+		p := filled[backend.Program](t, "program")
+		same(t, "program", p, DecodeProgram(overWire(t, EncodeProgram(p), &pb.Program{})))
+		l := filled[bert.Losses](t, "losses")
+		same(t, "losses", l, DecodeLosses(overWire(t, EncodeLosses(l), &pb.Losses{})))
+		e := filled[backend.Estimate](t, "estimate")
+		same(t, "estimate", e, DecodeEstimate(overWire(t, EncodeEstimate(e), &pb.EstimateResponse{})))
+		m := filled[backend.Machine](t, "machine")
 		if len(m.Update.Tensors) == 0 { // there is no update
 			m.Update = optimizer.Cost{}
 		}
-		if diff := cmp.Diff(m, DecodeMachine(overWire(t, EncodeMachine(p, m), &pb.EstimateRequest{})), cmpopts.EquateEmpty(), same); diff != "" {
-			t.Fatalf("machine (-want +got):\n%s", diff)
-		}
-		s := rapid.MakeCustom[[]backend.System](texts).Draw(t, "systems")
-		if diff := cmp.Diff(s, DecodeSystems(overWire(t, EncodeSystems(s), &pb.SystemsResponse{})), cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("systems (-want +got):\n%s", diff)
-		}
-		v := rapid.MakeCustom[[]backend.Variation](texts).Draw(t, "variations")
-		if diff := cmp.Diff(v, DecodeVariations(overWire(t, EncodeVariations(v), &pb.VariationsResponse{})), cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("variations (-want +got):\n%s", diff)
-		}
+		same(t, "machine", m, DecodeMachine(overWire(t, EncodeMachine(p, m), &pb.EstimateRequest{})))
+		s := filled[[]backend.System](t, "systems")
+		same(t, "systems", s, DecodeSystems(overWire(t, EncodeSystems(s), &pb.SystemsResponse{})))
+		v := filled[[]backend.Variation](t, "variations")
+		same(t, "variations", v, DecodeVariations(overWire(t, EncodeVariations(v), &pb.VariationsResponse{})))
+		b := filled[backend.Info](t, "backend")
+		same(t, "backend", b, DecodeBackendInfo(overWire(t, EncodeBackendInfo(b), &pb.DescribeBackendResponse{})))
+		o := filled[optimizer.Info](t, "optimizer")
+		same(t, "optimizer", o, DecodeOptimizerInfo(overWire(t, EncodeOptimizerInfo(o), &pb.DescribeOptimizerResponse{})))
 	})
+}
+
+// TestStepRoundTrip does the same for results of steps, whose schedules have one entry per stage and cycle.
+func TestStepRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := filled[backend.StepResult](t, "result")
+		r.GradientNorm = 0 // is not sent
+		if s := r.Schedule; s != nil {
+			s.Stages = append(s.Stages, backend.ScheduledStage{})
+			s.Cycles = rapid.SliceOfN(rapid.SliceOfN(rapid.IntRange(-1, 9), len(s.Stages), len(s.Stages)), 0, 4).Draw(t, "cycles")
+		}
+		got, err := DecodeStepResult(overWire(t, EncodeStepResult(r), &pb.BackendStepResponse{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "result", r, got)
+	})
+	for _, cells := range []int{1, 3} {
+		bad := &pb.Schedule{Stages: make([]*pb.ScheduledStage, 2), MicroBatches: make([]uint32, cells)}
+		if _, err := DecodeStepResult(&pb.BackendStepResponse{Schedule: bad}); err == nil {
+			t.Errorf("a schedule of %d entries for 2 stages was taken", cells)
+		}
+	}
 }
 
 func TestLayoutRoundTrip(t *testing.T) {
@@ -100,9 +124,15 @@ func TestLayoutRoundTrip(t *testing.T) {
 func TestBatchRoundTrip(t *testing.T) {
 	config := bert.Defaults()
 	rapid.Check(t, func(t *rapid.T) {
-		head := rapid.SampledFrom([]bert.Head{{Task: bert.Pretraining}, {Task: bert.QuestionAnswering}, {Task: bert.Classification, Labels: 3}, {Task: bert.Classification, Labels: 1}}).Draw(t, "head")
+		head := rapid.SampledFrom([]bert.Head{
+			{Task: bert.Pretraining}, {Task: bert.QuestionAnswering}, {Task: bert.Classification, Labels: 3}, {Task: bert.Classification, Labels: 1},
+		}).Draw(t, "head")
 		// 300 sequences of 512 tokens are two messages.
-		b := &bert.Batch{Size: rapid.SampledFrom([]int{1, 3, 256, 257, 300}).Draw(t, "size"), Length: rapid.SampledFrom([]int{8, 512}).Draw(t, "length"), Sample: rapid.IntRange(0, 1<<20).Draw(t, "sample")}
+		b := &bert.Batch{
+			Size:   rapid.SampledFrom([]int{1, 3, 256, 257, 300}).Draw(t, "size"),
+			Length: rapid.SampledFrom([]int{8, 512}).Draw(t, "length"),
+			Sample: rapid.IntRange(0, 1<<20).Draw(t, "sample"),
+		}
 		ids := func(n, limit int) []int32 {
 			v := make([]int32, n)
 			first := rapid.IntRange(0, limit-1).Draw(t, "first")
@@ -166,7 +196,7 @@ func receiveAll(p backend.Program, messages []*pb.Batch) (got []*bert.Batch, err
 	return got, errs
 }
 
-// TestWildBatches: what a broken host sends is an error, once, and never a batch that a model could stumble over.
+// TestWildBatches: what a broken host sends gives one error, and never a batch that no model could take.
 func TestWildBatches(t *testing.T) {
 	config := bert.Defaults()
 	config.VocabSize, config.MaxPositionEmbeddings = 4, 4

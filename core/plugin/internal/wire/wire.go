@@ -13,9 +13,9 @@
 // Calls left of the bar stand alone; those to the right work on a session, which Open starts and Close ends. Batches go
 // to Step, Evaluate and Trace as a stream (batch.go); outputs of Evaluate and tensors of Trace come back as one.
 //
-// A session works on sections: arrays of float32 that all have the layout of the model's parameters. Section 0 holds the
-// parameters, section 1 the gradients, and an optimizer's slots follow. The host owns them. They reach the plugin in one
-// of two ways, with the same bits:
+// A session works on sections: arrays of float32 that all have the layout of the model's parameters. Section 0
+// holds the parameters, section 1 the gradients, and an optimizer's slots follow. The host owns them. They reach
+// the plugin in one of two ways, with the same bits:
 //
 //	memory  Both ends map one arena (core/arena). Open carries the offsets of the sections in it, and later calls carry
 //	        no tensors at all.
@@ -23,9 +23,9 @@
 //	        Sections.Pull fetches results, both in chunks of ChunkElements. This is for systems that cannot share
 //	        memory, and for plugins that another process started.
 //
-// The order of calls is the only synchronisation. When the host cancels a call, it waits with Settle until the plugin no
-// longer touches the session's memory. Errors travel as gRPC statuses; ResourceExhausted and Unimplemented mean
-// backend.ErrOutOfMemory and backend.ErrUnsupported.
+// The order of calls is the only synchronisation. When the host cancels a call, it waits with Settle until the
+// plugin no longer touches the session's memory. Errors travel as gRPC statuses; ResourceExhausted and
+// Unimplemented mean backend.ErrOutOfMemory and backend.ErrUnsupported.
 //
 // The calls themselves are in core/plugin/host (backend.go, optimizer.go, sections.go) and core/plugin (serve_*.go).
 package wire
