@@ -15,8 +15,8 @@ import (
 	"harness.invalid/results"
 )
 
-// dllogger writes RUN.json: what the run is of as PARAMETER, a line for each step and evaluation at [phase, step], and what came out at the end
-// with no step, as the programs of NVIDIA's DeepLearningExamples do.
+// dllogger writes RUN.json as the programs of NVIDIA's DeepLearningExamples do: what the run is of as PARAMETER, a
+// line for each step and evaluation at [phase, step], and the final metrics without a step.
 //
 // Source: NVIDIA/dllogger, dllogger/logger.py, JSONStreamBackend: lines of "DLLL " and JSON, whose times are text.
 func dllogger(dir string, r *series.Record) error {
@@ -53,12 +53,14 @@ func writeDLLogger(w io.Writer, r *series.Record) error {
 		if q.Evaluated {
 			stage = "val"
 		}
-		if err := line(0, dlLine{Type: "METADATA", Metric: stage + "_" + q.Name, Metadata: map[string]any{"STAGE": stage, "unit": nil, "format": ":.6g", "description": q.Label}}); err != nil {
+		if err := line(0, dlLine{Type: "METADATA", Metric: stage + "_" + q.Name,
+			Metadata: map[string]any{"STAGE": stage, "unit": nil, "format": ":.6g", "description": q.Label}}); err != nil {
 			return err
 		}
 	}
 	parameters := map[string]any{
-		"recipe": r.Identity.Recipe, "fingerprint": r.Fingerprint, "data_digest": r.DataDigest, "backend": r.Backend, "precision": r.Precision, "optimizer": r.Optimizer, "seed": r.Seed,
+		"recipe": r.Identity.Recipe, "fingerprint": r.Fingerprint, "data_digest": r.DataDigest, "backend": r.Backend,
+		"precision": r.Precision, "optimizer": r.Optimizer, "seed": r.Seed,
 	}
 	if err := line(0, dlLine{Type: "LOG", Step: "PARAMETER", Data: parameters}); err != nil {
 		return err

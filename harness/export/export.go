@@ -1,4 +1,4 @@
-// Package export writes runs in the formats that the tools of others read.
+// Package export writes runs in the formats that other tools read.
 //
 //	tensorboard  event files, a folder for each run
 //	mllog        MLPerf's :::MLLOG lines, a file for each phase of each run
@@ -7,7 +7,7 @@
 //	parquet      one table of all values of all runs
 //	gobench      Go's benchmark format, one file for benchstat
 //
-// What is measured is exported as measured; nothing is converted into what a device would do.
+// Measured times are exported as measured; nothing is converted into what a device would do.
 package export
 
 import (
@@ -24,10 +24,10 @@ import (
 	"harness.invalid/harness/series"
 )
 
-// Format is a format of another tool.
+// Format is the format of another tool.
 type Format struct {
 	Name, Doc string
-	// Folder is a format that takes a folder; else one file holds all runs.
+	// Folder is set for formats that fill a folder; the others put all runs into one file.
 	Folder bool
 	file   func(w io.Writer, records []*series.Record) error
 	folder func(dir string, r *series.Record) error // of one run
@@ -52,7 +52,7 @@ func Names() []string {
 	return names
 }
 
-// Named finds a format.
+// Named finds a format by its name.
 func Named(name string) (Format, error) {
 	i := slices.IndexFunc(Formats, func(f Format) bool { return f.Name == name })
 	if i < 0 {
@@ -61,7 +61,7 @@ func Named(name string) (Format, error) {
 	return Formats[i], nil
 }
 
-// To writes runs to a file, a folder, or, for MLflow, to a server.
+// To writes runs to a file or a folder, or, for MLflow, to a server.
 func (f Format) To(ctx context.Context, path string, records []*series.Record) error {
 	switch {
 	case f.Name == "mlflow" && (strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://")):
@@ -88,7 +88,7 @@ func (f Format) To(ctx context.Context, path string, records []*series.Record) e
 	return nil
 }
 
-// Write writes a format that takes one file.
+// Write writes the runs in a format that takes one file.
 func (f Format) Write(w io.Writer, records []*series.Record) error {
 	if f.Folder {
 		return fmt.Errorf("%s: want a folder", f.Doc)
@@ -96,7 +96,7 @@ func (f Format) Write(w io.Writer, records []*series.Record) error {
 	return f.file(w, records)
 }
 
-// put writes a file into a folder, which is made.
+// put writes a file, and creates its folder.
 func put(path string, write func(w io.Writer) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err

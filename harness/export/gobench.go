@@ -14,8 +14,9 @@ import (
 	"harness.invalid/results"
 )
 
-// benchmarks writes a line for each phase of each complete run: as many iterations as there were steps, measured time by step, measured rate, and
-// the metrics at the end. Runs that differ in the seed alone are samples of one benchmark: benchstat -col /backend FILE compares backends.
+// benchmarks writes a line for each phase of each complete run: the steps as iterations, measured time per step,
+// measured rate, and the final metrics. Runs that differ in the seed alone are samples of one benchmark, so
+// `benchstat -col /backend FILE` compares backends.
 //
 // Source: golang.org/design/14313-benchmark-format.
 func benchmarks(w io.Writer, records []*series.Record) error {
@@ -26,7 +27,8 @@ func benchmarks(w io.Writer, records []*series.Record) error {
 			continue
 		}
 		e := r.Environment
-		head := fmt.Sprintf("goos: %s\ngoarch: %s\npkg: harness.invalid/harness\ncpu: %s\nthreads: %d\nfingerprint: %.12s\ndata: %.12s\n", e.OS, e.Arch, e.CPU, e.Threads, r.Fingerprint, r.DataDigest)
+		head := fmt.Sprintf("goos: %s\ngoarch: %s\npkg: harness.invalid/harness\ncpu: %s\nthreads: %d\nfingerprint: %.12s\ndata: %.12s\n",
+			e.OS, e.Arch, e.CPU, e.Threads, r.Fingerprint, r.DataDigest)
 		if head != last {
 			fmt.Fprint(out, head)
 			last = head
@@ -35,9 +37,11 @@ func benchmarks(w io.Writer, records []*series.Record) error {
 			if p.Steps == 0 {
 				continue
 			}
-			// The format is part of the backend: benchstat lines up what differs in a key that it compares by, and in nothing else.
+			// The format is part of the backend: benchstat lines up benchmarks that differ in the key it compares
+			// by, and in nothing else.
 			backend, _, _ := strings.Cut(r.Backend, ":")
-			name := fmt.Sprintf("BenchmarkTrain/recipe=%s/phase=%s/backend=%s/optimizer=%s", word(r.Identity.Recipe), word(p.Name), word(backend+":"+r.Precision), word(r.Optimizer))
+			name := fmt.Sprintf("BenchmarkTrain/recipe=%s/phase=%s/backend=%s/optimizer=%s", word(r.Identity.Recipe), word(p.Name),
+				word(backend+":"+r.Precision), word(r.Optimizer))
 			fmt.Fprintf(out, "%s %d %.0f ns/op", name, p.Steps, 1e9*p.MeasuredSeconds[results.TrainingSeconds]/float64(p.Steps))
 			if v := p.SequencesPerSecond(); v > 0 {
 				fmt.Fprintf(out, " %.6g sequences/s", v)
@@ -56,7 +60,7 @@ func benchmarks(w io.Writer, records []*series.Record) error {
 	return out.Flush()
 }
 
-// word is a part of a benchmark's name, in which blanks and slashes have a meaning.
+// word is part of a benchmark's name, where blanks and slashes have a meaning.
 func word(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || r == '/' {

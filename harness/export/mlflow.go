@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -42,20 +43,22 @@ type mlflowMetric struct {
 	Step      int            `json:"step"`
 }
 
-// newMLflowRun takes the recipe's fields as parameters, as far as MLflow takes texts so long.
+// newMLflowRun turns the recipe's fields into parameters, except those too long for MLflow.
 func newMLflowRun(r *series.Record) *mlflowRun {
 	m := &mlflowRun{
 		Experiment: r.Identity.Recipe, Name: r.Name(), Status: "RUNNING", Start: r.Began().UnixMilli(),
 		Params: map[string]string{
-			"backend": r.Backend, "precision": r.Precision, "optimizer": r.Optimizer, "seed": strconv.FormatUint(r.Seed, 10), "fingerprint": r.Fingerprint, "data_digest": r.DataDigest,
+			"backend": r.Backend, "precision": r.Precision, "optimizer": r.Optimizer, "seed": strconv.FormatUint(r.Seed, 10),
+			"fingerprint": r.Fingerprint, "data_digest": r.DataDigest,
 		},
 		Tags: map[string]string{
-			"mlflow.runName": r.Name(), "mlflow.source.type": "LOCAL", "mlflow.source.name": "harness", "harness.folder": r.Dir, "harness.cpu": r.Environment.CPU,
+			"mlflow.runName": r.Name(), "mlflow.source.type": "LOCAL", "mlflow.source.name": "harness", "harness.folder": r.Dir,
+			"harness.cpu":     r.Environment.CPU,
 			"harness.version": strings.TrimSpace(r.Environment.Version + " " + r.Environment.Revision),
 		},
 	}
 	for path, value := range r.Recipe.Fields() {
-		// The limits of MLflow: 250 characters for a key, 500 in the oldest servers for the value of a parameter.
+		// MLflow's limits: 250 characters for a key, and 500 for the value of a parameter on the oldest servers.
 		if len(path) <= 200 && len(value) <= 500 {
 			m.Params["recipe."+path] = value
 		}
@@ -84,13 +87,15 @@ func newMLflowRun(r *series.Record) *mlflowRun {
 	return m
 }
 
-// id is made of what it names, 32 hexadecimal digits as MLflow's own, so that a run that is exported again takes its own place.
+// id hashes the names that it gets into 32 hexadecimal digits, as MLflow's own ids have, so that exporting a run
+// again replaces it.
 func id(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:16])
 }
 
-// The numbers of MLflow's enumerations in a file store. Source: mlflow/entities/run_status.py, source_type.py, lifecycle_stage.py.
+// The numbers of MLflow's enumerations in a file store. Source: mlflow/entities/run_status.py, source_type.py,
+// lifecycle_stage.py.
 var mlflowStatus = map[string]int{"RUNNING": 1, "FINISHED": 3, "FAILED": 4, "KILLED": 5}
 
 const (
@@ -100,17 +105,17 @@ const (
 
 // mlflowStore writes a run into a file store, the folder that `mlflow ui --backend-store-uri FOLDER` shows.
 //
-// Source: mlflow/store/tracking/file_store.py: EXPERIMENT/meta.yaml, EXPERIMENT/RUN/meta.yaml, and a file for each metric (lines of time, value,
-// step), parameter and tag.
+// Source: mlflow/store/tracking/file_store.py: EXPERIMENT/meta.yaml, EXPERIMENT/RUN/meta.yaml, and a file for each
+// metric (lines of time, value, step), parameter and tag.
 func mlflowStore(dir string, r *series.Record) error {
 	m := newMLflowRun(r)
 	root, err := filepath.Abs(dir)
 	if err != nil {
 		return err
 	}
-	// A store names experiments by numbers, 0 being its default.
+	// A store names experiments by numbers, 0 being its default: these are the first 6 bytes of a hash, and odd.
 	sum := sha256.Sum256([]byte(m.Experiment))
-	experiment := strconv.FormatUint(uint64(sum[0])<<40|uint64(sum[1])<<32|uint64(sum[2])<<24|uint64(sum[3])<<16|uint64(sum[4])<<8|uint64(sum[5])|1, 10)
+	experiment := strconv.FormatUint(binary.BigEndian.Uint64(sum[:8])>>16|1, 10)
 	run := id(r.Fingerprint, r.DataDigest, r.Backend, r.Precision, r.Optimizer, strconv.FormatUint(r.Seed, 10), strconv.FormatInt(m.Start, 10))
 	place := func(parts ...string) string {
 		return (&url.URL{Scheme: "file", Path: filepath.ToSlash(filepath.Join(append([]string{root, experiment}, parts...)...))}).String()
@@ -122,7 +127,8 @@ func mlflowStore(dir string, r *series.Record) error {
 	about := filepath.Join(root, experiment, "meta.yaml")
 	if _, err := os.Stat(about); errors.Is(err, os.ErrNotExist) {
 		if err := putYAML(about, map[string]any{
-			"artifact_location": place(), "creation_time": m.Start, "last_update_time": m.Start, "experiment_id": experiment, "lifecycle_stage": mlflowActive, "name": m.Experiment,
+			"artifact_location": place(), "creation_time": m.Start, "last_update_time": m.Start, "experiment_id": experiment,
+			"lifecycle_stage": mlflowActive, "name": m.Experiment,
 		}); err != nil {
 			return err
 		}
@@ -156,13 +162,15 @@ func mlflowStore(dir string, r *series.Record) error {
 		end = m.End
 	}
 	return putYAML(filepath.Join(folder, "meta.yaml"), map[string]any{
-		"artifact_uri": place(run, "artifacts"), "start_time": m.Start, "end_time": end, "deleted_time": nil, "entry_point_name": "", "experiment_id": experiment,
-		"lifecycle_stage": mlflowActive, "run_id": run, "run_uuid": run, "run_name": m.Name, "source_name": "", "source_type": mlflowLocal, "source_version": "",
+		"artifact_uri": place(run, "artifacts"), "start_time": m.Start, "end_time": end, "deleted_time": nil, "entry_point_name": "",
+		"experiment_id":   experiment,
+		"lifecycle_stage": mlflowActive, "run_id": run, "run_uuid": run, "run_name": m.Name, "source_name": "",
+		"source_type": mlflowLocal, "source_version": "",
 		"status": mlflowStatus[m.Status], "tags": []string{}, "user_id": "",
 	})
 }
 
-// putYAML writes a mapping whose texts are quoted, since a number of an experiment is a text in MLflow.
+// putYAML writes a mapping. Texts are quoted, since MLflow takes the number of an experiment for text.
 func putYAML(path string, fields map[string]any) error {
 	var out bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -175,7 +183,7 @@ func putYAML(path string, fields map[string]any) error {
 	return put(path, func(w io.Writer) error { _, err := w.Write(out.Bytes()); return err })
 }
 
-// pythonFloat is what Python's float() reads.
+// pythonFloat formats a number for Python's float().
 func pythonFloat(v float64) string {
 	switch {
 	case math.IsNaN(v):
@@ -193,14 +201,14 @@ const (
 	batchTags    = 100
 )
 
-// mlflowClient speaks to a tracking server.
+// mlflowClient talks to a tracking server.
 type mlflowClient struct {
 	ctx  context.Context
 	base string
 }
 
-// mlflowServer sends runs to a tracking server. As MLflow's own client it takes MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and _PASSWORD, from
-// the environment.
+// mlflowServer sends runs to a tracking server. Like MLflow's own client it takes MLFLOW_TRACKING_TOKEN, or
+// MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, from the environment.
 func mlflowServer(ctx context.Context, address string, records []*series.Record) error {
 	c := &mlflowClient{ctx, strings.TrimSuffix(address, "/") + "/api/2.0/mlflow/"}
 	for _, r := range records {
@@ -211,7 +219,7 @@ func mlflowServer(ctx context.Context, address string, records []*series.Record)
 	return nil
 }
 
-// send makes the run on the server, in the experiment of the recipe's name.
+// send creates the run on the server, in the experiment named after the recipe.
 func (c *mlflowClient) send(m *mlflowRun) error {
 	var found struct {
 		Experiment struct {
@@ -280,7 +288,7 @@ func pairs(m map[string]string) []pair {
 	return list
 }
 
-// refusal is an answer of the server that is no success.
+// refusal is a server's answer that is not a success.
 type refusal struct {
 	call, code, message string
 	status              int
@@ -302,7 +310,7 @@ func isMissing(err error) bool {
 	return errors.As(err, &r) && r.code == "RESOURCE_DOES_NOT_EXIST"
 }
 
-// callTimeout is what a server may take for one call.
+// callTimeout is the time a server may take for a call.
 const callTimeout = time.Minute
 
 func (c *mlflowClient) call(method, name string, body, answer any) error {

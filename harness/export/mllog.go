@@ -16,11 +16,12 @@ import (
 	"harness.invalid/results"
 )
 
-// mllog writes a file for each phase, RUN/PHASE.txt, since MLPerf's rules know one batch size, one schedule and one target for each run. A phase of
-// pre-training is the benchmark bert; others have no benchmark there and go by their task, in the open division.
+// mllog writes a file for each phase, RUN/PHASE.txt, since MLPerf's rules allow one batch size, one schedule and
+// one target per run. A phase of pre-training is the benchmark bert. Other phases have no benchmark there; they are
+// named after their task, in the open division.
 //
-// Source: mlcommons/logging, mlperf_logging/mllog/mllog.py (the line), constants.py (the keys), compliance_checker/training_* (which keys must come
-// how often and in what order).
+// Sources: mlcommons/logging, mlperf_logging/mllog/mllog.py (the line), constants.py (the keys),
+// compliance_checker/training_* (which keys must come how often and in what order).
 func mllog(dir string, r *series.Record) error {
 	for i := range r.Recipe.Phases {
 		p := &r.Recipe.Phases[i]
@@ -64,7 +65,8 @@ func (m *mlWriter) log(kind, key string, value any, metadata map[string]any) {
 	m.line++
 	all := map[string]any{"file": "harness/export/mllog.go", "lineno": m.line}
 	maps.Copy(all, metadata)
-	text, err := json.Marshal(mlEvent{Time: m.began.Add(time.Duration(m.at * float64(time.Second))).UnixMilli(), Type: kind, Key: key, Value: value, Metadata: all})
+	now := m.began.Add(time.Duration(m.at * float64(time.Second)))
+	text, err := json.Marshal(mlEvent{Time: now.UnixMilli(), Type: kind, Key: key, Value: value, Metadata: all})
 	if err != nil {
 		m.err = fmt.Errorf("MLLOG %s: %w", key, err)
 		return
@@ -72,42 +74,85 @@ func (m *mlWriter) log(kind, key string, value any, metadata map[string]any) {
 	_, m.err = fmt.Fprintf(m.w, ":::MLLOG %s\n", text)
 }
 
+// mlPhase is a phase of a run to log.
+type mlPhase struct {
+	*mlWriter
+	run                *series.Record
+	phase              *recipe.Phase
+	steps, evaluations []series.Point
+	before             series.Point // where the phase begins
+}
+
 func writeMLLog(w io.Writer, r *series.Record, p *recipe.Phase) error {
 	in := func(q series.Point) bool { return q.Phase == p.Name }
-	steps := slices.DeleteFunc(slices.Clone(r.Steps), func(q series.Point) bool { return !in(q) })
-	evaluations := slices.DeleteFunc(slices.Clone(r.Evaluations), func(q series.Point) bool { return !in(q) })
-	m := &mlWriter{w: w, began: r.Began()}
-	var before series.Point // where the phase begins
+	m := mlPhase{
+		mlWriter: &mlWriter{w: w, began: r.Began()}, run: r, phase: p,
+		steps:       slices.DeleteFunc(slices.Clone(r.Steps), func(q series.Point) bool { return !in(q) }),
+		evaluations: slices.DeleteFunc(slices.Clone(r.Evaluations), func(q series.Point) bool { return !in(q) }),
+	}
 	for _, q := range merge(r) {
 		if in(q.Point) {
 			break
 		}
-		before = q.Point
+		m.before = q.Point
 	}
-	m.at = before.Wall
-	benchmark, division := string(p.Task), "open"
-	if p.Task == bert.Pretraining {
+	m.at = m.before.Wall
+	m.submission()
+	m.log(intervalStart, "init_start", nil, nil)
+	m.batches()
+	m.optimizer()
+	m.samples()
+	m.log(intervalEnd, "init_stop", nil, nil)
+	m.log(intervalStart, "run_start", nil, nil)
+	from := m.before
+	for _, e := range m.evaluations {
+		m.block(from, e)
+		from = e
+	}
+	if n := len(m.steps); n > 0 {
+		m.at = max(m.at, m.steps[n-1].Wall)
+	}
+	// A run that reached its target is a success to MLPerf; without a target, one that reached its end.
+	status := "aborted"
+	complete := r.Result != nil && r.Result.Status == results.Complete
+	if complete && (p.Target == nil || m.reached()) {
+		status = "success"
+	}
+	m.log(intervalEnd, "run_stop", nil, map[string]any{"status": status})
+	return m.err
+}
+
+func (m *mlPhase) submission() {
+	benchmark := string(m.phase.Task)
+	if m.phase.Task == bert.Pretraining {
 		benchmark = "bert"
 	}
 	m.log(point, "submission_benchmark", benchmark, nil)
-	m.log(point, "submission_division", division, nil)
+	m.log(point, "submission_division", "open", nil)
 	m.log(point, "submission_org", "harness", nil)
-	m.log(point, "submission_platform", fmt.Sprintf("%s %s on %s", r.Backend, r.Precision, r.Environment.CPU), nil)
+	m.log(point, "submission_platform", fmt.Sprintf("%s %s on %s", m.run.Backend, m.run.Precision, m.run.Environment.CPU), nil)
 	m.log(point, "submission_status", "research", nil)
 	m.log(point, "cache_clear", true, nil)
-	m.log(intervalStart, "init_start", nil, nil)
-	m.log(point, "seed", r.Seed, nil)
+}
+
+func (m *mlPhase) batches() {
+	p := m.phase
+	m.log(point, "seed", m.run.Seed, nil)
 	m.log(point, "global_batch_size", p.GlobalBatch, nil)
 	m.log(point, "gradient_accumulation_steps", max(1, p.Accumulation), nil)
 	m.log(point, "max_sequence_length", p.Length, nil)
 	if p.Task == bert.Pretraining {
 		m.log(point, "max_predictions_per_seq", p.MaxPredictions, nil)
 	}
-	u := p.OptimizerNamed(r.Optimizer)
-	schedule := p.Schedule.With(u.LearningRate)
-	total := p.Steps
+}
+
+// optimizer logs the rule and its schedule.
+func (m *mlPhase) optimizer() {
+	u := m.phase.OptimizerNamed(m.run.Optimizer)
+	schedule := m.phase.Schedule.With(u.LearningRate)
+	total := m.phase.Steps
 	if total == 0 {
-		total = len(steps)
+		total = len(m.steps)
 	}
 	m.log(point, "opt_name", u.Name, nil)
 	m.log(point, "opt_base_learning_rate", schedule.LearningRate, nil)
@@ -126,76 +171,74 @@ func writeMLLog(w io.Writer, r *series.Record, p *recipe.Phase) error {
 			}
 		}
 	}
-	m.log(point, "train_samples", samplesOf(steps, before), nil)
-	evaluated := p.Evaluation.Sequences // 0: all
-	if len(evaluations) > 0 {
-		evaluated = evaluations[0].Count
+}
+
+func (m *mlPhase) samples() {
+	m.log(point, "train_samples", samplesOf(m.steps, m.before), nil)
+	evaluated := m.phase.Evaluation.Sequences // 0: all
+	if len(m.evaluations) > 0 {
+		evaluated = m.evaluations[0].Count
 	}
 	m.log(point, "eval_samples", evaluated, nil)
-	m.log(intervalEnd, "init_stop", nil, nil)
-	m.log(intervalStart, "run_start", nil, nil)
+}
 
-	// The metric that a target, or MLPerf, looks at: a share, as eval_accuracy is.
-	metric := "masked_lm_accuracy"
-	if p.Target != nil {
-		metric = p.Target.Metric
-	} else if p.Task == bert.QuestionAnswering {
-		metric = "f1"
-	} else if p.Task != bert.Pretraining {
-		metric = "accuracy"
+// block logs the steps from one evaluation to the next, and the second evaluation.
+func (m *mlPhase) block(from, e series.Point) {
+	count := e.Samples - from.Samples
+	block := map[string]any{"first_epoch_num": from.Samples - m.before.Samples, "epoch_count": count, "samples_count": count}
+	m.at = from.Wall
+	m.log(intervalStart, "block_start", nil, block)
+	place := map[string]any{"epoch_num": e.Samples - m.before.Samples, "samples_count": e.Samples - m.before.Samples}
+	trained := e.Wall // the evaluation's end; it began when the last step before it ended
+	for _, s := range m.steps {
+		if s.Total <= e.Total {
+			trained = s.Wall
+		}
 	}
-	reached := false
-	from := before
-	for _, e := range evaluations {
-		count := e.Samples - from.Samples
-		block := map[string]any{"first_epoch_num": from.Samples - before.Samples, "epoch_count": count, "samples_count": count}
-		m.at = from.Wall
-		m.log(intervalStart, "block_start", nil, block)
-		place := map[string]any{"epoch_num": e.Samples - before.Samples, "samples_count": e.Samples - before.Samples}
-		trained := e.Wall // of its end; it began when the step before it had ended
-		for _, s := range steps {
-			if s.Total <= e.Total {
-				trained = s.Wall
+	m.at = trained
+	m.log(intervalEnd, "block_stop", nil, block)
+	m.log(intervalStart, "eval_start", nil, place)
+	m.at = e.Wall
+	metric := m.metric()
+	for _, name := range slices.Sorted(maps.Keys(e.Values)) {
+		value := e.Values[name]
+		known, _ := recipe.MetricNamed(name)
+		if known.Higher {
+			value /= 100 // MLPerf counts shares from 0 to 1
+		}
+		key := "eval_" + name
+		if name == metric {
+			key = "eval_accuracy"
+			if !known.Higher {
+				key = "eval_error"
 			}
 		}
-		m.at = trained
-		m.log(intervalEnd, "block_stop", nil, block)
-		m.log(intervalStart, "eval_start", nil, place)
-		m.at = e.Wall
-		for _, name := range slices.Sorted(maps.Keys(e.Values)) {
-			value := e.Values[name]
-			known, _ := recipe.MetricNamed(name)
-			if known.Higher {
-				value /= 100 // MLPerf counts shares from 0 to 1
-			}
-			key := "eval_" + name
-			if name == metric {
-				key = "eval_accuracy"
-				if !known.Higher {
-					key = "eval_error"
-				}
-			}
-			m.log(point, key, results.Number(value), place)
-		}
-		m.log(intervalEnd, "eval_stop", nil, place)
-		if t := p.Target; t != nil {
-			known, _ := recipe.MetricNamed(t.Metric)
-			v := e.Values[t.Metric]
-			reached = reached || known.Higher && v >= t.Value || !known.Higher && v <= t.Value
-		}
-		from = e
+		m.log(point, key, results.Number(value), place)
 	}
-	if len(steps) > 0 {
-		m.at = max(m.at, steps[len(steps)-1].Wall)
+	m.log(intervalEnd, "eval_stop", nil, place)
+}
+
+// metric is what the target, or MLPerf, looks at.
+func (m *mlPhase) metric() string {
+	switch {
+	case m.phase.Target != nil:
+		return m.phase.Target.Metric
+	case m.phase.Task == bert.Pretraining:
+		return "masked_lm_accuracy"
+	case m.phase.Task == bert.QuestionAnswering:
+		return "f1"
 	}
-	// Success is MLPerf's word for a run that reached its target; without one there is nothing to reach but the end.
-	status := "aborted"
-	complete := r.Result != nil && r.Result.Status == results.Complete
-	if complete && (p.Target == nil || reached) {
-		status = "success"
-	}
-	m.log(intervalEnd, "run_stop", nil, map[string]any{"status": status})
-	return m.err
+	return "accuracy"
+}
+
+// reached reports whether an evaluation reached the target.
+func (m *mlPhase) reached() bool {
+	t := m.phase.Target
+	known, _ := recipe.MetricNamed(t.Metric)
+	return slices.ContainsFunc(m.evaluations, func(e series.Point) bool {
+		v := e.Values[t.Metric]
+		return known.Higher && v >= t.Value || !known.Higher && v <= t.Value
+	})
 }
 
 // samplesOf is how many sequences a phase trained on.

@@ -10,7 +10,8 @@ import (
 	"harness.invalid/harness/series"
 )
 
-// Row is a row of the Parquet table: one value of one run. Long and narrow, so that no quantity needs a column that others lack.
+// Row is a row of the Parquet table: one value of one run. The table is long and narrow, so that no quantity needs
+// a column that others leave empty.
 type Row struct {
 	Run         string  `parquet:"run,dict"` // folder
 	Recipe      string  `parquet:"recipe,dict"`
@@ -38,8 +39,10 @@ func parquetTable(w io.Writer, records []*series.Record) error {
 	for _, r := range records {
 		for _, p := range merge(r) {
 			row := Row{
-				Run: r.Dir, Recipe: r.Identity.Recipe, Fingerprint: r.Fingerprint, DataDigest: r.DataDigest, Backend: r.Backend, Precision: r.Precision, Optimizer: r.Optimizer,
-				Seed: int64(r.Seed), Phase: p.Phase, Kind: "trained", Step: int32(p.Step), TotalStep: int32(p.Total), Samples: p.Samples, Measured: p.Measured, Modelled: p.Modelled,
+				Run: r.Dir, Recipe: r.Identity.Recipe, Fingerprint: r.Fingerprint, DataDigest: r.DataDigest, Backend: r.Backend,
+				Precision: r.Precision, Optimizer: r.Optimizer,
+				Seed: int64(r.Seed), Phase: p.Phase, Kind: "trained", Step: int32(p.Step), TotalStep: int32(p.Total), Samples: p.Samples,
+				Measured: p.Measured, Modelled: p.Modelled,
 			}
 			if p.evaluated {
 				row.Kind = "evaluated"

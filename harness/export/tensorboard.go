@@ -16,13 +16,15 @@ import (
 	"harness.invalid/harness/series"
 )
 
-// tensorboard writes an event file: scalars with the tags trained/NAME and evaluated/NAME against the step of the run.
+// tensorboard writes an event file: scalars with the tags trained/NAME and evaluated/NAME against the step of the
+// run.
 //
-// An event file is a TFRecord file of tensorflow.Event messages, the first of which has the version. Sources: tensorflow/core/util/event.proto,
-// tensorflow/core/framework/summary.proto, tensorflow/core/lib/io/record_writer.cc; tensorboard issue 72.
+// An event file is a TFRecord file of tensorflow.Event messages, the first of which has the version. Sources:
+// tensorflow/core/util/event.proto, tensorflow/core/framework/summary.proto,
+// tensorflow/core/lib/io/record_writer.cc; tensorboard issue 72.
 func tensorboard(dir string, r *series.Record) error {
 	dir = filepath.Join(dir, r.Name())
-	// TensorBoard takes every file whose name holds "tfevents" and reads them in the order of their names.
+	// TensorBoard reads every file whose name contains "tfevents", in the order of the names.
 	path := filepath.Join(dir, fmt.Sprintf("events.out.tfevents.%010d.harness", r.Began().Unix()))
 	old, err := filepath.Glob(filepath.Join(dir, "events.out.tfevents.*.harness"))
 	if err != nil {
@@ -66,7 +68,7 @@ func writeEvents(w io.Writer, r *series.Record) error {
 	return out.Flush()
 }
 
-// placed is a point of a record, and of which kind.
+// placed is a point of a record, and its kind.
 type placed struct {
 	series.Point
 	evaluated bool
@@ -107,13 +109,14 @@ func appendBytes(b []byte, field int, text string) []byte {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// masked is a CRC-32C as TFRecord stores it, so that a checksum of data with checksums in it stays strong (tensorflow/core/lib/hash/crc32c.h).
+// masked is a CRC-32C as TFRecord stores it: masked, so that a checksum of data that contains checksums stays
+// strong (tensorflow/core/lib/hash/crc32c.h).
 func masked(data []byte) uint32 {
 	c := crc32.Checksum(data, castagnoli)
 	return (c>>15 | c<<17) + 0xa282ead8
 }
 
-// writeTFRecord frames a record: its length and the checksum of that, the data and its checksum, little endian.
+// writeTFRecord frames a record: length, checksum of the length, data, checksum of the data, all little endian.
 func writeTFRecord(w io.Writer, data []byte) error {
 	head := binary.LittleEndian.AppendUint64(nil, uint64(len(data)))
 	head = binary.LittleEndian.AppendUint32(head, masked(head))

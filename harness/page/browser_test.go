@@ -18,8 +18,8 @@ import (
 	"harness.invalid/harness/series/seriestest"
 )
 
-// drive opens a page in a browser: in a frame of a width, under a script that clicks and looks, and reports what it saw by POST to /result. The page
-// is served as it is, with its policy.
+// drive opens a page in a browser, in a frame of a given width, under a script that clicks and looks and reports
+// what it saw by POST to /result. The page is served as it is, with its policy.
 func drive(t *testing.T, width int, pages http.Handler, address, script string) <-chan []byte {
 	t.Helper()
 	if testing.Short() {
@@ -46,7 +46,10 @@ func drive(t *testing.T, width int, pages http.Handler, address, script string) 
 		fmt.Fprintf(w, `<!DOCTYPE html><iframe id="frame" style="width:%dpx;height:900px;border:0"></iframe><script>
 const frame = document.getElementById("frame"), errors = [];
 const report = v => fetch("/result", {method: "POST", body: JSON.stringify(v)});
-const until = async f => { for (let i = 0; i < 400; i++) { if (f()) return true; await new Promise(r => setTimeout(r, 50)); } return false; };
+const until = async f => {
+  for (let i = 0; i < 400; i++) { if (f()) return true; await new Promise(r => setTimeout(r, 50)); }
+  return false;
+};
 frame.onload = async () => {
   const w = frame.contentWindow, d = frame.contentDocument;
   w.addEventListener("error", e => errors.push(e.message));
@@ -63,8 +66,10 @@ frame.src = %q;
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--user-data-dir="+profile, "--window-size=1300,1000", "--remote-debugging-port=0", server.URL+"/driver")
+	cmd := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+		"--disable-background-networking",
+		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--user-data-dir="+profile, "--window-size=1300,1000",
+		"--remote-debugging-port=0", server.URL+"/driver")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +87,7 @@ frame.src = %q;
 	return seen
 }
 
-// framed lets a page stand in a frame of the test.
+// framed lets a page be shown in the test's frame.
 type framed struct{ http.ResponseWriter }
 
 func (f framed) WriteHeader(status int) {
@@ -109,8 +114,8 @@ func take(t *testing.T, seen <-chan []byte, v any) {
 	}
 }
 
-// TestInBrowser: the script draws, zooms, toggles, changes axes and shows values, on a wide screen and on a phone, where nothing is wider than the
-// screen.
+// TestInBrowser: the script draws, zooms, toggles, changes axes and shows values, on a wide screen and on a phone,
+// where nothing is wider than the screen.
 func TestInBrowser(t *testing.T) {
 	text := write(t, seriestest.Write(t, t.TempDir(), 3, ipu, gpu))
 	pages := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -121,7 +126,8 @@ func TestInBrowser(t *testing.T) {
 		seen := drive(t, width, pages, "/page", `
   const count = s => d.querySelectorAll(s).length, first = d.querySelector("figure:not([hidden]) svg.chart");
   const ticks = () => [...first.querySelectorAll("text[text-anchor=middle]")].map(e => e.textContent);
-  const v = {charts: count("figure:not([hidden])"), curves: count("path.curve"), areas: count("path.area"), skipped: count("figure:not([hidden]) g line[style]"), all: ticks()};
+  const v = {charts: count("figure:not([hidden])"), curves: count("path.curve"), areas: count("path.area"),
+    skipped: count("figure:not([hidden]) g line[style]"), all: ticks()};
   v.label = first.getAttribute("aria-label");
   v.overflow = d.documentElement.scrollWidth - w.innerWidth;
   v.nan = [...d.querySelectorAll("path")].filter(p => /NaN|Infinity/.test(p.getAttribute("d"))).length;
@@ -157,7 +163,8 @@ func TestInBrowser(t *testing.T) {
 		}
 		// Loss, masked LM loss, F1, exact match, gradient norm, loss scale, learning rate, seconds; two arms each.
 		if v.Charts != 8 || v.Curves != 16 || v.Areas != 16 || v.Without != 8 || v.Each != 48 || v.NaN != 0 {
-			t.Errorf("%d wide: %d charts with %d curves and %d bands, %d without an arm, %d of each run, %d with places that are no numbers", width, v.Charts, v.Curves, v.Areas, v.Without, v.Each, v.NaN)
+			t.Errorf("%d wide: %d charts with %d curves and %d bands, %d without an arm, %d of each run, %d with places that are no numbers",
+				width, v.Charts, v.Curves, v.Areas, v.Without, v.Each, v.NaN)
 		}
 		if v.Skipped == 0 {
 			t.Errorf("%d wide: no skipped step is marked", width)
@@ -165,13 +172,15 @@ func TestInBrowser(t *testing.T) {
 		if v.Overflow > 0 {
 			t.Errorf("%d wide: the page is %d pixels wider than the screen", width, v.Overflow)
 		}
-		if same := strings.Join(v.All, " "); same == strings.Join(v.Zoomed, " ") || same != strings.Join(v.Back, " ") || same == strings.Join(v.Squad, " ") {
+		if same := strings.Join(v.All, " "); same == strings.Join(v.Zoomed, " ") || same != strings.Join(v.Back, " ") ||
+			same == strings.Join(v.Squad, " ") {
 			t.Errorf("%d wide: ticks %v, zoomed %v, back %v, of squad %v", width, v.All, v.Zoomed, v.Back, v.Squad)
 		}
 		if n := len(v.Seconds); n == 0 || v.Seconds[n-1] != "measured seconds of training" {
 			t.Errorf("%d wide: ticks of the time %v", width, v.Seconds)
 		}
-		if !strings.Contains(v.Tip, "step 49") || !strings.Contains(v.Tip, "ipu/adamw, mean of 3") || !strings.Contains(v.Tip, "±") || !v.TipInside {
+		if !strings.Contains(v.Tip, "step 49") || !strings.Contains(v.Tip, "ipu/adamw, mean of 3") || !strings.Contains(v.Tip, "±") ||
+			!v.TipInside {
 			t.Errorf("%d wide: the tip says %q, inside: %v", width, v.Tip, v.TipInside)
 		}
 		if !strings.Contains(v.Label, "loss, nats against step. ipu/adamw, mean of 3: from") {
@@ -183,7 +192,7 @@ func TestInBrowser(t *testing.T) {
 	}
 }
 
-// TestLiveInBrowser: a page follows a run without being loaded again, and keeps what its reader chose.
+// TestLiveInBrowser: a page follows a run without being reloaded, and keeps what its reader chose.
 func TestLiveInBrowser(t *testing.T) {
 	dir := t.TempDir()
 	seriestest.Write(t, dir, 1, gpu)
@@ -204,7 +213,8 @@ func TestLiveInBrowser(t *testing.T) {
   w.mark = "the same page";
   await report({ready: await until(() => /^live/.test(d.getElementById("live").textContent))});
   const followed = await shows("squad, step 10 of 40");
-  await report({followed, axis: d.querySelector("#controls select").value, same: w.mark, runs: d.querySelector("#runs").textContent, errors});`)
+  await report({followed, axis: d.querySelector("#controls select").value, same: w.mark,
+    runs: d.querySelector("#runs").textContent, errors});`)
 	var first struct {
 		Ready bool
 		Error string
@@ -221,7 +231,8 @@ func TestLiveInBrowser(t *testing.T) {
 		Error            string
 	}
 	take(t, seen, &v)
-	if !v.Followed || v.Axis != "samples" || v.Same != "the same page" || !strings.Contains(v.Runs, filepath.Base(dir)) || len(v.Errors) > 0 || v.Error != "" {
+	if !v.Followed || v.Axis != "samples" || v.Same != "the same page" || !strings.Contains(v.Runs, filepath.Base(dir)) ||
+		len(v.Errors) > 0 || v.Error != "" {
 		t.Errorf("the page shows %+v", v)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"harness.invalid/results/verdict"
 )
 
-// charts are the numbers that page.js draws from.
+// charts has the numbers that the script draws from.
 type charts struct {
 	Arms       []string   `json:"arms"`
 	Phases     []string   `json:"phases"`
@@ -28,7 +28,7 @@ type quantity struct {
 	Log       bool   `json:"log,omitempty"` // the values span so much that a logarithm suits them
 }
 
-// target is a line that a recipe draws.
+// target is a recipe's target, drawn as a line.
 type target struct {
 	Quantity string  `json:"quantity"`
 	Phase    string  `json:"phase"`
@@ -44,7 +44,7 @@ type run struct {
 	Tests points `json:"tests"` // evaluations
 }
 
-// points are the columns of a table: places on the axes, the phase, and quantities.
+// points are columns of a table: places on the axes, the phase, and quantities.
 type points struct {
 	Phase    []int              `json:"phase"`
 	Step     numbers            `json:"steps"`
@@ -55,7 +55,7 @@ type points struct {
 	Values   map[string]numbers `json:"values"`
 }
 
-// numbers are written with as many digits as can be seen; what is not finite is null.
+// numbers are written with as many digits as can be seen; a number that is not finite becomes null.
 type numbers []float64
 
 // MarshalJSON writes six significant digits.
@@ -74,7 +74,7 @@ func (n numbers) MarshalJSON() ([]byte, error) {
 	return append(out, ']'), nil
 }
 
-// mostPoints is how many points of a quantity a page may hold, over all runs: some megabytes with ten quantities.
+// mostPoints is how many points of a quantity a page may have, over all runs: a few megabytes with ten quantities.
 const mostPoints = 60000
 
 func newCharts(c *verdict.Comparison, records []*series.Record) *charts {
@@ -110,7 +110,8 @@ func newCharts(c *verdict.Comparison, records []*series.Record) *charts {
 	return out
 }
 
-// evaluatedOften reports whether any run evaluated a quantity more than once in a phase, so that there is a curve to see.
+// evaluatedOften reports whether any run evaluated a quantity more than once in a phase, so that there is a curve
+// to see.
 func evaluatedOften(records []*series.Record, q series.Quantity) bool {
 	for _, r := range records {
 		count := map[string]int{}
@@ -126,7 +127,8 @@ func evaluatedOften(records []*series.Record, q series.Quantity) bool {
 	return false
 }
 
-// columns turns points into columns, the mean of every so many of a phase into one. The means of all runs are over the same steps.
+// columns turns points into columns, averaging every so many of a phase. The means of all runs cover the same
+// steps.
 func columns(list []series.Point, r *recipe.Recipe, every int) points {
 	out := points{Phase: []int{}, Step: numbers{}, Samples: numbers{}, Measured: numbers{}, Values: map[string]numbers{}}
 	phase := map[string]int{}
@@ -173,7 +175,7 @@ func columns(list []series.Point, r *recipe.Recipe, every int) points {
 	return out
 }
 
-// spans reports whether the positive values of a quantity that has no others span more than a factor of 50.
+// spans reports whether a quantity has positive values only, which span more than a factor of 50.
 func spans(records []*series.Record, q series.Quantity) bool {
 	low, high := math.Inf(1), 0.0
 	for _, r := range records {

@@ -30,7 +30,7 @@ type answers struct {
 // example is a question.
 type example struct {
 	ID, Question string
-	// The passage around the answer: before it, the answer, behind it.
+	// The passage around the answer: before it, the answer, after it.
 	Before, Gold, After string
 	Others              []string // other gold answers
 	Arms                []armAnswer
@@ -47,15 +47,15 @@ type armAnswer struct {
 // mostExamples is how many questions a page shows.
 const mostExamples = 20
 
-// armScores is how an arm did on one question.
+// armScores is how an arm did on a question.
 type armScores struct {
 	f1    float64 // mean over seeds
 	exact []bool  // by seed
 	texts []string
 }
 
-// disagreements looks for the questions that one arm answers better than another. Phases whose questions or predictions are no longer there are left
-// out.
+// disagreements finds the questions that one arm answers better than another. It skips phases whose questions or
+// predictions no longer exist.
 func disagreements(c *verdict.Comparison, records []*series.Record) ([]answers, error) {
 	if len(c.Arms) < 2 {
 		return nil, nil
@@ -81,7 +81,8 @@ func disagreements(c *verdict.Comparison, records []*series.Record) ([]answers, 
 	return all, nil
 }
 
-// questions are those that runs were evaluated on: the files of the recipe, or the made-up one beside the runs; nil when they are not there any more.
+// questions are those that the runs were evaluated on: the files of the recipe, or the generated one beside the
+// runs; nil if they no longer exist.
 func questions(records []*series.Record) (*squad.Data, error) {
 	for _, r := range records {
 		paths := r.Recipe.Data.Files.SQuAD.Dev
@@ -177,7 +178,8 @@ func compareAnswers(c *verdict.Comparison, records []*series.Record, phase strin
 			continue
 		}
 		share := func(k int) string { return strconv.FormatFloat(100*agree[i][k]/n, 'f', 1, 64) + "%" }
-		out.Summary = append(out.Summary, fmt.Sprintf("%d questions, %s and %s under the same seeds: both exactly right %s, only %s %s, only %s %s, neither %s.",
+		out.Summary = append(out.Summary, fmt.Sprintf("%d questions, %s and %s under the same seeds: both exactly right %s, "+
+			"only %s %s, only %s %s, neither %s.",
 			total, c.Arms[0].Arm, c.Arms[i].Arm, share(0), c.Arms[0].Arm, share(1), c.Arms[i].Arm, share(2), share(3)))
 	}
 	return out, nil
@@ -238,7 +240,7 @@ func countAgreement(n *[4]float64, a, b []bool, seedsA, seedsB []uint64) {
 	}
 }
 
-// around is how much of a passage is shown on each side of the answer, in characters.
+// around is how many characters of the passage are shown on each side of the answer.
 const around = 160
 
 func newExample(c *verdict.Comparison, g *squad.Paragraph, q *squad.Question, scores []armScores) example {

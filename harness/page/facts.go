@@ -15,7 +15,7 @@ import (
 	"harness.invalid/results/verdict"
 )
 
-// facts are what a page is of, in a line.
+// facts sums up in a line what the page is about.
 func facts(c *verdict.Comparison, records []*series.Record) []string {
 	var seeds []uint64
 	for _, r := range c.Runs {
@@ -45,13 +45,13 @@ func facts(c *verdict.Comparison, records []*series.Record) []string {
 	}
 }
 
-// progress is how far a run is that has not ended.
+// progress is how far an unfinished run is.
 type progress struct {
 	Name, Text string
 	Share      float64 // 0 to 1; NaN: not known
 }
 
-// Percent is the share for the page.
+// Percent formats the share for the page.
 func (p progress) Percent() string { return strconv.FormatFloat(100*p.Share, 'f', 1, 64) }
 
 // Known reports whether the share is known.
@@ -93,7 +93,8 @@ func running(records []*series.Record) []progress {
 // runsSheet lists the runs.
 func runsSheet(c *verdict.Comparison, records []*series.Record) *report.Sheet {
 	s := &report.Sheet{Columns: []report.Column{
-		{Name: "arm"}, {Name: "format"}, {Name: "seed", Right: true}, {Name: "state"}, {Name: "steps", Right: true}, {Name: "skipped", Right: true},
+		{Name: "arm"}, {Name: "format"}, {Name: "seed", Right: true}, {Name: "state"}, {Name: "steps", Right: true},
+		{Name: "skipped", Right: true},
 		{Name: "measured seconds", Right: true},
 	}}
 	metric, phase := c.Primary, ""
@@ -136,7 +137,7 @@ func runsSheet(c *verdict.Comparison, records []*series.Record) *report.Sheet {
 	return s
 }
 
-// machines tells where the runs took place: a row for each fact, or for each value of it where runs differ.
+// machines says where the runs took place: a row for each fact, or for each of its values if runs differ.
 func machines(records []*series.Record) *report.Sheet {
 	s := &report.Sheet{Columns: []report.Column{{Name: "fact"}, {Name: "value"}, {Name: "runs"}}}
 	add := func(fact string, of func(e results.Environment) string) {
@@ -203,6 +204,14 @@ func machines(records []*series.Record) *report.Sheet {
 			return ""
 		})
 	}
+	if text := load(records); text != "" {
+		s.Rows = append(s.Rows, report.Texts("load average, 1 minute", text, "all"))
+	}
+	return s
+}
+
+// load is the range of load averages; "" if no run recorded one.
+func load(records []*series.Record) string {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, r := range records {
 		if l := r.Environment.LoadAverage; len(l) > 0 {
@@ -212,13 +221,13 @@ func machines(records []*series.Record) *report.Sheet {
 			low, high = min(low, r.Result.LoadAverage[0]), max(high, r.Result.LoadAverage[0])
 		}
 	}
-	if low <= high {
-		s.Rows = append(s.Rows, report.Texts("load average, 1 minute", fmt.Sprintf("%.2f to %.2f at the starts and ends of the runs", low, high), "all"))
+	if low > high {
+		return ""
 	}
-	return s
+	return fmt.Sprintf("%.2f to %.2f at the starts and ends of the runs", low, high)
 }
 
-// bytesText is a size in the unit that suits it; "" for none.
+// bytesText formats a size in a suitable unit; "" for none.
 func bytesText(n int64) string {
 	switch {
 	case n <= 0:
@@ -231,7 +240,8 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 }
 
-// sources are the recipes as they were run. Runs share all that is in the fingerprint; where settings of backends differ there are several.
+// sources are the recipes of the runs. Runs share everything that the fingerprint covers; if settings of backends
+// differ, there are several.
 func sources(records []*series.Record) ([]source, error) {
 	var all []source
 	for _, r := range records {

@@ -8,7 +8,8 @@ import (
 	"harness.invalid/results/verdict"
 )
 
-// memory lists what the processes of each arm took at most in any run, by the end of each phase; nil when no run recorded it.
+// memory lists the peak memory of each arm's processes over its runs, up to the end of each phase; nil if no run
+// recorded it.
 func memory(c *verdict.Comparison) *report.Sheet {
 	s := &report.Sheet{Columns: []report.Column{{Name: "measured, at most"}}}
 	for _, a := range c.Arms {
@@ -42,6 +43,7 @@ func memory(c *verdict.Comparison) *report.Sheet {
 	if len(s.Rows) == 0 {
 		return nil
 	}
-	s.Notes = []string{"Memory that the processes of a run had resident, up to the end of the phase. What they share counts in each. It is that of the programs here, not of the hardware that a backend stands for."}
+	s.Notes = []string{"Memory that the processes of a run had resident, up to the end of the phase. What they share counts " +
+		"in each. It is that of the programs here, not of the hardware that a backend stands for."}
 	return s
 }

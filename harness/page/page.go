@@ -1,8 +1,9 @@
-// Package page shows runs in a browser: one page that holds everything it needs and loads nothing, and a server of such pages that follows runs
-// as they go on.
+// Package page shows runs in a browser: one page that contains everything it needs and loads nothing, and a server
+// of such pages, which follow runs in progress.
 //
-// A page begins with the verdict; the table, curves, times, answers, recipe and environment that it rests on follow. Tables and pictures that do
-// not change are made here; curves are drawn in the browser by page.js from numbers that lie in the page.
+// A page begins with the verdict. What it rests on follows: the table, curves, times, answers, recipe and
+// environment. Tables and pictures that do not change are made here. Curves are drawn in the browser by a script
+// (curves.js, chart.js, page.js) from numbers that lie in the page.
 package page
 
 import (
@@ -32,7 +33,8 @@ var (
 )
 
 // policy is what a page may do: run this script, and ask its own server; nothing else is loaded from anywhere.
-var policy = fmt.Sprintf("default-src 'none'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'self'; script-src 'sha256-%s'", digest(script))
+var policy = fmt.Sprintf("default-src 'none'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; base-uri "+
+	"'none'; form-action 'self'; script-src 'sha256-%s'", digest(script))
 
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
@@ -73,8 +75,8 @@ type page struct {
 // source is a recipe as text.
 type source struct{ Name, Text string }
 
-// Write writes the page of runs of one recipe on the same data. The first run's arm is what the others are held against. verdict.ErrIncomparable,
-// with what differs, when the runs are of several experiments.
+// Write writes the page of runs of one recipe on the same data. The other arms are compared with that of the first
+// run. The error is verdict.ErrIncomparable, with what differs, if the runs are of several experiments.
 func Write(w io.Writer, records []*series.Record) error {
 	p, err := newPage(records)
 	if err != nil {

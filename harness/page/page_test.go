@@ -32,7 +32,7 @@ func write(t *testing.T, records []*series.Record) string {
 	return out.String()
 }
 
-// section is the part of a page with an id.
+// section is the part of a page that has an id.
 func section(t *testing.T, html, id string) string {
 	t.Helper()
 	_, after, ok := strings.Cut(html, `<section id="`+id+`"`)
@@ -48,7 +48,8 @@ func TestPage(t *testing.T) {
 	dir := t.TempDir()
 	html := write(t, seriestest.Write(t, dir, 3, ipu, gpu))
 	for id, wanted := range map[string][]string{
-		"verdict": {`DIFFERENT, better</span> gpu-ref:fp16/adamw against ipu/adamw`, "<strong>squad F1, %</strong>", "3 paired seeds", "phase1 masked LM loss, nats", "EQUIVALENT"},
+		"verdict": {`DIFFERENT, better</span> gpu-ref:fp16/adamw against ipu/adamw`, "<strong>squad F1, %</strong>", "3 paired seeds",
+			"phase1 masked LM loss, nats", "EQUIVALENT"},
 		"table":   {"<caption>Recipe invented", `<th scope="row" class="in">F1, %</th>`, "steps to F1 50"},
 		"time":    {"ipu/adamw", "optimizer", "evaluation", "setup", "Measured seconds of the programs that ran here"},
 		"memory":  {"3.0 GiB", "20.0 MiB", "backend"},
@@ -71,7 +72,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestSelfContained: nothing in a page is loaded from anywhere.
+// TestSelfContained: a page loads nothing from anywhere.
 func TestSelfContained(t *testing.T) {
 	html := write(t, seriestest.Write(t, t.TempDir(), 1, ipu, gpu))
 	if m := regexp.MustCompile(`(?i)(src|href|action)\s*=\s*"?[^"#d][^"]*|@import|url\((?:[^#)]*:)`).FindAllString(html, -1); len(m) > 0 {
@@ -82,7 +83,7 @@ func TestSelfContained(t *testing.T) {
 	}
 }
 
-// TestSameRunsSamePage: nothing in a page depends on the order of a map, or on the clock.
+// TestSameRunsSamePage: a page depends neither on the order of a map nor on the clock.
 func TestSameRunsSamePage(t *testing.T) {
 	records := seriestest.Write(t, t.TempDir(), 2, ipu, gpu)
 	if first, second := write(t, records), write(t, records); first != second {
@@ -125,17 +126,20 @@ func TestNumbers(t *testing.T) {
 	modelled := ipu
 	modelled.ModelledSeconds = 0.001
 	d := data(t, write(t, seriestest.Write(t, t.TempDir(), 2, modelled, lost)))
-	if strings.Join(d.Arms, " ") != "ipu/adamw gpu-ref:fp16/adamw" || strings.Join(d.Phases, " ") != "phase1 squad" || len(d.Runs) != 4 || d.Every != 1 {
+	if strings.Join(d.Arms, " ") != "ipu/adamw gpu-ref:fp16/adamw" || strings.Join(d.Phases, " ") != "phase1 squad" ||
+		len(d.Runs) != 4 || d.Every != 1 {
 		t.Fatalf("arms %v, phases %v, %d runs, every %d", d.Arms, d.Phases, len(d.Runs), d.Every)
 	}
 	r := d.Runs[3]
-	if r.Arm != 1 || len(r.Steps.Steps) != 70 || r.Steps.Phase[29] != 0 || r.Steps.Phase[30] != 1 || r.Steps.Values["loss"][59] != nil || r.Steps.Values["loss"][58] == nil {
+	if r.Arm != 1 || len(r.Steps.Steps) != 70 || r.Steps.Phase[29] != 0 || r.Steps.Phase[30] != 1 ||
+		r.Steps.Values["loss"][59] != nil || r.Steps.Values["loss"][58] == nil {
 		t.Errorf("run %s: arm %d, %d steps", r.Name, r.Arm, len(r.Steps.Steps))
 	}
 	if s := d.Runs[0].Steps.Skipped; len(s) != 1 || s[0] != 34 {
 		t.Errorf("skipped steps at %v, want 34", s)
 	}
-	if m := d.Runs[0].Steps.Modelled; len(m) != 70 || m[69] != 0.07 || d.Runs[1].Arm == 0 && len(d.Runs[1].Tests.Modelled) != 5 || len(d.Runs[3].Steps.Modelled) != 0 {
+	if m := d.Runs[0].Steps.Modelled; len(m) != 70 || m[69] != 0.07 || d.Runs[1].Arm == 0 && len(d.Runs[1].Tests.Modelled) != 5 ||
+		len(d.Runs[3].Steps.Modelled) != 0 {
 		t.Errorf("modelled seconds %v", m)
 	}
 	for _, q := range d.Quantities {
@@ -145,7 +149,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestOneRun: a run alone has no verdict, and one that broke off no result.
+// TestOneRun: a single run has no verdict, and one that broke off has no result.
 func TestOneRun(t *testing.T) {
 	dir := t.TempDir()
 	records := seriestest.Write(t, dir, 1, ipu)
@@ -164,7 +168,8 @@ func TestOneRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	html := write(t, []*series.Record{r})
-	if text := section(t, html, "verdict"); !strings.Contains(text, "ipu/adamw, seed 1: squad, step 40 of 40") || !strings.Contains(text, `value="100.0"`) {
+	if text := section(t, html, "verdict"); !strings.Contains(text, "ipu/adamw, seed 1: squad, step 40 of 40") ||
+		!strings.Contains(text, `value="100.0"`) {
 		t.Errorf("verdict: %s", text)
 	}
 	if text := section(t, html, "runs"); !strings.Contains(text, "unfinished") {

@@ -23,12 +23,12 @@ import (
 // Source says which runs there are.
 type Source struct {
 	Name string // of all of them together
-	// Folders lists the folders of the runs that are there, and says in words what else there is to know of them.
+	// Folders lists the folders of the runs, and notes on what is not among them.
 	Folders func(context.Context) (dirs, notes []string, err error)
 	Root    string // folders are shown as seen from here; "": in full
 }
 
-// InFolder are the runs in and below a folder.
+// InFolder is the source of the runs in a folder and below it.
 func InFolder(root string) Source {
 	return Source{Name: root, Root: root, Folders: func(context.Context) ([]string, []string, error) {
 		dirs, err := results.Find(root)
@@ -36,7 +36,7 @@ func InFolder(root string) Source {
 	}}
 }
 
-// folder is the folder that a run lies in, as it is shown.
+// folder names the folder that a run is in, for people.
 func (s Source) folder(dir string) string {
 	in := filepath.Dir(dir)
 	if s.Root != "" {
@@ -47,10 +47,11 @@ func (s Source) folder(dir string) string {
 	return filepath.ToSlash(in)
 }
 
-// Server shows the runs of a source: a list of experiments, and a page for each, which follows runs that go on. It reads and never writes.
+// Server shows the runs of a source: a list of experiments, and a page for each, which follows runs in progress. It
+// only reads.
 type Server struct {
 	source Source
-	// Every is how often a folder is looked at for a reader who waits for news.
+	// Every is how often to look at a folder while a reader waits for news.
 	Every time.Duration
 	mux   *http.ServeMux
 
@@ -58,7 +59,7 @@ type Server struct {
 	known map[string]read // by folder of the run
 }
 
-// read is a run as it was when its files were of these sizes.
+// read is a run as it was when its files had these sizes.
 type read struct {
 	mark   string
 	record *series.Record
@@ -74,8 +75,8 @@ func NewServer(source Source) *Server {
 	return s
 }
 
-// ServeHTTP answers. A server of this machine alone answers only to the names of this machine, so that no page from elsewhere can read it under a
-// name of its own (DNS rebinding).
+// ServeHTTP answers a request. A server that is for this machine alone answers only if it is called by a name of
+// this machine, so that no page from elsewhere can read it under a name of its own (DNS rebinding).
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok && local.IP.IsLoopback() && !loopback(r.Host) {
 		http.Error(w, "this server is for this machine: use its address, such as http://localhost", http.StatusForbidden)
@@ -98,18 +99,18 @@ func loopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// experiment are runs that can be compared: of one folder, recipe and data.
+// experiment is a set of runs that can be compared: of one folder, recipe and data.
 type experiment struct {
 	folder, fingerprint, data string // folder is as the source shows it
 	records                   []*series.Record
 }
 
-// query finds the experiment again.
+// query is the query that finds the experiment again.
 func (e *experiment) query() string {
 	return url.Values{"in": {e.folder}, "recipe": {e.fingerprint}, "data": {e.data}}.Encode()
 }
 
-// experiments reads all runs, the last experiment first. What can't be read is told.
+// experiments reads all runs, the latest experiment first, and says which cannot be read.
 func (s *Server) experiments(ctx context.Context) (all []*experiment, broken []string, err error) {
 	dirs, broken, err := s.source.Folders(ctx)
 	if err != nil {
@@ -153,7 +154,7 @@ func (s *Server) experiments(ctx context.Context) (all []*experiment, broken []s
 	return all, broken, nil
 }
 
-// mark changes when the files of a run do.
+// mark changes if the files of a run do.
 func mark(dir string) string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -197,7 +198,8 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		if e.folder != "." {
 			name = e.folder + ": " + name
 		}
-		view.Experiments = append(view.Experiments, entry{Name: name, Link: "/report?" + e.query(), Facts: p.Facts, Running: p.Running, Runs: p.Runs})
+		view.Experiments = append(view.Experiments, entry{Name: name, Link: "/report?" + e.query(), Facts: p.Facts, Running: p.Running,
+			Runs: p.Runs})
 	}
 	show(w, "list", view)
 }
@@ -245,10 +247,10 @@ func fail(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), status)
 }
 
-// keepAlive is how often something is sent to a reader when there is no news, so that nothing between takes the connection for dead.
+// keepAlive is how often to send something to a waiting reader, so that nothing in between drops the connection.
 const keepAlive = 15 * time.Second
 
-// events tells a reader, as server-sent events, that runs went on: all of them, or those in one folder of the source.
+// events sends server-sent events when runs make progress: all runs, or those in one folder of the source.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	in := r.URL.Query().Get("in")
 	control := http.NewResponseController(w)
@@ -266,7 +268,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		_, err := w.Write([]byte(text))
 		return err == nil && control.Flush() == nil
 	}
-	// A reader who comes back after a break has missed what was told before: the first event makes it ask.
+	// A reader who comes back after a break has missed events: the first one makes the page ask.
 	if !send("retry: 2000\nevent: change\ndata: {}\n\n") {
 		return
 	}
@@ -297,7 +299,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// state changes when any run does that lies in a folder of the source; "": any at all.
+// state changes if any run does that is in a folder of the source; "" means any run at all.
 func (s *Server) state(ctx context.Context, in string) (string, error) {
 	dirs, _, err := s.source.Folders(ctx)
 	if err != nil {

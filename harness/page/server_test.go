@@ -44,7 +44,7 @@ func get(t *testing.T, url string) (int, string) {
 
 var link = regexp.MustCompile(`<a href="(/report\?[^"]+)">`)
 
-// TestServer: the list has a link to each experiment, whose page is that of `harness report`.
+// TestServer: the list links to each experiment, whose page is that of `harness report`.
 func TestServer(t *testing.T) {
 	dir := t.TempDir()
 	seriestest.Write(t, filepath.Join(dir, "a b&c"), 1, ipu, gpu)
@@ -68,7 +68,8 @@ func TestServer(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]int{
-		"/report?in=nowhere&recipe=x&data=y": http.StatusNotFound, "/nothing": http.StatusNotFound, "/events?in=../..": http.StatusNotFound, "/events?in=/etc": http.StatusNotFound,
+		"/report?in=nowhere&recipe=x&data=y": http.StatusNotFound, "/nothing": http.StatusNotFound,
+		"/events?in=../..": http.StatusNotFound, "/events?in=/etc": http.StatusNotFound,
 		"/report?in=../../etc&recipe=x&data=y": http.StatusNotFound,
 	} {
 		if status, _ := get(t, server.URL+path); status != want {
@@ -77,10 +78,11 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// TestRebinding: a server of this machine does not answer to the names of others.
+// TestRebinding: a server of this machine does not answer to other names.
 func TestRebinding(t *testing.T) {
 	server := start(t, t.TempDir())
-	for host, want := range map[string]int{"evil.example": http.StatusForbidden, "localhost:1234": http.StatusOK, "127.0.0.1": http.StatusOK, "[::1]:80": http.StatusOK} {
+	for host, want := range map[string]int{"evil.example": http.StatusForbidden, "localhost:1234": http.StatusOK,
+		"127.0.0.1": http.StatusOK, "[::1]:80": http.StatusOK} {
 		r, err := http.NewRequest(http.MethodGet, server.URL, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -97,7 +99,7 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// TestEvents: each step that a run writes is told to who waits, and the page then has it.
+// TestEvents: whoever waits is told about each step that a run writes, and the page then has it.
 func TestEvents(t *testing.T) {
 	dir := t.TempDir()
 	more := seriestest.Begun(t, dir, ipu, 1, 5)

@@ -12,7 +12,7 @@ import (
 	"harness.invalid/results/verdict"
 )
 
-// phaseTimes tells where the time of a phase went, arm by arm.
+// phaseTimes says where the time of a phase went, arm by arm.
 type phaseTimes struct {
 	Phase string
 	Parts []part // all that any arm has, in the order of a step; names and colours alone
@@ -35,11 +35,12 @@ type part struct {
 	Width   string // of the longest arm's phase, %
 }
 
-// partOrder is that of a step, then what is done besides. Parts that a backend names itself follow the forward and backward pass.
+// partOrder is the order within a step, then what is done besides. Parts that a backend names itself come after the
+// forward and backward pass.
 var partOrder = []string{"data", "forward", "backward", "backend", "optimizer", "commit", "evaluation", "checkpoint", "setup", "other"}
 
-// times lays the measured seconds of each phase out. The parts that a backend tells of replace the whole that the host saw; what they leave is
-// "backend".
+// times lays out the measured seconds of each phase. Parts that a backend reports replace the whole that the host
+// saw; what they leave is called backend.
 func times(c *verdict.Comparison) []phaseTimes {
 	means := make([]map[string]map[string]float64, len(c.Arms)) // by arm, phase and part
 	var names []string
@@ -87,7 +88,8 @@ func times(c *verdict.Comparison) []phaseTimes {
 			arm := armTimes{Arm: a.Arm.String(), Total: strconv.FormatFloat(whole, 'f', 1, 64)}
 			for class, name := range names {
 				if s, ok := sum[name]; ok {
-					arm.Parts = append(arm.Parts, part{name, class, strconv.FormatFloat(s, 'f', digits(s), 64), fmt.Sprintf("%.1f", 100*s/whole), percent(100 * s / longest)})
+					arm.Parts = append(arm.Parts, part{name, class, strconv.FormatFloat(s, 'f', digits(s), 64), fmt.Sprintf("%.1f", 100*s/whole),
+						percent(100 * s / longest)})
 				}
 			}
 			t.Arms = append(t.Arms, arm)
@@ -97,7 +99,7 @@ func times(c *verdict.Comparison) []phaseTimes {
 	return all
 }
 
-// place is where a part stands among others.
+// place orders the parts.
 func place(name string) int {
 	if i := slices.Index(partOrder, name); i >= 0 {
 		return 2 * i
@@ -105,7 +107,7 @@ func place(name string) int {
 	return 2*slices.Index(partOrder, "backward") + 1
 }
 
-// total adds up in one order, so that the same page comes out of the same runs.
+// total adds up in a fixed order, so that the same runs give the same page.
 func total(parts map[string]float64) float64 {
 	sum := 0.0
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
@@ -114,7 +116,7 @@ func total(parts map[string]float64) float64 {
 	return sum
 }
 
-// digits are the decimals that a number of seconds is worth.
+// digits is the number of decimals to show of so many seconds.
 func digits(s float64) int {
 	if s < 10 {
 		return 2

@@ -6,12 +6,11 @@ import (
 	"slices"
 	"strconv"
 
-	"harness.invalid/results/verdict"
-
 	"harness.invalid/harness/report"
+	"harness.invalid/results/verdict"
 )
 
-// card is what is said of one arm against the first.
+// card is what the page says about one arm compared with the first.
 type card struct {
 	Arm, Baseline string
 	Verdict       string // of the primary metric; "": none
@@ -22,12 +21,12 @@ type card struct {
 	Strips        []strip
 }
 
-// strip is a metric with a margin: where the difference lies, drawn on a line on which the margins are at -1 and 1.
+// strip is a metric with a margin: where the difference lies on a line that has the margins at -1 and 1.
 type strip struct {
 	Metric, Verdict, Class, Reason string
 	Difference                     string
 	Primary                        bool // its reason is told above
-	// In percent of the picture's width; Low and High are the ends of the interval, cut off where Open.
+	// In percent of the picture's width. Low and High are the ends of the interval, cut off if Open.
 	At, Low, Width    string
 	HasPoint, HasBand bool
 	OpenLow, OpenHigh bool
@@ -36,7 +35,7 @@ type strip struct {
 	RightSays         string
 }
 
-// stripRange is how many margins a strip shows to each side of 0.
+// stripRange is how many margins a strip shows on each side of 0.
 const stripRange = 2.5
 
 // cards puts the comparisons into words and pictures.
@@ -80,7 +79,8 @@ func verdictText(d verdict.Difference) (text, class string) {
 }
 
 func newStrip(d verdict.Difference) strip {
-	s := strip{Metric: d.Phase + " " + report.Label(d.Metric), Reason: d.Reason, Primary: d.Primary, Left: signed(-d.Margin), Right: signed(d.Margin), LeftSays: "better", RightSays: "worse"}
+	s := strip{Metric: d.Phase + " " + report.Label(d.Metric), Reason: d.Reason, Primary: d.Primary, Left: signed(-d.Margin),
+		Right: signed(d.Margin), LeftSays: "better", RightSays: "worse"}
 	s.Verdict, s.Class = verdictText(d)
 	if higher(d.Metric) {
 		s.LeftSays, s.RightSays = s.RightSays, s.LeftSays
@@ -109,7 +109,7 @@ func newStrip(d verdict.Difference) strip {
 
 func percent(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 
-// signed is a difference with three significant digits and its sign.
+// signed formats a difference with its sign and three significant digits.
 func signed(v float64) string {
 	text := strconv.FormatFloat(v, 'g', 3, 64)
 	if v > 0 {

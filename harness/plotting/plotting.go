@@ -26,10 +26,10 @@ import (
 	"harness.invalid/results"
 )
 
-// Formats are the formats of files, by their endings.
+// Formats are the file formats, by their extensions.
 var Formats = []string{"svg", "png", "pdf"}
 
-// Options say what is drawn.
+// Options says what to draw.
 type Options struct {
 	Quantity  string // such as f1; with "trained " or "evaluated " before it where both are recorded. Empty: loss
 	Phase     string // empty: all phases
@@ -44,10 +44,13 @@ type Options struct {
 	Format     string // of Formats
 }
 
-// palette are colours that people with all kinds of sight can tell apart: Okabe and Ito 2008, "Color Universal Design", without their yellow and black.
-var palette = []color.NRGBA{{0x00, 0x72, 0xb2, 255}, {0xd5, 0x5e, 0x00, 255}, {0x00, 0x9e, 0x73, 255}, {0xcc, 0x79, 0xa7, 255}, {0xe6, 0x9f, 0x00, 255}, {0x56, 0xb4, 0xe9, 255}}
+// palette has colours that people with any kind of colour vision can tell apart: Okabe and Ito 2008, "Color
+// Universal Design", without their yellow and black.
+var palette = []color.NRGBA{{0x00, 0x72, 0xb2, 255}, {0xd5, 0x5e, 0x00, 255}, {0x00, 0x9e, 0x73, 255}, {0xcc, 0x79, 0xa7, 255},
+	{0xe6, 0x9f, 0x00, 255}, {0x56, 0xb4, 0xe9, 255}}
 
-// Write draws the curves of an experiment: one for each arm, the mean over its runs with a band of a standard deviation to each side.
+// Write draws the curves of an experiment: for each arm the mean over its runs, with a band of one standard
+// deviation to each side.
 func Write(w io.Writer, records []*series.Record, o Options) error {
 	if !slices.Contains(Formats, o.Format) {
 		return fmt.Errorf("format is %q, want one of %s%s", o.Format, strings.Join(Formats, ", "), spelling.Hint(o.Format, Formats))
@@ -59,6 +62,33 @@ func Write(w io.Writer, records []*series.Record, o Options) error {
 	if o.Against == "" {
 		o.Against = series.Steps
 	}
+	p := canvas(q, o)
+	if err := curves(p, q, records, o); err != nil {
+		return err
+	}
+	if math.IsInf(p.Y.Min, 0) || math.IsInf(p.X.Min, 0) || p.Y.Min > p.Y.Max {
+		return fmt.Errorf("no run has a value of %s that can be drawn", q.Name)
+	}
+	if p.Y.Min == p.Y.Max { // a logarithm can't make room to both sides by itself
+		p.Y.Min, p.Y.Max = p.Y.Min*0.9, p.Y.Max*1.1
+	}
+	width, height := o.WidthInch, o.HeightInch
+	if width == 0 {
+		width = 6
+	}
+	if height == 0 {
+		height = 3.7
+	}
+	out, err := p.WriterTo(font.Length(width)*vg.Inch, font.Length(height)*vg.Inch, o.Format)
+	if err != nil {
+		return fmt.Errorf("figure: %w", err)
+	}
+	_, err = out.WriteTo(w)
+	return err
+}
+
+// canvas is the empty picture: titles, axes and grid.
+func canvas(q series.Quantity, o Options) *plot.Plot {
 	p := plot.New()
 	p.Title.Text = o.Title
 	p.X.Label.Text = o.Against.Label()
@@ -73,10 +103,16 @@ func Write(w io.Writer, records []*series.Record, o Options) error {
 	if o.Log {
 		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.TickerFunc(logTicks)
 	}
-	for _, style := range []*draw.TextStyle{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
+	for _, style := range []*draw.TextStyle{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label,
+		&p.Y.Tick.Label, &p.Legend.TextStyle} {
 		style.Font.Variant = "Sans"
 	}
 	p.Add(grid())
+	return p
+}
+
+// curves draws what the arms recorded, phase by phase.
+func curves(p *plot.Plot, q series.Quantity, records []*series.Record, o Options) error {
 	phases := []string{o.Phase}
 	if o.Phase == "" {
 		phases = nil
@@ -101,6 +137,7 @@ func Write(w io.Writer, records []*series.Record, o Options) error {
 			}
 			drawn++
 			c := palette[i%len(palette)]
+			var err error
 			if o.EachRun {
 				err = each(p, name, curves, c, o.Log)
 			} else {
@@ -122,28 +159,10 @@ func Write(w io.Writer, records []*series.Record, o Options) error {
 		}
 		return fmt.Errorf("no run has recorded %s%s", q.Name, where)
 	}
-	if math.IsInf(p.Y.Min, 0) || math.IsInf(p.X.Min, 0) || p.Y.Min > p.Y.Max {
-		return fmt.Errorf("no run has a value of %s that can be drawn", q.Name)
-	}
-	if p.Y.Min == p.Y.Max { // a logarithm can't make room to both sides by itself
-		p.Y.Min, p.Y.Max = p.Y.Min*0.9, p.Y.Max*1.1
-	}
-	width, height := o.WidthInch, o.HeightInch
-	if width == 0 {
-		width = 6
-	}
-	if height == 0 {
-		height = 3.7
-	}
-	out, err := p.WriterTo(font.Length(width)*vg.Inch, font.Length(height)*vg.Inch, o.Format)
-	if err != nil {
-		return fmt.Errorf("figure: %w", err)
-	}
-	_, err = out.WriteTo(w)
-	return err
+	return nil
 }
 
-// find looks for the quantity and the phase.
+// find finds the quantity to draw, and checks the phase.
 func find(records []*series.Record, o Options) (series.Quantity, error) {
 	name := o.Quantity
 	if name == "" {
@@ -154,14 +173,16 @@ func find(records []*series.Record, o Options) (series.Quantity, error) {
 	bare, trained := strings.CutPrefix(bare, "trained ")
 	var names []string
 	for _, q := range all {
-		if q.Name == bare && q.Evaluated == (evaluated || !trained && !slices.ContainsFunc(all, func(p series.Quantity) bool { return p.Name == bare && !p.Evaluated })) {
+		if q.Name == bare && q.Evaluated == (evaluated || !trained &&
+			!slices.ContainsFunc(all, func(p series.Quantity) bool { return p.Name == bare && !p.Evaluated })) {
 			return q, phaseKnown(records, o.Phase)
 		}
 		if !slices.Contains(names, q.Name) {
 			names = append(names, q.Name)
 		}
 	}
-	return series.Quantity{}, fmt.Errorf("no run has recorded %q%s (there are: %s; with \"trained \" or \"evaluated \" before the name where both are there)", name, spelling.Hint(bare, names), strings.Join(names, ", "))
+	return series.Quantity{}, fmt.Errorf("no run has recorded %q%s (there are: %s; with \"trained \" or \"evaluated \" "+
+		"before the name where both are there)", name, spelling.Hint(bare, names), strings.Join(names, ", "))
 }
 
 func phaseKnown(records []*series.Record, phase string) error {
@@ -173,7 +194,8 @@ func phaseKnown(records []*series.Record, phase string) error {
 		names = append(names, records[0].Recipe.Phases[i].Name)
 	}
 	if !slices.Contains(names, phase) {
-		return fmt.Errorf("recipe %s has no phase %q%s (there are: %s)", records[0].Identity.Recipe, phase, spelling.Hint(phase, names), strings.Join(names, ", "))
+		return fmt.Errorf("recipe %s has no phase %q%s (there are: %s)", records[0].Identity.Recipe, phase, spelling.Hint(phase, names),
+			strings.Join(names, ", "))
 	}
 	return nil
 }
@@ -189,7 +211,8 @@ func armsOf(records []*series.Record) []results.Arm {
 	return arms
 }
 
-// segments are the stretches of a curve that can be drawn: values that are not finite, or have no logarithm, cut it.
+// segments are the stretches of a curve that can be drawn: a value that is not finite, or has no logarithm, cuts
+// it.
 func segments(x, y []float64, log bool) []plotter.XYs {
 	var all []plotter.XYs
 	open := false
@@ -206,7 +229,7 @@ func segments(x, y []float64, log bool) []plotter.XYs {
 	return all
 }
 
-// line draws a curve and puts it into the legend, if it has a name there.
+// line draws a curve. If it has a name, it goes into the legend.
 func line(p *plot.Plot, name string, x, y []float64, c color.Color, width vg.Length, points, log bool) error {
 	for _, s := range segments(x, y, log) {
 		l, err := plotter.NewLine(s)
@@ -231,7 +254,7 @@ func line(p *plot.Plot, name string, x, y []float64, c color.Color, width vg.Len
 	return nil
 }
 
-// band draws the mean of an arm and a standard deviation to each side.
+// band draws the mean of an arm with one standard deviation to each side.
 func band(p *plot.Plot, name string, b series.Band, c color.NRGBA, points, log bool) error {
 	if b.SD != nil {
 		if name != "" {
@@ -277,7 +300,7 @@ func grid() *plotter.Grid {
 	return g
 }
 
-// logTicks stand at 1 to 9 of each power of ten; 1, 2 and 5 are labelled, or 1 alone where there are many powers.
+// logTicks are at 1 to 9 of each power of ten; 1, 2 and 5 are labelled, or only 1 if there are many powers.
 func logTicks(low, high float64) []plot.Tick {
 	var ticks []plot.Tick
 	powers := math.Log10(high / low)

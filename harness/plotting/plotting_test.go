@@ -36,9 +36,11 @@ func TestSVG(t *testing.T) {
 		want []string
 	}{
 		{plotting.Options{}, []string{"ipu/adamw, mean of 3 ± sd", "gpu-ref/adamw, mean of 3 ± sd", ">step<", "loss, nats (trained)"}},
-		{plotting.Options{Quantity: "f1", Against: series.MeasuredSeconds, Title: "A <title>"}, []string{"F1, %", "measured seconds of training", "A &lt;title&gt;"}},
+		{plotting.Options{Quantity: "f1", Against: series.MeasuredSeconds, Title: "A <title>"},
+			[]string{"F1, %", "measured seconds of training", "A &lt;title&gt;"}},
 		{plotting.Options{Quantity: "evaluated loss", Phase: "phase1"}, []string{">loss, nats<", "phase phase1 of the run"}},
-		{plotting.Options{Quantity: "gradient_norm", Log: true, Smooth: 10, EachRun: true, Against: series.Samples}, []string{">ipu/adamw<", "sequences trained on", "norm of the gradient"}},
+		{plotting.Options{Quantity: "gradient_norm", Log: true, Smooth: 10, EachRun: true, Against: series.Samples},
+			[]string{">ipu/adamw<", "sequences trained on", "norm of the gradient"}},
 		{plotting.Options{Quantity: "loss_scale", Log: true}, []string{"loss scale"}},
 	} {
 		c.o.Format = "svg"
@@ -86,7 +88,8 @@ func TestPNGAndPDF(t *testing.T) {
 	if !colors["blue"] {
 		t.Error("no point of the curve's colour is in the picture")
 	}
-	if pdf := draw(t, records, plotting.Options{Format: "pdf"}); !bytes.HasPrefix(pdf, []byte("%PDF-")) || !bytes.Contains(pdf, []byte("%%EOF")) {
+	if pdf := draw(t, records, plotting.Options{Format: "pdf"}); !bytes.HasPrefix(pdf, []byte("%PDF-")) ||
+		!bytes.Contains(pdf, []byte("%%EOF")) {
 		t.Errorf("no PDF: %.20q", pdf)
 	}
 }

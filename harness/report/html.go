@@ -8,7 +8,8 @@ import (
 	"harness.invalid/results/verdict"
 )
 
-// htmlTemplates make fragments: a table, or a comparison, to be put into any page. Marks are classes, which a page may colour.
+// htmlTemplates produce fragments to put into any page: a table, or a comparison. Marks become classes, which the
+// page may colour.
 var htmlTemplates = template.Must(template.New("").Funcs(template.FuncMap{
 	"class": func(m Mark, right bool) string {
 		if right {
@@ -47,7 +48,7 @@ var htmlTemplates = template.Must(template.New("").Funcs(template.FuncMap{
 {{end}}</div>
 {{end}}`))
 
-// RightAt reports whether a column stands to the right.
+// RightAt reports whether a column is right-aligned.
 func (s *Sheet) RightAt(i int) bool { return s.Columns[i].Right }
 
 func writeHTML(out *strings.Builder, c *verdict.Comparison) error {
@@ -64,13 +65,15 @@ func writeHTML(out *strings.Builder, c *verdict.Comparison) error {
 	}{s, verdicts(c), statisticsSheets(c, 0), disclaimer, foot.texts()})
 }
 
-// latexEscapes are the ten characters that TeX takes for commands, and those of tables that its fonts know by another name.
+// latexEscapes covers the ten characters that TeX takes for commands, and those of tables for which its fonts have
+// other names.
 var latexEscapes = strings.NewReplacer(
-	`\`, `\textbackslash{}`, `{`, `\{`, `}`, `\}`, `$`, `\$`, `&`, `\&`, `#`, `\#`, `%`, `\%`, `_`, `\_`, `^`, `\textasciicircum{}`, `~`, `\textasciitilde{}`,
+	`\`, `\textbackslash{}`, `{`, `\{`, `}`, `\}`, `$`, `\$`, `&`, `\&`, `#`, `\#`, `%`, `\%`, `_`, `\_`, `^`, `\textasciicircum{}`,
+	`~`, `\textasciitilde{}`,
 	`±`, `$\pm$`, `×`, `$\times$`, `Δ`, `$\Delta$`, `≤`, `$\leq$`, `≥`, `$\geq$`, `—`, `---`, `–`, `--`,
 )
 
-// latexText is a text for TeX. Numbers with a sign are set in math, so that a minus is no hyphen.
+// latexText escapes text for TeX. Numbers with a sign are set in math mode, so that a minus is not a hyphen.
 func latexText(text string) string {
 	in := utf8.RuneCountInString(leading(text))
 	text = strings.TrimSpace(text)

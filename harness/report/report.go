@@ -1,8 +1,9 @@
-// Package report prints tables: for people on a terminal, in Markdown, HTML or LaTeX, and as CSV or JSON for programs. The table of a comparison is
-// the one that most commands end in; Sheet is for all others.
+// Package report prints tables: for people on a terminal, in Markdown, HTML or LaTeX, and as CSV or JSON for
+// programs. Write prints a verdict.Comparison, which is where most commands end; WriteSheet prints any other table.
 //
-// A row is a quantity, a column an arm of the comparison; beside each arm but the first stand its difference to the first and the verdict.
-// Times carry the word measured, because they are those of the programs that ran and not of the hardware that a backend stands for.
+// In a comparison, a row is a quantity and a column an arm. Each arm but the first has its difference to the first
+// beside it, and the verdict. Times are called measured, because they are those of the programs that ran and not of
+// the hardware that a backend stands for.
 package report
 
 import (
@@ -15,7 +16,7 @@ import (
 	"harness.invalid/results/verdict"
 )
 
-// Format is how a comparison is printed.
+// Format is how to print a comparison.
 type Format string
 
 // The formats.
@@ -30,14 +31,14 @@ const (
 
 var formats = []string{string(Table), string(Markdown), string(CSV), string(JSON), string(HTML), string(LaTeX)}
 
-// Formats is the list of formats in words, for the help of commands.
+// Formats lists the formats, for the help of commands.
 const Formats = "table, markdown, csv, json, html or latex"
 
 func unknownFormat(name string) error {
 	return fmt.Errorf("format is %q, want %s%s", name, Formats, spelling.Hint(name, formats))
 }
 
-// ParseFormat reads the name of a format.
+// ParseFormat parses the name of a format.
 func ParseFormat(name string) (Format, error) {
 	if !slices.Contains(formats, name) {
 		return "", unknownFormat(name)
@@ -45,16 +46,16 @@ func ParseFormat(name string) (Format, error) {
 	return Format(name), nil
 }
 
-// DefaultWidth is that of a table when it is not known how much there is.
+// DefaultWidth is the width of a table if that of the terminal is not known.
 const DefaultWidth = 100
 
-// Options say how to print.
+// Options says how to print.
 type Options struct {
 	Format Format // empty: Table
-	// Width is the number of columns that a Table may take; 0: DefaultWidth. Arms that do not fit go into blocks below, and cells that do not are
-	// broken between words.
+	// Width is the number of columns that a Table may take; 0: DefaultWidth. Arms that do not fit go into blocks
+	// below, and cells that do not are wrapped between words.
 	Width int
-	// Color lets a Table have colours.
+	// Color allows colours in a Table.
 	Color bool
 }
 
@@ -68,7 +69,8 @@ func (o Options) width() int {
 // Write prints a comparison.
 func Write(w io.Writer, c *verdict.Comparison, o Options) error {
 	if len(c.Runs) == 0 || len(c.Arms) == 0 || len(c.Comparisons) != len(c.Arms)-1 {
-		return fmt.Errorf("report: the comparison has %d runs, %d arms and %d comparisons, want one comparison for each arm but the first", len(c.Runs), len(c.Arms), len(c.Comparisons))
+		return fmt.Errorf("report: the comparison has %d runs, %d arms and %d comparisons, want one comparison for each arm "+
+			"but the first", len(c.Runs), len(c.Arms), len(c.Comparisons))
 	}
 	var out strings.Builder
 	var err error

@@ -24,7 +24,7 @@ import (
 
 var update = flag.Bool("update", false, "write what is printed to testdata")
 
-// arm is what the runs of an arm are made of.
+// arm is how an arm's runs turn out.
 type arm struct {
 	backend, precision, optimizer string
 	f1, loss                      float64 // at the end, before noise
@@ -33,7 +33,7 @@ type arm struct {
 	notes                         []string
 }
 
-// compare makes up runs and compares them.
+// compare invents runs and compares them.
 func compare(t *testing.T, seeds int, noise float64, arms ...arm) *verdict.Comparison {
 	t.Helper()
 	r, err := recipe.Load("testdata/recipe.yaml")
@@ -50,7 +50,8 @@ func compare(t *testing.T, seeds int, noise float64, arms ...arm) *verdict.Compa
 			for i, p := range r.Phases {
 				n := int64(p.TotalSteps(0)) * int64(p.GlobalBatch)
 				training := float64(n) / a.speed
-				out := results.PhaseResult{Name: p.Name, Steps: p.TotalSteps(0), Sequences: n, MeasuredSeconds: map[string]float64{"training": training, "total": training + 1.5}}
+				out := results.PhaseResult{Name: p.Name, Steps: p.TotalSteps(0), Sequences: n,
+					MeasuredSeconds: map[string]float64{"training": training, "total": training + 1.5}}
 				if p.Name == "squad" {
 					f1 := a.f1 + off(1)
 					out.Metrics = results.Metrics{"exact_match": f1 - 4, "f1": f1}
@@ -61,13 +62,15 @@ func compare(t *testing.T, seeds int, noise float64, arms ...arm) *verdict.Compa
 				} else {
 					out.Skipped = a.skipped
 					mlm := a.loss - 0.3*float64(i) + off(0.02)
-					out.Metrics = results.Metrics{"loss": mlm + 0.41, "masked_lm_loss": mlm, "masked_lm_accuracy": 70 - 10*mlm, "next_sentence_loss": 0.41, "next_sentence_accuracy": 81.25}
+					out.Metrics = results.Metrics{"loss": mlm + 0.41, "masked_lm_loss": mlm, "masked_lm_accuracy": 70 - 10*mlm,
+						"next_sentence_loss": 0.41, "next_sentence_accuracy": 81.25}
 				}
 				res.AddPhase(out)
 			}
 			runs = append(runs, &results.Run{
-				Identity: results.Identity{Recipe: r.Name, Fingerprint: "0123456789abcdef", DataDigest: "fedcba9876543210", Backend: a.backend, Precision: a.precision, Optimizer: a.optimizer, Seed: uint64(seed + 1)},
-				Recipe:   r, Result: res,
+				Identity: results.Identity{Recipe: r.Name, Fingerprint: "0123456789abcdef", DataDigest: "fedcba9876543210", Backend: a.backend,
+					Precision: a.precision, Optimizer: a.optimizer, Seed: uint64(seed + 1)},
+				Recipe: r, Result: res,
 			})
 		}
 	}
@@ -78,7 +81,7 @@ func compare(t *testing.T, seeds int, noise float64, arms ...arm) *verdict.Compa
 	return c
 }
 
-// recorded adds what a comparison of runs in folders has: the way there, scores of single questions, an A/A comparison.
+// recorded adds what only runs in folders have: the way there, scores of single questions, an A/A comparison.
 func recorded(p *verdict.Pairing) {
 	inference := func(low, mean, high float64) *statistics.Inference {
 		i := statistics.Interval{Low: results.Number(low), High: results.Number(high), Level: 0.95}
@@ -87,12 +90,16 @@ func recorded(p *verdict.Pairing) {
 	paired := func(low, mean, high float64) statistics.Paired {
 		return statistics.Paired{Arm: statistics.Sample{N: 5}, Difference: results.Number(mean), Inference: inference(low, mean, high)}
 	}
-	p.Curves = []verdict.CurveDifference{{Phase: "squad", Metric: results.TrainingLoss, AreaBySteps: paired(-0.01, 0.02, 0.05), AreaBySeconds: paired(0.1, 0.2, 0.3)},
-		{Phase: "squad", Metric: "f1", AreaBySteps: paired(-2, -1, 0.5)}, {Phase: "phase1", Metric: "masked_lm_accuracy", AreaBySteps: paired(-2, -1, 0.5)}}
-	p.Targets = []verdict.TargetDifference{{Phase: "squad", Metric: "f1", Value: 80, Reached: 5, Steps: paired(-12, 20, 52), Seconds: paired(4, 6.5, 9)}}
+	p.Curves = []verdict.CurveDifference{{Phase: "squad", Metric: results.TrainingLoss, AreaBySteps: paired(-0.01, 0.02, 0.05),
+		AreaBySeconds: paired(0.1, 0.2, 0.3)},
+		{Phase: "squad", Metric: "f1", AreaBySteps: paired(-2, -1, 0.5)},
+		{Phase: "phase1", Metric: "masked_lm_accuracy", AreaBySteps: paired(-2, -1, 0.5)}}
+	p.Targets = []verdict.TargetDifference{{Phase: "squad", Metric: "f1", Value: 80, Reached: 5, Steps: paired(-12, 20, 52),
+		Seconds: paired(4, 6.5, 9)}}
 	for i := range p.Metrics {
 		if d := &p.Metrics[i]; d.Metric == "f1" {
-			d.MultiBootstrap = &statistics.MultiBootstrap{Seeds: 5, Examples: 400, Interval: statistics.Interval{Low: -1.1, High: 0.2, Level: 0.95}, P: 0.13}
+			d.MultiBootstrap = &statistics.MultiBootstrap{Seeds: 5, Examples: 400,
+				Interval: statistics.Interval{Low: -1.1, High: 0.2, Level: 0.95}, P: 0.13}
 			d.Noise = &verdict.Noise{Difference: 0.31, Floor: 0.82}
 		}
 	}
@@ -107,7 +114,7 @@ var (
 		notes: []string{"phase phase1: 300 of 500 steps were skipped because a gradient was not finite; a smaller loss scale may help"}}
 )
 
-// TestGolden: go test ./harness/report -update writes the files; read the diff.
+// TestGolden: `go test ./harness/report -update` writes the files; read the diff.
 func TestGolden(t *testing.T) {
 	one := compare(t, 1, 0.1, gpu, ipu)
 	many := compare(t, 5, 0.3, gpu, ipu, lamb)
@@ -150,10 +157,12 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestWidth: two arms fit into 100 columns, with a spread and the longest names of built-in backends, and no line is wider than it may be.
+// TestWidth: two arms fit into 100 columns, even with a spread and the longest names of built-in backends, and no
+// line is wider than allowed.
 func TestWidth(t *testing.T) {
 	for _, width := range []int{60, 80, 100, 120, 200} {
-		for _, c := range []*verdict.Comparison{compare(t, 1, 0.3, fp16, lost), compare(t, 5, 0.3, fp16, lost), compare(t, 3, 0.3, gpu, fp16, ipu, lamb)} {
+		for _, c := range []*verdict.Comparison{compare(t, 1, 0.3, fp16, lost), compare(t, 5, 0.3, fp16, lost),
+			compare(t, 3, 0.3, gpu, fp16, ipu, lamb)} {
 			var out bytes.Buffer
 			if err := report.Write(&out, c, report.Options{Width: width}); err != nil {
 				t.Fatal(err)
@@ -167,7 +176,7 @@ func TestWidth(t *testing.T) {
 	}
 }
 
-// TestMachineFormats: CSV has one length of line, JSON is the comparison.
+// TestMachineFormats: all lines of CSV have the same length, and JSON is the comparison.
 func TestMachineFormats(t *testing.T) {
 	c := compare(t, 3, 0.3, gpu, lost)
 	var text bytes.Buffer
@@ -183,7 +192,8 @@ func TestMachineFormats(t *testing.T) {
 		t.Fatal(err)
 	}
 	var again verdict.Comparison
-	if err := json.Unmarshal(text.Bytes(), &again); err != nil || again.Recipe != "quick" || len(again.Runs) != 6 || !math.IsNaN(again.Runs[3].Metrics["masked_lm_loss"]) {
+	if err := json.Unmarshal(text.Bytes(), &again); err != nil || again.Recipe != "quick" || len(again.Runs) != 6 ||
+		!math.IsNaN(again.Runs[3].Metrics["masked_lm_loss"]) {
 		t.Errorf("read back: %+v, %v", again, err)
 	}
 }

@@ -7,10 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"harness.invalid/results/verdict"
-
 	"harness.invalid/results"
 	"harness.invalid/results/statistics"
+	"harness.invalid/results/verdict"
 )
 
 // row is a quantity of all arms.
@@ -25,13 +24,13 @@ type row struct {
 type cell struct {
 	text   string             // in tables; "": the arm has no such quantity
 	sample *statistics.Sample // nil: the quantity is no number
-	// Against the first arm:
+	// Compared with the first arm:
 	difference string              // in tables
 	change     *float64            // of the means; nil: not known
 	paired     *verdict.Difference // statistics, where there are any
 }
 
-// metricName is how tables call a metric.
+// metricName is how tables name a metric.
 type metricName struct {
 	name, unit string
 	digits     int // decimals
@@ -55,7 +54,7 @@ func nameOf(metric string) metricName {
 	return metricName{strings.ReplaceAll(metric, "_", " "), "", 4}
 }
 
-// Label is how people read the name of a metric, with its unit.
+// Label names a metric for people, with its unit.
 func Label(metric string) string {
 	n := nameOf(metric)
 	if n.unit != "" {
@@ -125,7 +124,7 @@ func newTable(c *verdict.Comparison) *table {
 	return t
 }
 
-// add takes a row unless no arm has anything in it.
+// add appends a row, unless it is empty for all arms.
 func (t *table) add(r row) {
 	if slices.ContainsFunc(r.cells, func(c cell) bool { return c.text != "" }) {
 		t.rows = append(t.rows, r)
@@ -141,7 +140,7 @@ func (t *table) words(quantity string, text func(arm int) string) {
 	t.add(r)
 }
 
-// metric adds a row with a metric of a phase and what the comparison says of it.
+// metric adds the row of a phase's metric, with what the comparison says about it.
 func (t *table) metric(phase, metric string) {
 	n := nameOf(metric)
 	r := row{phase: phase, quantity: metric, label: Label(metric), cells: make([]cell, len(t.Arms))}
@@ -209,7 +208,7 @@ func (t *table) count(phase, quantity, label string, of func(verdict.RunSummary)
 	t.add(r)
 }
 
-// times adds a row of times or rates, whose difference is told as a ratio.
+// times adds a row of times or rates. Their difference is a ratio.
 func (t *table) times(phase, quantity, label string, of func(verdict.RunSummary) (float64, bool)) {
 	r := row{phase, quantity, label, t.measure(of)}
 	for i := range r.cells {
@@ -235,7 +234,7 @@ func (t *table) times(phase, quantity, label string, of func(verdict.RunSummary)
 	t.add(r)
 }
 
-// speed adds what a phase took.
+// speed adds the times and rates of a phase.
 func (t *table) speed(phase string) {
 	of := func(f func(p results.PhaseResult) float64) func(verdict.RunSummary) (float64, bool) {
 		return func(r verdict.RunSummary) (float64, bool) {
@@ -245,14 +244,16 @@ func (t *table) speed(phase string) {
 	}
 	t.count(phase, "skipped_steps", "skipped steps", of(func(p results.PhaseResult) float64 { return float64(p.Skipped) }))
 	t.times(phase, "measured_sequences_per_second", "measured sequences/s", of(results.PhaseResult.SequencesPerSecond))
-	t.times(phase, "measured_seconds", "measured seconds", of(func(p results.PhaseResult) float64 { return p.MeasuredSeconds[results.TotalSeconds] }))
+	t.times(phase, "measured_seconds", "measured seconds",
+		of(func(p results.PhaseResult) float64 { return p.MeasuredSeconds[results.TotalSeconds] }))
 	modelled := func(f func(p results.PhaseResult) float64) func(verdict.RunSummary) (float64, bool) {
 		return func(r verdict.RunSummary) (float64, bool) {
 			p, ok := r.Phase(phase)
 			return f(p), ok && p.ModelledSeconds > 0
 		}
 	}
-	t.times(phase, "modelled_sequences_per_second", "modelled sequences/s", modelled(func(p results.PhaseResult) float64 { return float64(p.Sequences) / p.ModelledSeconds }))
+	t.times(phase, "modelled_sequences_per_second", "modelled sequences/s",
+		modelled(func(p results.PhaseResult) float64 { return float64(p.Sequences) / p.ModelledSeconds }))
 	t.times(phase, "modelled_seconds", "modelled seconds", modelled(func(p results.PhaseResult) float64 { return p.ModelledSeconds }))
 }
 
@@ -313,7 +314,7 @@ func (t *table) target(phase string) {
 	})
 }
 
-// show is mean ± standard deviation.
+// show formats mean ± standard deviation.
 func show(s statistics.Sample, digits int) string {
 	text := decimal(float64(s.Mean), digits)
 	if s.SD != nil && !math.IsNaN(float64(*s.SD)) {
@@ -324,7 +325,7 @@ func show(s statistics.Sample, digits int) string {
 
 func decimal(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }
 
-// signed shows a difference with its sign; one that rounds to 0 has none.
+// signed formats a difference with its sign; a difference that rounds to 0 has none.
 func signed(v float64, digits int) string {
 	text := decimal(v, digits)
 	if zero := decimal(0, digits); text == "-"+zero || text == zero {
@@ -336,7 +337,7 @@ func signed(v float64, digits int) string {
 	return text
 }
 
-// verdictText is a verdict in a table.
+// verdictText is a verdict as a cell of a table.
 func verdictText(d *verdict.Difference) string {
 	switch {
 	case d == nil:
@@ -347,5 +348,5 @@ func verdictText(d *verdict.Difference) string {
 	return string(d.Verdict)
 }
 
-// fullName is a metric with its phase, in words.
+// fullName names a metric and its phase, in words.
 func fullName(phase, metric string) string { return phase + " " + nameOf(metric).name }

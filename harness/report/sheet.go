@@ -28,18 +28,20 @@ type Column struct {
 	Right bool   // numbers stand to the right
 }
 
-// Row is a line of a sheet, with a cell for each column. One without cells but the first is a heading of those below it.
+// Row is a line of a sheet, with a cell for each column. A row whose only text is in the first cell is a heading
+// for those below it.
 type Row []Cell
 
-// Cell is a field of a sheet. Leading blanks of its text move it to the right.
+// Cell is a field of a sheet. Leading blanks of its text indent it.
 type Cell struct {
 	Text string
 	Mark Mark
-	// Value is what CSV and JSON have in its place; nil: Text.
+	// Value is what CSV and JSON have instead of the text; nil: Text.
 	Value any
 }
 
-// Mark says what a cell is to its reader. Terminals and pages show it as a colour, beside the text and never instead of it.
+// Mark is what a cell means to its reader. Terminals and pages show it as a colour, in addition to the text and
+// never instead of it.
 type Mark int
 
 // The marks.
@@ -53,7 +55,7 @@ const (
 
 var markNames = [...]string{Plain: "", Strong: "strong", Good: "good", Bad: "bad", Doubt: "doubt"}
 
-// Texts makes a row of cells without marks.
+// Texts makes a row of unmarked cells.
 func Texts(cells ...string) Row {
 	r := make(Row, len(cells))
 	for i, c := range cells {
@@ -62,7 +64,7 @@ func Texts(cells ...string) Row {
 	return r
 }
 
-// Heading reports whether a row is nothing but a name.
+// Heading reports whether a row is a heading.
 func (r Row) Heading() bool {
 	for _, c := range r[1:] {
 		if c.Text != "" {
@@ -143,7 +145,7 @@ func (s *Sheet) write(out *strings.Builder, o Options) error {
 // gap is the space between two columns of a terminal's table.
 const gap = 2
 
-// rule is what the line below the header is made of.
+// rule draws the line below the header.
 const rule = "─"
 
 // draw prints the rows with a header, for a terminal or in Markdown.
@@ -220,7 +222,8 @@ func (s *Sheet) draw(w io.Writer, width int, markdown, color bool) error {
 	return nil
 }
 
-// natural are the widths of the columns as they are, least those that they can be brought to by breaking lines between words.
+// natural returns the widths of the columns without wrapping, and the least widths that wrapping between words can
+// give them.
 func (s *Sheet) natural() (natural, least []int) {
 	natural, least = make([]int, len(s.Columns)), make([]int, len(s.Columns))
 	see := func(j int, text string) {
@@ -248,7 +251,7 @@ func (s *Sheet) natural() (natural, least []int) {
 	return natural, least
 }
 
-// fit gives the columns widths that make up a table no wider than width, if words are short enough for that.
+// fit chooses widths of columns so that the table is no wider than width, if words are short enough for that.
 func (s *Sheet) fit(width int) []int {
 	widths, least := s.natural()
 	for total(widths) > width {
@@ -275,10 +278,10 @@ func total(widths []int) int {
 	return sum
 }
 
-// hanging is how far the second line of a cell stands in.
+// hanging is the indent of a cell's second line.
 const hanging = 1
 
-// leading are the blanks that a text begins with.
+// leading returns the blanks that a text begins with.
 func leading(text string) string { return text[:len(text)-len(strings.TrimLeft(text, " "))] }
 
 // wrap breaks a text into lines of a width.
@@ -291,7 +294,7 @@ func wrap(text string, width int) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// The colours of marks, as SGR sequences that all terminals have (ECMA-48, 8.3.117).
+// colors of marks, as SGR sequences that all terminals have (ECMA-48, 8.3.117).
 var colors = [...]string{Plain: "", Strong: "\x1b[1m", Good: "\x1b[32m", Bad: "\x1b[31m", Doubt: "\x1b[33m"}
 
 // paint colours every line of a text.
@@ -306,7 +309,7 @@ func paint(text string, m Mark, color bool) string {
 	return strings.Join(lines, "\n")
 }
 
-// value is what programs read in a cell's place.
+// value is what programs read instead of the text.
 func (c Cell) value() any {
 	if c.Value != nil {
 		return c.Value

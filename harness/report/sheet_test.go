@@ -16,14 +16,16 @@ import (
 	"harness.invalid/harness/report"
 )
 
-// inventory has what is awkward: characters that formats have commands for, a heading, blanks in front, values that are no text.
+// inventory has what is awkward: characters that are commands in some format, a heading, leading blanks, values
+// that are not text.
 var inventory = &report.Sheet{
 	Caption: "Runs & their <state>",
 	Columns: []report.Column{{Name: "run"}, {Name: "F1, %", Key: "f1", Right: true}, {Name: "state"}},
 	Rows: []report.Row{
 		report.Texts("group_1", "", ""),
 		{{Text: "  a|b \\ {c}"}, {Text: "-1.50", Value: -1.5}, {Text: "ok", Mark: report.Good}},
-		{{Text: "  <script>alert(1)</script>"}, {Text: "2.00 ± 0.10", Value: 2}, {Text: "~ lost, and it took a long time to find out", Mark: report.Bad}},
+		{{Text: "  <script>alert(1)</script>"}, {Text: "2.00 ± 0.10", Value: 2},
+			{Text: "~ lost, and it took a long time to find out", Mark: report.Bad}},
 	},
 	Notes: []string{"A note with 100% & more."},
 }
@@ -94,7 +96,7 @@ a|b \ {c},-1.5,ok
 	}
 }
 
-// TestColor: colours stand around words and change nothing else, and only where they were asked for.
+// TestColor: colours surround words, change nothing else, and appear only on request.
 func TestColor(t *testing.T) {
 	colored := print(t, inventory, report.Options{Width: 60, Color: true})
 	if !strings.Contains(colored, "\x1b[32mok\x1b[0m") || !strings.Contains(colored, "\x1b[31m~ lost") {
@@ -115,7 +117,7 @@ func TestColor(t *testing.T) {
 	}
 }
 
-// TestSheetFormats: whatever the cells hold, every format can be read back as it should.
+// TestSheetFormats: whatever the cells hold, every format can be parsed again.
 func TestSheetFormats(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		text := rapid.StringOf(rapid.RuneFrom([]rune("ab \\{}$&#%_^~<>\"'|,;-+0é漢")))
@@ -149,7 +151,8 @@ func TestSheetFormats(t *testing.T) {
 		if want := columns * (len(s.Rows) + 1); cells != want {
 			rt.Errorf("HTML has %d cells, want %d", cells, want)
 		}
-		if lines, err := csv.NewReader(strings.NewReader(print(t, s, report.Options{Format: report.CSV}))).ReadAll(); err != nil || columns > 1 && len(lines) != len(s.Rows)+1 {
+		if lines, err := csv.NewReader(strings.NewReader(print(t, s, report.Options{Format: report.CSV}))).ReadAll(); err != nil ||
+			columns > 1 && len(lines) != len(s.Rows)+1 {
 			rt.Errorf("CSV: %d lines, %v", len(lines), err)
 		}
 		var objects []map[string]any
@@ -176,7 +179,8 @@ func TestSheetFormats(t *testing.T) {
 }
 
 func TestSheetErrors(t *testing.T) {
-	if err := report.WriteSheet(io.Discard, &report.Sheet{Columns: []report.Column{{Name: "a"}}, Rows: []report.Row{report.Texts("1", "2")}}, report.Options{}); err == nil {
+	if err := report.WriteSheet(io.Discard, &report.Sheet{Columns: []report.Column{{Name: "a"}},
+		Rows: []report.Row{report.Texts("1", "2")}}, report.Options{}); err == nil {
 		t.Error("a row with too many cells is printed")
 	}
 	if err := report.WriteSheet(io.Discard, inventory, report.Options{Format: "pdf"}); err == nil {

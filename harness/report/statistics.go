@@ -6,14 +6,14 @@ import (
 	"slices"
 	"strconv"
 
-	"harness.invalid/results/statistics"
-
 	"harness.invalid/results"
+	"harness.invalid/results/statistics"
 	"harness.invalid/results/verdict"
 )
 
-// statisticsSheets lay out what verdicts rest on, for a reader who doubts them: of each comparison with several seeds, intervals and tests of the metrics that
-// have a margin, then the way there, then measured times. Metrics that do not fit a width go into tables of their own; 0: any fits.
+// statisticsSheets lays out what verdicts rest on, for a reader who doubts them. For each comparison with several
+// seeds it has the intervals and tests of the metrics with a margin, then the way there, then measured times.
+// Metrics that do not fit the width go into tables of their own; 0 means any width.
 func statisticsSheets(c *verdict.Comparison, width int) []*Sheet {
 	var all []*Sheet
 	for i := range c.Comparisons {
@@ -55,73 +55,105 @@ func testsSheet(c *verdict.Comparison, p *verdict.Pairing, metrics []verdict.Dif
 	for _, d := range metrics {
 		s.Columns = append(s.Columns, Column{Name: fullName(d.Phase, d.Metric), Right: true})
 	}
-	add := func(label string, text func(d *verdict.Difference, digits int) string) {
-		row, some := Row{{Text: label}}, false
-		for i := range metrics {
-			t := text(&metrics[i], nameOf(metrics[i].Metric).digits)
-			some = some || t != ""
-			if t == "" {
-				t = "-"
-			}
-			row = append(row, Cell{Text: t})
+	t := tests{s, c, metrics}
+	t.arm(p.Baseline, func(d *verdict.Difference) statistics.Sample { return d.Baseline })
+	t.arm(p.Arm, func(d *verdict.Difference) statistics.Sample { return d.Arm })
+	t.difference()
+	t.noise()
+	t.pValues()
+	return s
+}
+
+// tests fills a sheet of tests.
+type tests struct {
+	sheet   *Sheet
+	c       *verdict.Comparison
+	metrics []verdict.Difference
+}
+
+// add appends a row with a text for each metric, unless all texts are empty.
+func (t tests) add(label string, text func(d *verdict.Difference, digits int) string) {
+	row, some := Row{{Text: label}}, false
+	for i := range t.metrics {
+		v := text(&t.metrics[i], nameOf(t.metrics[i].Metric).digits)
+		some = some || v != ""
+		if v == "" {
+			v = "-"
 		}
-		if some {
-			s.Rows = append(s.Rows, row)
-		}
+		row = append(row, Cell{Text: v})
 	}
-	level := levelText(1 - c.Alpha)
-	arm := func(a results.Arm, of func(*verdict.Difference) statistics.Sample) {
-		sample := func(d *verdict.Difference) statistics.Sample {
-			// The intervals are of all complete runs of the arm, as the mean in the table is.
-			i := slices.IndexFunc(c.Arms, func(s verdict.ArmSummary) bool { return s.Arm == a })
-			if i >= 0 {
-				if s, ok := c.Arms[i].Metrics[d.Phase+"."+d.Metric]; ok {
-					return s
-				}
-			}
-			return of(d)
-		}
-		add(a.String(), func(d *verdict.Difference, digits int) string { return show(sample(d), digits) })
-		add("  "+level+" t interval", func(d *verdict.Difference, digits int) string { return rangeText(sample(d).Interval, digits, decimal) })
-		add("  "+level+" BCa interval", func(d *verdict.Difference, digits int) string {
-			return rangeText(sample(d).BootstrapInterval, digits, decimal)
-		})
+	if some {
+		t.sheet.Rows = append(t.sheet.Rows, row)
 	}
-	arm(p.Baseline, func(d *verdict.Difference) statistics.Sample { return d.Baseline })
-	arm(p.Arm, func(d *verdict.Difference) statistics.Sample { return d.Arm })
-	add("difference", func(d *verdict.Difference, digits int) string {
+}
+
+// arm adds mean and intervals of an arm over all its complete runs, as the mean in the main table is; those of the
+// pairs alone if the arm has none.
+func (t tests) arm(a results.Arm, ofPairs func(*verdict.Difference) statistics.Sample) {
+	sample := func(d *verdict.Difference) statistics.Sample {
+		i := slices.IndexFunc(t.c.Arms, func(s verdict.ArmSummary) bool { return s.Arm == a })
+		if i >= 0 {
+			if s, ok := t.c.Arms[i].Metrics[d.Phase+"."+d.Metric]; ok {
+				return s
+			}
+		}
+		return ofPairs(d)
+	}
+	level := levelText(1 - t.c.Alpha)
+	t.add(a.String(), func(d *verdict.Difference, digits int) string { return show(sample(d), digits) })
+	t.add("  "+level+" t interval", func(d *verdict.Difference, digits int) string {
+		return rangeText(sample(d).Interval, digits, decimal)
+	})
+	t.add("  "+level+" BCa interval", func(d *verdict.Difference, digits int) string {
+		return rangeText(sample(d).BootstrapInterval, digits, decimal)
+	})
+}
+
+// difference adds the difference with its intervals, and the margin.
+func (t tests) difference() {
+	level := levelText(1 - t.c.Alpha)
+	t.add("difference", func(d *verdict.Difference, digits int) string {
 		return signed(float64(d.Difference), digits) + " ± " + decimal(float64(d.Inference.SD), digits)
 	})
-	add("  "+level+" t interval", func(d *verdict.Difference, digits int) string { return intervalText(&d.Inference.Interval, digits) })
-	add("  "+level+" BCa interval", func(d *verdict.Difference, digits int) string {
+	t.add("  "+level+" t interval", func(d *verdict.Difference, digits int) string {
+		return intervalText(&d.Inference.Interval, digits)
+	})
+	t.add("  "+level+" BCa interval", func(d *verdict.Difference, digits int) string {
 		return intervalText(d.Inference.BootstrapInterval, digits)
 	})
-	add("  "+level+" Multi-Bootstrap", func(d *verdict.Difference, digits int) string {
+	t.add("  "+level+" Multi-Bootstrap", func(d *verdict.Difference, digits int) string {
 		if d.MultiBootstrap == nil {
 			return ""
 		}
 		return intervalText(&d.MultiBootstrap.Interval, digits)
 	})
-	add("  "+levelText(1-2*c.Alpha)+" t interval", func(d *verdict.Difference, digits int) string {
+	t.add("  "+levelText(1-2*t.c.Alpha)+" t interval", func(d *verdict.Difference, digits int) string {
 		return intervalText(&d.Inference.EquivalenceInterval, digits)
 	})
-	add("margin", func(d *verdict.Difference, _ int) string { return strconv.FormatFloat(d.Margin, 'g', -1, 64) })
-	add("A/A difference", func(d *verdict.Difference, digits int) string {
+	t.add("margin", func(d *verdict.Difference, _ int) string { return strconv.FormatFloat(d.Margin, 'g', -1, 64) })
+}
+
+// noise adds the A/A comparison, if there is one.
+func (t tests) noise() {
+	t.add("A/A difference", func(d *verdict.Difference, digits int) string {
 		if d.Noise == nil {
 			return ""
 		}
 		return signed(float64(d.Noise.Difference), digits)
 	})
-	add("A/A noise floor", func(d *verdict.Difference, digits int) string {
+	t.add("A/A noise floor", func(d *verdict.Difference, digits int) string {
 		if d.Noise == nil {
 			return ""
 		}
 		return decimal(float64(d.Noise.Floor), digits)
 	})
-	add("p, equivalence (TOST)", func(d *verdict.Difference, _ int) string { return pText(*d.Inference.PEquivalence) })
-	add("p, difference (paired t)", func(d *verdict.Difference, _ int) string { return pText(d.Inference.PDifference) })
-	add("p, difference (sign flips)", func(d *verdict.Difference, _ int) string { return pText(d.Inference.PPermutation) })
-	add("p, difference (Multi-Bootstrap)", func(d *verdict.Difference, _ int) string {
+}
+
+func (t tests) pValues() {
+	t.add("p, equivalence (TOST)", func(d *verdict.Difference, _ int) string { return pText(*d.Inference.PEquivalence) })
+	t.add("p, difference (paired t)", func(d *verdict.Difference, _ int) string { return pText(d.Inference.PDifference) })
+	t.add("p, difference (sign flips)", func(d *verdict.Difference, _ int) string { return pText(d.Inference.PPermutation) })
+	t.add("p, difference (Multi-Bootstrap)", func(d *verdict.Difference, _ int) string {
 		if d.MultiBootstrap == nil {
 			return ""
 		}
@@ -135,22 +167,24 @@ func testsSheet(c *verdict.Comparison, p *verdict.Pairing, metrics []verdict.Dif
 			return pText(of(d.Inference.Holm))
 		}
 	}
-	add("p, equivalence, after Holm", holm(func(h *statistics.Holm) results.Number { return h.PEquivalence }))
-	add("p, difference, after Holm", holm(func(h *statistics.Holm) results.Number { return h.PDifference }))
-	return s
+	t.add("p, equivalence, after Holm", holm(func(h *statistics.Holm) results.Number { return h.PEquivalence }))
+	t.add("p, difference, after Holm", holm(func(h *statistics.Holm) results.Number { return h.PDifference }))
 }
 
-// waySheet holds the curves of two arms against each other, by the mean distance between them, and what it took them to the target.
+// waySheet compares the way of two arms: the mean distance between their curves, and what it took them to reach the
+// target.
 func waySheet(p *verdict.Pairing) *Sheet {
 	s := &Sheet{Caption: fmt.Sprintf("%s against %s: the way there", p.Arm, p.Baseline), Columns: []Column{{},
-		{Name: "pairs", Right: true}, {Name: "difference", Right: true}, {Name: "t interval", Right: true}, {Name: "BCa interval", Right: true}, {Name: "p, sign flips", Right: true}}}
+		{Name: "pairs", Right: true}, {Name: "difference", Right: true}, {Name: "t interval", Right: true},
+		{Name: "BCa interval", Right: true}, {Name: "p, sign flips", Right: true}}}
 	add := func(label string, d *statistics.Paired, digits int) {
 		inf := d.Inference
 		if inf == nil {
 			return
 		}
 		s.Columns[3].Name, s.Columns[4].Name = levelText(inf.Interval.Level)+" t interval", levelText(inf.Interval.Level)+" BCa interval"
-		s.Rows = append(s.Rows, Texts("  "+label, strconv.Itoa(d.Arm.N), signed(float64(d.Difference), digits), intervalText(&inf.Interval, digits),
+		s.Rows = append(s.Rows, Texts("  "+label, strconv.Itoa(d.Arm.N), signed(float64(d.Difference), digits),
+			intervalText(&inf.Interval, digits),
 			orDash(intervalText(inf.BootstrapInterval, digits)), pText(inf.PPermutation)))
 	}
 	section := func(name string, rows func()) {
@@ -182,10 +216,12 @@ func waySheet(p *verdict.Pairing) *Sheet {
 	return s
 }
 
-// timesSheet compares measured times as benchstat does: the median, the interval between two runs that holds it, the noise of the machine.
+// timesSheet compares measured times as benchstat does: the median, the interval between two runs that contains it,
+// the noise of the machine.
 func timesSheet(c *verdict.Comparison, p *verdict.Pairing) *Sheet {
 	s := &Sheet{Caption: fmt.Sprintf("%s against %s: medians of measured times", p.Arm, p.Baseline), Columns: []Column{{},
-		{Name: p.Baseline.Backend, Right: true}, {Name: p.Arm.Backend, Right: true}, {Name: "ratio", Right: true}, {Name: "p, Mann-Whitney", Right: true}}}
+		{Name: p.Baseline.Backend, Right: true}, {Name: p.Arm.Backend, Right: true}, {Name: "ratio", Right: true},
+		{Name: "p, Mann-Whitney", Right: true}}}
 	of := func(a results.Arm, phase string) *verdict.PhaseTimes {
 		for i := range c.Arms {
 			for j := range c.Arms[i].Times {
@@ -212,15 +248,17 @@ func timesSheet(c *verdict.Comparison, p *verdict.Pairing) *Sheet {
 		if a == nil || b == nil || a.Seconds.N < 2 || b.Seconds.N < 2 {
 			continue
 		}
-		s.Rows = append(s.Rows, Texts(d.Phase+" training, s", text(&a.Seconds, 1), text(&b.Seconds, 1), fmt.Sprintf("x %.2f", float64(d.Seconds.Ratio)), pText(d.Seconds.P)))
+		s.Rows = append(s.Rows, Texts(d.Phase+" training, s", text(&a.Seconds, 1), text(&b.Seconds, 1),
+			fmt.Sprintf("x %.2f", float64(d.Seconds.Ratio)), pText(d.Seconds.P)))
 		if d.StepSeconds != nil && a.StepSeconds != nil && b.StepSeconds != nil {
-			s.Rows = append(s.Rows, Texts(d.Phase+" step, ms", text(a.StepSeconds, 1000), text(b.StepSeconds, 1000), fmt.Sprintf("x %.2f", float64(d.StepSeconds.Ratio)), pText(d.StepSeconds.P)))
+			s.Rows = append(s.Rows, Texts(d.Phase+" step, ms", text(a.StepSeconds, 1000), text(b.StepSeconds, 1000),
+				fmt.Sprintf("x %.2f", float64(d.StepSeconds.Ratio)), pText(d.StepSeconds.P)))
 		}
 	}
 	return s
 }
 
-// intervalText is that of a difference, such as "-0.31 to +0.42"; "" for none.
+// intervalText formats the interval of a difference, such as "-0.31 to +0.42"; "" for none.
 func intervalText(i *statistics.Interval, digits int) string { return rangeText(i, digits, signed) }
 
 func rangeText(i *statistics.Interval, digits int, text func(float64, int) string) string {
@@ -232,7 +270,7 @@ func rangeText(i *statistics.Interval, digits int, text func(float64, int) strin
 
 func levelText(level float64) string { return strconv.FormatFloat(100*level, 'g', 3, 64) + "%" }
 
-// pText has two digits of a probability.
+// pText formats a probability with two digits.
 func pText(p results.Number) string {
 	switch v := float64(p); {
 	case math.IsNaN(v):
@@ -244,7 +282,7 @@ func pText(p results.Number) string {
 	}
 }
 
-// digits3 has three digits, and all before the point.
+// digits3 formats three digits, and all before the point.
 func digits3(v float64) string {
 	switch size := math.Abs(v); {
 	case size >= 100:

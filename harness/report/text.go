@@ -11,13 +11,14 @@ import (
 	"harness.invalid/results/verdict"
 )
 
-// said is what is said of one arm against the first.
+// said is what the text says about one arm compared with the first.
 type said struct {
 	Heading string
 	Lines   []string
 }
 
-// verdicts puts the verdicts into words, the primary metric first; metrics with the same verdict for the same reason share a line.
+// verdicts puts the verdicts into words, the primary metric first. Metrics with the same verdict for the same
+// reason share a line.
 func verdicts(c *verdict.Comparison) []said {
 	var all []said
 	for _, p := range c.Comparisons {
@@ -123,10 +124,10 @@ func (f *footnotes) texts() []string {
 	return texts
 }
 
-// paragraph breaks text into lines of a width; those after the first stand two further in.
+// paragraph breaks text into lines of a width; those after the first are indented by two more.
 func paragraph(w io.Writer, width int, indent, text string) { paragraphBy(w, width, indent, 2, text) }
 
-// paragraphBy breaks text into lines of a width; those after the first stand further in.
+// paragraphBy breaks text into lines of a width; those after the first are indented further.
 func paragraphBy(w io.Writer, width int, indent string, further int, text string) {
 	line, used := indent, utf8.RuneCountInString(indent)
 	for i, word := range words(text) {
@@ -144,7 +145,7 @@ func paragraphBy(w io.Writer, width int, indent string, further int, text string
 	fmt.Fprintln(w, line)
 }
 
-// words are the pieces that a line may be broken between; ± stays with the number behind it.
+// words are the pieces between which a line may be broken; ± stays with the number after it.
 func words(text string) []string {
 	list := strings.Fields(strings.ReplaceAll(text, "± ", "±\uFFFF"))
 	for i := range list {

@@ -13,7 +13,7 @@ import (
 	"harness.invalid/results/verdict"
 )
 
-// disclaimer stands below every table.
+// disclaimer goes below every table.
 const disclaimer = "Measured times are wall time of the programs that ran here, not of the hardware that a backend stands for."
 
 // writeTable prints for a terminal.
@@ -49,7 +49,7 @@ func writeTable(out *strings.Builder, c *verdict.Comparison, o Options) error {
 	return nil
 }
 
-// writeMarkdown prints one table however wide it is, since a browser wraps.
+// writeMarkdown prints one table of any width, since a browser wraps.
 func writeMarkdown(out *strings.Builder, c *verdict.Comparison) error {
 	t := newTable(c)
 	foot := newFootnotes(c)
@@ -78,7 +78,7 @@ func writeMarkdown(out *strings.Builder, c *verdict.Comparison) error {
 	return nil
 }
 
-// writeLaTeX prints one table and what is said of it, as text below, then the statistics.
+// writeLaTeX prints one table, the verdicts as text below it, then the statistics.
 func writeLaTeX(out *strings.Builder, c *verdict.Comparison) {
 	t := newTable(c)
 	foot := newFootnotes(c)
@@ -133,7 +133,7 @@ func (t *table) all() []int {
 	return all
 }
 
-// sheet lays the rows of some arms out as text, with a line that has nothing but its name before each phase.
+// sheet turns the rows of some arms into text, with a heading before each phase.
 func (t *table) sheet(arms []int, foot *footnotes, withVerdicts bool) *Sheet {
 	s := &Sheet{Columns: []Column{{}}}
 	for _, i := range arms {
@@ -179,7 +179,7 @@ func (t *table) sheet(arms []int, foot *footnotes, withVerdicts bool) *Sheet {
 	return s
 }
 
-// markOf is how a verdict is coloured.
+// markOf is the mark of a verdict, hence its colour.
 func markOf(d *verdict.Difference) Mark {
 	switch {
 	case d == nil:
@@ -195,8 +195,9 @@ func markOf(d *verdict.Difference) Mark {
 	return Plain
 }
 
-// blocks cuts the arms into tables that fit the width. Every one begins with the first arm, which the others are held against. Where not even one
-// more arm fits, lines are broken, and the verdicts, which are told below, go.
+// blocks splits the arms into tables that fit the width. Each begins with the first arm, to which the others are
+// compared. If not even one more arm fits, cells are wrapped, and the column of verdicts is dropped: they are told
+// below.
 func (t *table) blocks(width int, foot *footnotes) []*Sheet {
 	fits := func(arms []int) bool {
 		natural, _ := t.sheet(arms, foot, true).natural()
@@ -226,7 +227,8 @@ func (t *table) blocks(width int, foot *footnotes) []*Sheet {
 // writeCSV prints one line for each quantity and arm.
 func writeCSV(w io.Writer, c *verdict.Comparison) error {
 	out := csv.NewWriter(w)
-	header := []string{"phase", "quantity", "backend", "optimizer", "format", "n", "mean", "sd", "difference", "low", "high", "level", "bootstrap_low", "bootstrap_high",
+	header := []string{"phase", "quantity", "backend", "optimizer", "format", "n", "mean", "sd", "difference", "low", "high", "level",
+		"bootstrap_low", "bootstrap_high",
 		"multi_bootstrap_low", "multi_bootstrap_high", "p_difference", "p_permutation", "p_equivalence", "margin", "verdict", "direction"}
 	lines := [][]string{header}
 	full := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
@@ -236,7 +238,8 @@ func writeCSV(w io.Writer, c *verdict.Comparison) error {
 				continue
 			}
 			arm := c.Arms[i]
-			line := []string{r.phase, r.quantity, arm.Backend, arm.Optimizer, arm.Precision, strconv.Itoa(cell.sample.N), full(float64(cell.sample.Mean))}
+			line := []string{r.phase, r.quantity, arm.Backend, arm.Optimizer, arm.Precision, strconv.Itoa(cell.sample.N),
+				full(float64(cell.sample.Mean))}
 			line = append(line, make([]string, len(header)-len(line))...)
 			put := func(column, text string) { line[slices.Index(header, column)] = text }
 			number := func(column string, v *results.Number) {

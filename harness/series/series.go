@@ -1,5 +1,5 @@
-// Package series lays out what runs recorded along the way: quantities of steps and evaluations against steps, samples and time. Pages, figures and
-// exports draw from it.
+// Package series lays out what runs recorded along the way: quantities of steps and evaluations against steps,
+// samples and time. Packages page, plotting and export draw from it.
 //
 //	results.Run -> Record -> Curve of a quantity -> Band over the seeds of an arm
 package series
@@ -60,7 +60,7 @@ const (
 	LossScale    = "loss_scale"
 	LearningRate = "learning_rate"
 	StepSeconds  = "measured_step_seconds"
-	// ModelledStepSeconds is there where a backend models a system.
+	// ModelledStepSeconds exists only if the backend models a system.
 	ModelledStepSeconds = "modelled_step_seconds"
 )
 
@@ -80,7 +80,7 @@ type Point struct {
 	Count    int     // sequences of this step or evaluation
 	Measured float64 // seconds of training up to here
 	Modelled float64 // seconds of training up to here on the system that is modelled; NaN: none is
-	// Wall is the seconds since the run began, evaluations included; the start of plugins and checkpoints are not in it.
+	// Wall is the seconds since the run began, evaluations included, but not the start of plugins or checkpoints.
 	Wall   float64
 	Values map[string]float64 // by quantity; absent: there is none
 	// Skipped is a step whose gradient was not finite, so that nothing was learned from it.
@@ -89,7 +89,7 @@ type Point struct {
 	Parts map[string]float64
 }
 
-// At is where a point lies on an axis.
+// At is the place of a point on an axis.
 func (p Point) At(a Axis) float64 {
 	switch a {
 	case Samples:
@@ -102,7 +102,7 @@ func (p Point) At(a Axis) float64 {
 	return float64(p.Total)
 }
 
-// Read reads the record of a run, which may go on.
+// Read reads the record of a run, which may be in progress.
 func Read(run *results.Run) (*Record, error) {
 	r := &Record{Run: run}
 	fail := func(err error) (*Record, error) { return nil, fmt.Errorf("run %s: %w", run.Dir, err) }
@@ -122,7 +122,8 @@ func Read(run *results.Run) (*Record, error) {
 			evaluations = evaluations[1:]
 			evaluated += e.MeasuredSeconds
 			r.Evaluations = append(r.Evaluations, Point{
-				Phase: e.Phase, Step: e.Step, Total: e.TotalStep, Samples: at.Samples, Measured: at.Measured, Modelled: at.Modelled, Wall: at.Measured + evaluated, Values: e.Metrics,
+				Phase: e.Phase, Step: e.Step, Total: e.TotalStep, Samples: at.Samples, Measured: at.Measured, Modelled: at.Modelled,
+				Wall: at.Measured + evaluated, Values: e.Metrics,
 				Count: e.Sequences,
 			})
 		}
@@ -140,7 +141,8 @@ func Read(run *results.Run) (*Record, error) {
 		}
 		at.Modelled = modelled
 		p := Point{
-			Phase: s.Phase, Step: s.Step, Total: s.TotalStep, Samples: at.Samples, Measured: at.Measured, Modelled: at.Modelled, Wall: at.Measured + evaluated,
+			Phase: s.Phase, Step: s.Step, Total: s.TotalStep, Samples: at.Samples, Measured: at.Measured, Modelled: at.Modelled,
+			Wall:  at.Measured + evaluated,
 			Count: s.Sequences, Skipped: !s.Finite, Parts: s.MeasuredSeconds, Values: map[string]float64{
 				GradientNorm: float64(s.GradientNorm), LossScale: float64(s.LossScale), LearningRate: float64(s.LearningRate), StepSeconds: seconds,
 			},
@@ -171,16 +173,16 @@ func (r *Record) Name() string {
 	return fmt.Sprintf("%s-%s-seed%d", strings.ReplaceAll(r.Backend, ":", "-"), r.Optimizer, r.Seed)
 }
 
-// Quantity is something that curves are drawn of.
+// Quantity is something that a curve can show.
 type Quantity struct {
 	Name      string
 	Evaluated bool // on data held out, now and then; else at every step
 	Label     string
-	// Higher is better; of quantities that are neither good nor bad it says nothing.
+	// Higher is better. It means nothing for quantities that are neither good nor bad.
 	Higher bool
 }
 
-// Quantities lists what any of the records has, metrics first, in the order of recipe.Metrics.
+// Quantities lists what any of the records has: metrics first, in the order of recipe.Metrics.
 func Quantities(records []*Record) []Quantity {
 	has := func(evaluated bool) map[string]bool {
 		names := map[string]bool{}
@@ -223,7 +225,7 @@ func Quantities(records []*Record) []Quantity {
 	return all
 }
 
-// labels of the quantities that are no metrics.
+// labels of the quantities that are not metrics.
 var labels = map[string]string{
 	GradientNorm: "norm of the gradient",
 	LossScale:    "loss scale",
@@ -236,7 +238,8 @@ var labels = map[string]string{
 // Curve is a quantity of one run.
 type Curve struct{ X, Y []float64 }
 
-// Curve takes a quantity out of a record; phase "" is all phases. Values that are not finite stay; points without a place on the axis go.
+// Curve extracts a quantity from a record; phase "" means all phases. Values that are not finite are kept; points
+// without a place on the axis are dropped.
 func (r *Record) Curve(q Quantity, phase string, a Axis) Curve {
 	points := r.Steps
 	if q.Evaluated {
@@ -252,14 +255,15 @@ func (r *Record) Curve(q Quantity, phase string, a Axis) Curve {
 	return c
 }
 
-// Band is a quantity over several runs of one arm: the mean and the standard deviation of what the runs have at the same step.
+// Band is a quantity over several runs of one arm: mean and standard deviation of the runs at the same step.
 type Band struct {
 	X, Mean []float64
 	SD      []float64 // with N-1 below; nil for one run
 	Runs    int
 }
 
-// Over takes the mean of curves point by point, as far as the shortest of them goes. Against time, the place of a point is the mean of the runs' own.
+// Over averages curves point by point, up to the end of the shortest. Against time, the place of a point is the
+// mean over the runs.
 func Over(curves []Curve) Band {
 	b := Band{Runs: len(curves)}
 	if len(curves) == 0 {
@@ -284,7 +288,7 @@ func Over(curves []Curve) Band {
 	return b
 }
 
-// Smooth is the mean of the last n values at each place; values that are not finite are left out of it.
+// Smooth replaces each value by the mean of the last n, leaving out values that are not finite.
 func (c Curve) Smooth(n int) Curve {
 	if n < 2 {
 		return c
@@ -303,7 +307,7 @@ func (c Curve) Smooth(n int) Curve {
 	return out
 }
 
-// SortByStart puts records into the order in which their runs began, which is that of the arms on the command line.
+// SortByStart sorts records by the start of their runs, which is the order of the arms on the command line.
 func SortByStart(records []*Record) {
 	slices.SortStableFunc(records, func(a, b *Record) int { return a.Environment.Time.Compare(b.Environment.Time) })
 }

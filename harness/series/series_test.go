@@ -11,14 +11,16 @@ import (
 	"harness.invalid/harness/series/seriestest"
 )
 
-// TestRead: places on all axes add up, evaluations stand behind their steps, and what was skipped has no gradient norm.
+// TestRead: places on all axes add up, evaluations come after their steps, and skipped steps have no gradient norm.
 func TestRead(t *testing.T) {
-	r := seriestest.Write(t, t.TempDir(), 1, seriestest.Arm{Backend: "ipu", Precision: "fp16.16", F1: 80, StepSeconds: 0.1, Skip: 35, NaN: 60})[0]
+	r := seriestest.Write(t, t.TempDir(), 1, seriestest.Arm{Backend: "ipu", Precision: "fp16.16", F1: 80, StepSeconds: 0.1, Skip: 35,
+		NaN: 60})[0]
 	if len(r.Steps) != 70 || len(r.Evaluations) != 5 {
 		t.Fatalf("%d steps and %d evaluations, want 70 and 5", len(r.Steps), len(r.Evaluations))
 	}
 	last := r.Steps[69]
-	if last.Phase != "squad" || last.Step != 40 || last.Total != 70 || last.Samples != 560 || math.Abs(last.Measured-7) > 1e-9 || math.Abs(last.Wall-8) > 1e-9 {
+	if last.Phase != "squad" || last.Step != 40 || last.Total != 70 || last.Samples != 560 || math.Abs(last.Measured-7) > 1e-9 ||
+		math.Abs(last.Wall-8) > 1e-9 {
 		t.Errorf("the last step is %+v, want 560 samples, 7 seconds of training and, with 4 evaluations before it, 8 in all", last)
 	}
 	var at []int
@@ -60,17 +62,20 @@ func TestQuantities(t *testing.T) {
 		names = append(names, name)
 	}
 	want := []string{
-		"loss", "masked_lm_loss", "gradient_norm", "loss_scale", "learning_rate", "measured_step_seconds", "evaluated loss", "evaluated masked_lm_loss",
-		"evaluated masked_lm_accuracy", "evaluated next_sentence_loss", "evaluated next_sentence_accuracy", "evaluated exact_match", "evaluated f1",
+		"loss", "masked_lm_loss", "gradient_norm", "loss_scale", "learning_rate", "measured_step_seconds", "evaluated loss",
+		"evaluated masked_lm_loss",
+		"evaluated masked_lm_accuracy", "evaluated next_sentence_loss", "evaluated next_sentence_accuracy", "evaluated exact_match",
+		"evaluated f1",
 	}
 	if !slices.Equal(names, want) {
 		t.Errorf("quantities %v, want %v", names, want)
 	}
 }
 
-// TestModelled: modelled time is there where it was recorded, and nowhere else.
+// TestModelled: there is modelled time where it was recorded, and nowhere else.
 func TestModelled(t *testing.T) {
-	records := seriestest.Write(t, t.TempDir(), 1, seriestest.Arm{Backend: "ipu", F1: 80, StepSeconds: 0.1, ModelledSeconds: 0.002}, seriestest.Arm{Backend: "gpu-ref", F1: 80, StepSeconds: 0.1})
+	records := seriestest.Write(t, t.TempDir(), 1, seriestest.Arm{Backend: "ipu", F1: 80, StepSeconds: 0.1, ModelledSeconds: 0.002},
+		seriestest.Arm{Backend: "gpu-ref", F1: 80, StepSeconds: 0.1})
 	f1 := series.Quantity{Name: "f1", Evaluated: true}
 	if c := records[0].Curve(f1, "squad", series.ModelledSeconds); len(c.X) != 4 || math.Abs(c.X[3]-0.14) > 1e-12 {
 		t.Errorf("F1 against modelled time: %+v, want 4 points up to 70 steps of 0.002 s", c)
@@ -100,7 +105,7 @@ func TestOver(t *testing.T) {
 	}
 }
 
-// TestSmooth: the mean of the last n, against adding up anew.
+// TestSmooth compares with adding up the last n values each time.
 func TestSmooth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		y := rapid.SliceOf(rapid.Float64Range(-1e6, 1e6)).Draw(t, "y")
@@ -126,7 +131,8 @@ func TestParseAxis(t *testing.T) {
 	if a, err := series.ParseAxis("samples"); err != nil || a != series.Samples {
 		t.Errorf("%v, %v", a, err)
 	}
-	if _, err := series.ParseAxis("sampels"); err == nil || err.Error() != `axis is "sampels", want one of steps, samples, measured-seconds, modelled-seconds, did you mean samples?` {
+	if _, err := series.ParseAxis("sampels"); err == nil ||
+		err.Error() != `axis is "sampels", want one of steps, samples, measured-seconds, modelled-seconds, did you mean samples?` {
 		t.Errorf("error is %v", err)
 	}
 }

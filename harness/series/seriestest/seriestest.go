@@ -1,4 +1,5 @@
-// Package seriestest writes run folders for tests of what reads them: whole records of runs that were made up, on the disk, without training.
+// Package seriestest writes run folders for tests of what reads them: complete records of invented runs, without
+// training.
 package seriestest
 
 import (
@@ -19,7 +20,7 @@ import (
 	"harness.invalid/results"
 )
 
-// Recipe is what the runs are of: pre-training of 30 steps, then questions for 40, evaluated every 10.
+// Recipe is what the runs are of: pre-training for 30 steps, then questions for 40, evaluated every 10.
 const Recipe = `
 name: invented
 doc: Made up, for tests of pages and exports.
@@ -45,7 +46,7 @@ verdict: {primary: f1, margins: {f1: 2, masked_lm_loss: 0.05}}
 // Begin is when the first run began.
 var Begin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// Arm is what runs are made of.
+// Arm is how an arm's runs turn out.
 type Arm struct {
 	Backend, Precision string
 	F1                 float64 // at the end
@@ -55,7 +56,8 @@ type Arm struct {
 	NaN                int     // the total step from which the loss is NaN; 0: none
 }
 
-// Write writes a run folder for each arm and seed (from 1 on) into dir, with the questions beside them, and reads them back.
+// Write writes a run folder for each arm and seed (from 1 on) into dir, with the questions beside them, and reads
+// the runs back.
 func Write(t testing.TB, dir string, seeds int, arms ...Arm) []*series.Record {
 	t.Helper()
 	fatal := func(err error) {
@@ -77,7 +79,8 @@ func Write(t testing.TB, dir string, seeds int, arms ...Arm) []*series.Record {
 		for _, a := range arms {
 			d := filepath.Join(dir, Name(a, seed))
 			w, err := results.Create(d, results.Identity{
-				Recipe: r.Name, Fingerprint: r.Fingerprint(), DataDigest: strings.Repeat("da7a", 16), Backend: a.Backend, Precision: a.Precision, Optimizer: "adamw", Seed: uint64(seed),
+				Recipe: r.Name, Fingerprint: r.Fingerprint(), DataDigest: strings.Repeat("da7a", 16), Backend: a.Backend,
+				Precision: a.Precision, Optimizer: "adamw", Seed: uint64(seed),
 			}, r, environment(begin, a))
 			fatal(err)
 			res := record(t, w, r, a, seed, math.MaxInt)
@@ -95,7 +98,7 @@ func Write(t testing.TB, dir string, seeds int, arms ...Arm) []*series.Record {
 	return records
 }
 
-// Begun writes a run that goes on, of so many steps, and returns what goes on with it until a step.
+// Begun writes so many steps of a run in progress, and returns a function that continues it up to a step.
 func Begun(t testing.TB, dir string, a Arm, seed, steps int) (more func(until int)) {
 	t.Helper()
 	r, err := recipe.Parse("invented.yaml", []byte(Recipe))
@@ -103,7 +106,8 @@ func Begun(t testing.TB, dir string, a Arm, seed, steps int) (more func(until in
 		t.Fatal(err)
 	}
 	w, err := results.Create(filepath.Join(dir, Name(a, seed)), results.Identity{
-		Recipe: r.Name, Fingerprint: r.Fingerprint(), DataDigest: strings.Repeat("da7a", 16), Backend: a.Backend, Precision: a.Precision, Optimizer: "adamw", Seed: uint64(seed),
+		Recipe: r.Name, Fingerprint: r.Fingerprint(), DataDigest: strings.Repeat("da7a", 16), Backend: a.Backend, Precision: a.Precision,
+		Optimizer: "adamw", Seed: uint64(seed),
 	}, r, environment(Begin.Add(time.Hour), a))
 	if err != nil {
 		t.Fatal(err)
@@ -129,12 +133,14 @@ func Name(a Arm, seed int) string {
 func environment(at time.Time, a Arm) results.Environment {
 	name, _, _ := strings.Cut(a.Backend, ":")
 	return results.Environment{
-		Time: at, OS: "linux", Arch: "amd64", CPU: "Abacus 3000", CPUFeatures: []string{"avx2"}, CPUs: 2, Threads: 2, Memory: 16 << 30, LoadAverage: []float64{0.5, 0.4, 0.3},
-		Go: "go1.26.0", Version: "v0.0.0", Plugins: []results.Plugin{{Kind: "backend", Name: name, Version: "1", SHA256: strings.Repeat("ab", 32)}},
+		Time: at, OS: "linux", Arch: "amd64", CPU: "Abacus 3000", CPUFeatures: []string{"avx2"}, CPUs: 2, Threads: 2, Memory: 16 << 30,
+		LoadAverage: []float64{0.5, 0.4, 0.3},
+		Go:          "go1.26.0", Version: "v0.0.0", Plugins: []results.Plugin{{Kind: "backend", Name: name, Version: "1",
+			SHA256: strings.Repeat("ab", 32)}},
 	}
 }
 
-// step makes up the step behind so many others.
+// step invents the step that follows so many others.
 func step(r *recipe.Recipe, a Arm, random *rand.Rand, before int) results.Step {
 	p, at := &r.Phases[0], before
 	if at >= p.Steps {
@@ -145,9 +151,11 @@ func step(r *recipe.Recipe, a Arm, random *rand.Rand, before int) results.Step {
 		loss = math.NaN()
 	}
 	s := results.Step{
-		Phase: p.Name, Step: at + 1, TotalStep: before + 1, Metrics: results.Metrics{"loss": loss}, LearningRate: 1e-3, LossScale: 4096, Finite: before+1 != a.Skip,
+		Phase: p.Name, Step: at + 1, TotalStep: before + 1, Metrics: results.Metrics{"loss": loss}, LearningRate: 1e-3, LossScale: 4096,
+		Finite:       before+1 != a.Skip,
 		GradientNorm: results.Number(1 + random.Float64()), Sequences: p.GlobalBatch, ModelledSeconds: a.ModelledSeconds,
-		MeasuredSeconds: map[string]float64{"total": a.StepSeconds, "data": 0.05 * a.StepSeconds, "backend": 0.8 * a.StepSeconds, "optimizer": 0.15 * a.StepSeconds},
+		MeasuredSeconds: map[string]float64{"total": a.StepSeconds, "data": 0.05 * a.StepSeconds, "backend": 0.8 * a.StepSeconds,
+			"optimizer": 0.15 * a.StepSeconds},
 	}
 	if p.Name == "phase1" {
 		s.Metrics["masked_lm_loss"] = loss - 0.05
@@ -165,7 +173,8 @@ func record(t testing.TB, w *results.Writer, r *recipe.Recipe, a Arm, seed, step
 	done := 0
 	for i := range r.Phases {
 		p := &r.Phases[i]
-		out := results.PhaseResult{Name: p.Name, MeasuredSeconds: map[string]float64{"setup": 0.5}, PeakMemoryBytes: map[string]int64{"host": 20 << 20, "backend": 3 << 30}}
+		out := results.PhaseResult{Name: p.Name, MeasuredSeconds: map[string]float64{"setup": 0.5},
+			PeakMemoryBytes: map[string]int64{"host": 20 << 20, "backend": 3 << 30}}
 		for at := 1; at <= p.Steps && done < steps; at++ {
 			s := step(r, a, rand.New(rand.NewPCG(uint64(seed), uint64(done))), done)
 			if err := w.Step(s); err != nil {
@@ -183,7 +192,8 @@ func record(t testing.TB, w *results.Writer, r *recipe.Recipe, a Arm, seed, step
 			if every := p.Evaluation.Every; at < p.Steps && (every == 0 || at%every != 0) {
 				continue
 			}
-			e := results.Evaluation{Phase: p.Name, Step: at, TotalStep: done, Sequences: 6, MeasuredSeconds: 0.25, TrainingSeconds: out.MeasuredSeconds["total"]}
+			e := results.Evaluation{Phase: p.Name, Step: at, TotalStep: done, Sequences: 6, MeasuredSeconds: 0.25,
+				TrainingSeconds: out.MeasuredSeconds["total"]}
 			share := float64(at) / float64(p.Steps)
 			noise := math.Sin(float64(seed)) + 0.2*math.Sin(float64(7*seed)+float64(len(a.Backend)))
 			if p.Name == "squad" {
@@ -192,7 +202,8 @@ func record(t testing.TB, w *results.Writer, r *recipe.Recipe, a Arm, seed, step
 					out.Target = &results.Reached{Metric: "f1", Value: p.Target.Value, Step: at, MeasuredSeconds: e.TrainingSeconds}
 				}
 			} else {
-				e.Metrics = results.Metrics{"loss": 2.5, "masked_lm_loss": 2.0 + 0.01*noise, "masked_lm_accuracy": 55 + noise, "next_sentence_loss": 0.5, "next_sentence_accuracy": 75}
+				e.Metrics = results.Metrics{"loss": 2.5, "masked_lm_loss": 2.0 + 0.01*noise, "masked_lm_accuracy": 55 + noise,
+					"next_sentence_loss": 0.5, "next_sentence_accuracy": 75}
 			}
 			if err := w.Evaluation(e); err != nil {
 				t.Fatal(err)
@@ -207,7 +218,7 @@ func record(t testing.TB, w *results.Writer, r *recipe.Recipe, a Arm, seed, step
 	return res
 }
 
-// predictions answers right as often as the arm's F1 says.
+// predictions answers as often correctly as the arm's F1 says.
 func predictions(path string, dev *squad.Data, a Arm, seed int) error {
 	random := rand.New(rand.NewPCG(uint64(seed), uint64(len(a.Backend))))
 	given := map[string]string{}
