@@ -12,8 +12,9 @@ import (
 
 const module = "harness.invalid/"
 
-// layers are the rules of the house: code under a folder may import of this module only what one of its prefixes allows; =FOLDER allows that package and
-// none below it. The first folder that matches decides. Tests may reach further, generators are modules of their own.
+// layers are the rules of the house: code under a folder may import of this module only what one of its prefixes
+// allows; =FOLDER allows that package and none below it. The first folder that matches decides. Tests may reach
+// further, generators are modules of their own.
 var layers = []struct {
 	folder string
 	allow  []string
@@ -38,12 +39,14 @@ var layers = []struct {
 	{"results/regression", []string{"core/recipe", "core/durable", "=results", "results/statistics", "results/verdict"}, nil},
 	{"results/scoring", []string{"=results", "results/statistics", "results/verdict"}, nil},
 	{"results/baselines", []string{"results/regression"}, nil},
-	{"results", []string{"core/recipe", "core/durable"}, []string{"results/index", "results/statistics", "results/verdict", "results/regression",
-		"results/scoring", "results/baselines"}},
-	{"harness", []string{"core", "plugins", "results", "harness"}, nil},
+	{"results", []string{"core/recipe", "core/durable"}, []string{"results/index", "results/statistics", "results/verdict",
+		"results/regression", "results/scoring", "results/baselines"}},
+	{"harness/catalog", []string{"core", "plugins"}, nil}, // nobody else knows a plugin by more than its name
+	{"harness", []string{"core", "results", "harness"}, nil},
 }
 
-// TestImports holds the structure of the house: imports go down, only core/plugin speaks gRPC, a plugin knows no other plugin.
+// TestImports holds the structure of the house: imports go down, only core/plugin speaks gRPC, only package main
+// has a command line, only the catalog knows plugins, and a plugin knows no other one.
 func TestImports(t *testing.T) {
 	seen := 0
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
@@ -95,6 +98,10 @@ func checkImport(t *testing.T, file, path string) {
 	if wire := strings.HasPrefix(path, "google.golang.org/grpc") || strings.HasPrefix(path, "google.golang.org/protobuf") ||
 		strings.HasPrefix(path, "github.com/hashicorp/go-plugin"); wire && !within(file, "core/plugin") {
 		t.Errorf("%s imports %s: only core/plugin speaks the wire", file, path)
+	}
+	if command := strings.HasPrefix(path, "github.com/spf13/") || strings.HasPrefix(path, "github.com/vbauerster/mpb") ||
+		path == "golang.org/x/term"; command && filepath.ToSlash(filepath.Dir(file)) != "harness" {
+		t.Errorf("%s imports %s: only package main knows a command line or a terminal", file, path)
 	}
 	local, ok := strings.CutPrefix(path, module)
 	if !ok {
