@@ -9,8 +9,9 @@ import "math"
 //	v  = Beta2·v + Beta4·g'²
 //	u  = Correction1·m / (sqrt(Correction2·v) + Eps) + WeightDecay·p
 //
-// Beta3 is 1-Beta1 (1 for LAMB without gradient averaging) and Beta4 is 1-Beta2; round them from float64. Correction1 = 1/(1-Beta1^t) and
-// Correction2 = 1/(1-Beta2^t), or 1 without bias correction. Vector versions take subnormal numbers for 0.
+// Beta3 is 1-Beta1 (1 for LAMB without gradient averaging) and Beta4 is 1-Beta2; round them from float64.
+// Correction1 = 1/(1-Beta1^t) and Correction2 = 1/(1-Beta2^t), or 1 without bias correction. Vector versions take
+// subnormal numbers for 0.
 type Adam struct {
 	LR, GradScale              float32
 	Beta1, Beta2, Beta3, Beta4 float32
@@ -27,9 +28,9 @@ func (c *Adam) AdamW(p, m, v, g []float32) {
 	active.adamW(p, m, v, g, c)
 }
 
-// LAMBUpdate is the first of LAMB's two passes: it updates the moments, writes the update u (u may be g), and returns Σ p² and Σ u² in
-// float64, from whose roots the trust ratio follows. The second pass is Axpy(p, -LR·ratio, u). LR is not used. Source: You et al. 2020
-// (arXiv:1904.00962), algorithm 2, as in apex's FusedLAMB.
+// LAMBUpdate is the first of LAMB's two passes: it updates the moments, writes the update u (u may be g), and
+// returns Σ p² and Σ u² in float64, from whose roots the trust ratio follows. The second pass is Axpy(p, -LR·ratio,
+// u). LR is not used. Source: You et al. 2020 (arXiv:1904.00962), algorithm 2, as in apex's FusedLAMB.
 func (c *Adam) LAMBUpdate(u, p, m, v, g []float32) (pp, uu float64) {
 	if len(u) != len(p) || len(m) != len(p) || len(v) != len(p) || len(g) != len(p) {
 		panic("kernels: length of u, m, v or g differs from p")

@@ -4,7 +4,8 @@ package kernels
 
 import "golang.org/x/sys/unix"
 
-// tilesPermitted asks the kernel for the state of AMX tiles, which it gives to processes that ask. Source: Linux, Documentation/arch/x86/xstate.rst.
+// tilesPermitted asks the kernel for the state of AMX tiles, which it gives to processes that ask. Source: Linux,
+// Documentation/arch/x86/xstate.rst.
 func tilesPermitted() bool {
 	const requestPermission, tileData = 0x1023, 18 // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
 	_, _, err := unix.RawSyscall(unix.SYS_ARCH_PRCTL, requestPermission, tileData, 0)

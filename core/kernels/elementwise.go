@@ -46,7 +46,8 @@ func Scale(y []float32, a float32, x []float32) {
 	active.scale(y, a, x)
 }
 
-// Exp computes y = e^x with a relative error below 2^-22 (three units in the last place), 0 below -104 and +Inf above 88.73. y may be x.
+// Exp computes y = e^x with a relative error below 2^-22 (three units in the last place), 0 below -104 and +Inf
+// above 88.73. y may be x.
 func Exp(y, x []float32) {
 	if len(x) != len(y) {
 		panic("kernels: length of x differs from y")
@@ -70,8 +71,8 @@ func TanhGrad(dx, dy, y []float32) {
 	active.tanhGrad(dx, dy, y)
 }
 
-// GeluErf computes y = x·Φ(x), Φ the standard normal distribution function: the exact form, BERT's "gelu". The absolute error is
-// below 2^-22·max(1, |x|). y may be x. Source: Hendrycks and Gimpel 2016 (arXiv:1606.08415).
+// GeluErf computes y = x·Φ(x), Φ the standard normal distribution function: the exact form, BERT's "gelu". The
+// absolute error is below 2^-22·max(1, |x|). y may be x. Source: Hendrycks and Gimpel 2016 (arXiv:1606.08415).
 func GeluErf(y, x []float32) {
 	if len(x) != len(y) {
 		panic("kernels: length of x differs from y")
@@ -79,7 +80,8 @@ func GeluErf(y, x []float32) {
 	active.geluErf(y, x)
 }
 
-// GeluErfGrad computes dx = dy · (Φ(x) + x·φ(x)), φ the standard normal density. The factor's absolute error is below 2^-21. dx may be dy or x.
+// GeluErfGrad computes dx = dy · (Φ(x) + x·φ(x)), φ the standard normal density. The factor's absolute error is
+// below 2^-21. dx may be dy or x.
 func GeluErfGrad(dx, dy, x []float32) {
 	if len(dy) != len(dx) || len(x) != len(dx) {
 		panic("kernels: length of dy or x differs from dx")
@@ -87,8 +89,9 @@ func GeluErfGrad(dx, dy, x []float32) {
 	active.geluErfGrad(dx, dy, x)
 }
 
-// GeluTanh computes y = x/2 · (1 + tanh(u)), u = sqrt(2/π)·(x + 0.044715·x³): the approximation that google-research/bert and the IPU
-// use, "gelu_new" at Hugging Face. The absolute error is below 2^-22·max(1, |x|). y may be x.
+// GeluTanh computes y = x/2 · (1 + tanh(u)), u = sqrt(2/π)·(x + 0.044715·x³): the approximation that
+// google-research/bert and the IPU use, "gelu_new" at Hugging Face. The absolute error is below 2^-22·max(1, |x|).
+// y may be x.
 func GeluTanh(y, x []float32) {
 	if len(x) != len(y) {
 		panic("kernels: length of x differs from y")

@@ -57,8 +57,8 @@ func TestElementwise(t *testing.T) {
 	}
 }
 
-// TestFunctions holds the transcendental functions against float64 mathematics over the whole range of float32, at a grid of bit patterns and
-// densely where the functions bend, with the bounds that their comments state.
+// TestFunctions holds the transcendental functions against float64 mathematics over the whole range of float32, at
+// a grid of bit patterns and densely where the functions bend, with the bounds that their comments state.
 func TestFunctions(t *testing.T) {
 	gelu := func(x float64) float64 { cdf, _ := normal(x); return x * cdf }
 	geluGrad := func(x float64) float64 { cdf, pdf := normal(x); return cdf + x*pdf }
@@ -135,7 +135,8 @@ func onOnes(grad func(dx, dy, x []float32)) func(y, x []float32) {
 	}
 }
 
-// TestSpecialValues: limits at the infinities, and NaN in, NaN out. Vector versions cut the argument of GELU at -12, which leaves 1e-31.
+// TestSpecialValues: limits at the infinities, and NaN in, NaN out. Vector versions cut the argument of GELU at
+// -12, which leaves 1e-31.
 func TestSpecialValues(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	onEachLevel(t, func(t *testing.T) {

@@ -2,11 +2,12 @@ package kernels
 
 import "unsafe"
 
-// Micro-kernels are bound by multiplication, packing by memory. So while a block is computed, a micro-kernel asks for some lines of what the following
-// blocks will read, two for eight steps along K, which come into the second level cache by the time they are packed or multiplied.
+// Micro-kernels are bound by multiplication, packing by memory. So while a block is computed, a micro-kernel asks
+// for some lines of what the following blocks will read, two for eight steps along K, which come into the second
+// level cache by the time they are packed or multiplied.
 
-// lines are cache lines to prefetch, two for eight steps of a micro-kernel: pieces of 1 KB that begin apart floats from each other, so that a page of memory
-// is done with before the next. Lines that do not exist do no harm.
+// lines are cache lines to prefetch, two for eight steps of a micro-kernel: pieces of 1 KB that begin apart floats
+// from each other, so that a page of memory is done with before the next. Lines that do not exist do no harm.
 type lines struct {
 	at    uintptr
 	apart int
@@ -22,8 +23,8 @@ type region struct {
 	row, from  int // where the next piece begins
 }
 
-// newRegion is x[first + r·ld + c] for r < rows, c < cols. Rows that are shorter than a piece are one array with what lies between them. Of a row that does not
-// begin at a cache line, the last may be left out.
+// newRegion is x[first + r·ld + c] for r < rows, c < cols. Rows that are shorter than a piece are one array with
+// what lies between them. Of a row that does not begin at a cache line, the last may be left out.
 func newRegion(x []float32, first, ld, rows, cols int) region {
 	if 4*ld <= piece {
 		rows, cols, ld = (4*((rows-1)*ld+cols)+piece-1)/piece, piece/4, piece/4
@@ -31,14 +32,15 @@ func newRegion(x []float32, first, ld, rows, cols int) region {
 	return region{at: uintptr(unsafe.Pointer(&x[first])), ld: ld, rows: rows, size: 4 * cols}
 }
 
-// ahead is what following blocks read: the next one of A, and the next for which it is packed, or that reads another part in place, of B.
+// ahead is what following blocks read: the next one of A, and the next for which it is packed, or that reads
+// another part in place, of B.
 type ahead struct {
 	a, b region
 	idle uintptr // something to prefetch when there is nothing
 }
 
-// take returns the next lines for a micro-kernel that passes over panels of rows and kc products, once for each strip of B, and for how many of the strips
-// they are: where a strip does not end with a piece, for one.
+// take returns the next lines for a micro-kernel that passes over panels of rows and kc products, once for each
+// strip of B, and for how many of the strips they are: where a strip does not end with a piece, for one.
 func (h *ahead) take(panels, kc, strips int) (lines, int) {
 	if kc%64 > 0 {
 		strips = 1

@@ -10,12 +10,14 @@ func addressOf(x []float32, i int) uintptr { return uintptr(unsafe.Pointer(&x[i]
 // lineOf is the address of the cache line of an element.
 func lineOf(x []float32, i int) uintptr { return addressOf(x, i) &^ 63 }
 
-// TestAheadTakesTheRegion: what micro-kernels are told to prefetch is all of a region, whatever its shape and alignment, and not more than what the last call
-// of each column of pieces, and the last piece of each row, overshoot.
+// TestAheadTakesTheRegion: what micro-kernels are told to prefetch is all of a region, whatever its shape and
+// alignment, and not more than what the last call of each column of pieces, and the last piece of each row,
+// overshoot.
 func TestAheadTakesTheRegion(t *testing.T) {
 	x := make([]float32, 300*700)
 	for _, c := range []struct{ first, ld, rows, cols, panels, kc int }{
-		{0, 128, 240, 128, 2, 256}, {5, 208, 100, 70, 4, 256}, {3, 128, 17, 1, 1, 64}, {1, 700, 256, 650, 3, 64}, {0, 64, 9, 33, 1, 128}, {7, 512, 48, 256, 2, 192},
+		{0, 128, 240, 128, 2, 256}, {5, 208, 100, 70, 4, 256}, {3, 128, 17, 1, 1, 64}, {1, 700, 256, 650, 3, 64},
+		{0, 64, 9, 33, 1, 128}, {7, 512, 48, 256, 2, 192},
 	} {
 		h := ahead{b: newRegion(x, c.first, c.ld, c.rows, c.cols)}
 		asked, count := map[uintptr]bool{}, 0
@@ -46,7 +48,8 @@ func TestAheadTakesTheRegion(t *testing.T) {
 	}
 }
 
-// TestAheadIsTheNextBlock: before each block of a task comes what it reads of A, and before each that reads other parts of B, those, in the order of the task's loops.
+// TestAheadIsTheNextBlock: before each block of a task comes what it reads of A, and before each that reads other
+// parts of B, those, in the order of the task's loops.
 func TestAheadIsTheNextBlock(t *testing.T) {
 	for trans := range 4 {
 		g := newGemm(100, 300, 90, trans&1 != 0, trans&2 != 0, 3)
@@ -82,7 +85,8 @@ func TestAheadIsTheNextBlock(t *testing.T) {
 	}
 }
 
-// TestAheadBegins: the next block of B is prefetched from a block of A on that has enough rows after its beginning, and as few as possible.
+// TestAheadBegins: the next block of B is prefetched from a block of A on that has enough rows after its beginning,
+// and as few as possible.
 func TestAheadBegins(t *testing.T) {
 	for _, trans := range []bool{false, true} {
 		g := newGemm(1000, 300, 90, trans, false, 3)

@@ -150,9 +150,10 @@ func gemmPanelsAVX2(m, kc int, a []float32, lda int, b []float32, ldb, next int,
 	}
 }
 
-// throughTile computes a strip of fewer columns than the kernels write: panel by panel in a buffer, from which the columns that exist are taken. Rows of A
-// are apart floats from each other.
-func throughTile(kernel microKernel, m, kc int, a []float32, lda, apart int, b []float32, ldb int, c []float32, ldc, cols int, add bool, ahead lines) {
+// throughTile computes a strip of fewer columns than the kernels write: panel by panel in a buffer, from which the
+// columns that exist are taken. Rows of A are apart floats from each other.
+func throughTile(kernel microKernel, m, kc int, a []float32, lda, apart int, b []float32, ldb int, c []float32,
+	ldc, cols int, add bool, ahead lines) {
 	var tile [6 * 16]float32
 	for i := 0; i < m; i += 6 {
 		rows := min(6, m-i)

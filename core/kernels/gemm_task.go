@@ -6,8 +6,9 @@ import (
 	"unsafe"
 )
 
-// A gemmTask computes C[i0:i1, j0:j1], for one block of B after the other. The rows of a block are taken by the worker whose task it is, and by workers that
-// have no more tasks: cores that others use too are seldom equally fast. Which worker computes what changes no result.
+// A gemmTask computes C[i0:i1, j0:j1], for one block of B after the other. The rows of a block are taken by the
+// worker whose task it is, and by workers that have no more tasks: cores that others use too are seldom equally
+// fast. Which worker computes what changes no result.
 type gemmTask struct {
 	area
 	p gemmPlan
@@ -28,13 +29,14 @@ func (t *gemmTask) set(p *gemmPlan, g *Gemm, i0, i1, j0, j1 int) {
 	t.row.Store(int64(i1))
 }
 
-// share computes all tasks, each worker taking the next when it is done with one. (The copy of the plan that the workers see moves to the
-// heap; the one of a serial run stays on the stack.)
+// share computes all tasks, each worker taking the next when it is done with one. (The copy of the plan that the
+// workers see moves to the heap; the one of a serial run stays on the stack.)
 func (p gemmPlan) share(g *Gemm, workers int) {
 	tasks := make([]gemmTask, p.rowTasks*p.colTasks)
 	for i := range tasks {
 		r, c := i/p.colTasks, i%p.colTasks
-		tasks[i].set(&p, g, cut(g.M, p.rowTasks, r, p.unit), cut(g.M, p.rowTasks, r+1, p.unit), cut(g.N, p.colTasks, c, segment), cut(g.N, p.colTasks, c+1, segment))
+		tasks[i].set(&p, g, cut(g.M, p.rowTasks, r, p.unit), cut(g.M, p.rowTasks, r+1, p.unit),
+			cut(g.N, p.colTasks, c, segment), cut(g.N, p.colTasks, c+1, segment))
 	}
 	var next atomic.Int64
 	Parallel(min(workers, len(tasks)), func(_, _ int) {

@@ -58,8 +58,8 @@ func newGemm(m, n, k int, transA, transB bool, pad int) *Gemm {
 	return g
 }
 
-// checkGemm runs g and holds it against float64. A sum of K products in float32, each rounded at most twice, in any order, is wrong by at most
-// (K+2)·2^-24 of the sum of the sizes (Higham, Accuracy and Stability, section 3.1).
+// checkGemm runs g and holds it against float64. A sum of K products in float32, each rounded at most twice, in any
+// order, is wrong by at most (K+2)·2^-24 of the sum of the sizes (Higham, Accuracy and Stability, section 3.1).
 func checkGemm(t interface {
 	Helper()
 	Fatalf(string, ...any)
@@ -100,7 +100,8 @@ func TestGemm(t *testing.T) {
 				g.Accumulate = (at+trans)%2 == 0
 				g.Inputs = numerics.Format((at + trans) % 4)
 				g.RoundA, g.RoundB = g.Inputs, g.Inputs
-				t.Run(fmt.Sprintf("%dx%dx%d/transA=%v/transB=%v/add=%v", g.M, g.N, g.K, g.TransA, g.TransB, g.Accumulate), func(t *testing.T) { checkGemm(t, g) })
+				t.Run(fmt.Sprintf("%dx%dx%d/transA=%v/transB=%v/add=%v",
+					g.M, g.N, g.K, g.TransA, g.TransB, g.Accumulate), func(t *testing.T) { checkGemm(t, g) })
 			}
 		}
 	})
@@ -110,7 +111,8 @@ func TestGemmRandomShapes(t *testing.T) {
 	onEachLevel(t, func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			dim := rapid.IntRange(1, 90)
-			g := newGemm(dim.Draw(t, "M"), dim.Draw(t, "N"), dim.Draw(t, "K"), rapid.Bool().Draw(t, "transA"), rapid.Bool().Draw(t, "transB"), rapid.IntRange(0, 5).Draw(t, "pad"))
+			g := newGemm(dim.Draw(t, "M"), dim.Draw(t, "N"), dim.Draw(t, "K"), rapid.Bool().Draw(t, "transA"),
+				rapid.Bool().Draw(t, "transB"), rapid.IntRange(0, 5).Draw(t, "pad"))
 			g.Accumulate = rapid.Bool().Draw(t, "accumulate")
 			g.RoundA = numerics.Format(rapid.IntRange(0, 3).Draw(t, "roundA"))
 			g.RoundB = numerics.Format(rapid.IntRange(0, 3).Draw(t, "roundB"))
@@ -164,7 +166,8 @@ func TestGemmDoesNotDependOnWorkers(t *testing.T) {
 	})
 }
 
-// TestGemmSharedPlaces: equal bits whether or not A is packed because its rows share places in the cache, or its columns might.
+// TestGemmSharedPlaces: equal bits whether or not A is packed because its rows share places in the cache, or its
+// columns might.
 func TestGemmSharedPlaces(t *testing.T) {
 	defer func(c cache) { l1 = c }(l1)
 	onEachLevel(t, func(t *testing.T) {
@@ -225,11 +228,13 @@ func TestGemmHelp(t *testing.T) {
 	}
 }
 
-// TestGemmEpilogue: every element is in exactly one segment, finished, at the right place, and segments start where the comment says.
+// TestGemmEpilogue: every element is in exactly one segment, finished, at the right place, and segments start where
+// the comment says.
 func TestGemmEpilogue(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	onEachLevel(t, func(t *testing.T) {
-		for _, shape := range [][4]int{{70, 300, 600, 2}, {300, 128, 64, 2}, {3, 1000, 1100, 2}, {4, 5, 0, 2}, {300, 128, 64, 0}, {70, 200, 600, 0}, {30, 1000, 40, 0}, {4, 5, 0, 0}} {
+		for _, shape := range [][4]int{{70, 300, 600, 2}, {300, 128, 64, 2}, {3, 1000, 1100, 2}, {4, 5, 0, 2},
+			{300, 128, 64, 0}, {70, 200, 600, 0}, {30, 1000, 40, 0}, {4, 5, 0, 0}} {
 			g := newGemm(shape[0], shape[1], shape[2], false, true, shape[3])
 			plain := *g
 			plain.C = clone(g.C)
@@ -259,8 +264,8 @@ func TestGemmEpilogue(t *testing.T) {
 	})
 }
 
-// TestGemmPartials holds the rounding of partial sums against a loop that says what is meant. Inputs are small integers, so that float32
-// sums are exact in any order and the rounded results must be equal bit for bit.
+// TestGemmPartials holds the rounding of partial sums against a loop that says what is meant. Inputs are small
+// integers, so that float32 sums are exact in any order and the rounded results must be equal bit for bit.
 func TestGemmPartials(t *testing.T) {
 	onEachLevel(t, func(t *testing.T) {
 		for at, r := range []numerics.Rounding{ // with 140 columns, and with 160 that need no padding
@@ -299,7 +304,8 @@ func TestGemmPartials(t *testing.T) {
 	})
 }
 
-// TestGemmPropagates: a NaN or an infinity in A reaches its row of C even when it meets zeros, and no other row; in B its column.
+// TestGemmPropagates: a NaN or an infinity in A reaches its row of C even when it meets zeros, and no other row; in
+// B its column.
 func TestGemmPropagates(t *testing.T) {
 	onEachLevel(t, func(t *testing.T) {
 		for _, v := range []float32{float32(math.NaN()), float32(math.Inf(1))} {
@@ -331,10 +337,11 @@ func TestGemmPropagates(t *testing.T) {
 
 func TestGemmPanics(t *testing.T) {
 	for name, g := range map[string]*Gemm{
-		"short A":     {M: 2, N: 2, K: 2, A: make([]float32, 3), B: make([]float32, 4), C: make([]float32, 4), LDA: 2, LDB: 2, LDC: 2},
-		"small LDB":   {M: 2, N: 2, K: 2, A: make([]float32, 4), B: make([]float32, 4), C: make([]float32, 4), LDA: 2, LDB: 1, LDC: 2},
-		"negative":    {M: -1},
-		"large chunk": {M: 1, N: 1, K: 1, A: make([]float32, 1), B: make([]float32, 1), C: make([]float32, 1), LDA: 1, LDB: 1, LDC: 1, Partials: Partials{Chunk: 257}},
+		"short A":   {M: 2, N: 2, K: 2, A: make([]float32, 3), B: make([]float32, 4), C: make([]float32, 4), LDA: 2, LDB: 2, LDC: 2},
+		"small LDB": {M: 2, N: 2, K: 2, A: make([]float32, 4), B: make([]float32, 4), C: make([]float32, 4), LDA: 2, LDB: 1, LDC: 2},
+		"negative":  {M: -1},
+		"large chunk": {M: 1, N: 1, K: 1, A: make([]float32, 1), B: make([]float32, 1), C: make([]float32, 1), LDA: 1, LDB: 1,
+			LDC: 1, Partials: Partials{Chunk: 257}},
 	} {
 		func() {
 			defer func() {

@@ -41,8 +41,8 @@ func word(x float32) uint32 { return math.Float32bits(x) }
 // same compares bits, and takes all NaN for one.
 func same(a, b float32) bool { return word(a) == word(b) || a != a && b != b }
 
-// guarded returns a slice of length n that begins offset floats into an allocation whose every other element is a canary, and a check
-// that the canaries live.
+// guarded returns a slice of length n that begins offset floats into an allocation whose every other element is a
+// canary, and a check that the canaries live.
 func guarded(t *testing.T, n, offset int) (x []float32, check func()) {
 	t.Helper()
 	const canary = 12345.678
@@ -60,7 +60,8 @@ func guarded(t *testing.T, n, offset int) (x []float32, check func()) {
 	}
 }
 
-// shapes are the lengths and offsets that every vector kernel is held against its twin with: all tails of all unrollings.
+// shapes are the lengths and offsets that every vector kernel is held against its twin with: all tails of all
+// unrollings.
 func shapes(t *testing.T, test func(n, offset int)) {
 	for n := range 301 {
 		test(n, n%8)

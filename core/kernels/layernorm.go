@@ -8,8 +8,8 @@ import "math"
 //	gamma, beta  [H]
 //	mean, rstd   [rows]     μ and 1/sqrt(σ² + eps), kept for LayerNormGrad
 //
-// σ² is the biased variance, from a second pass over x - μ. Sums are float32, in the order of the path. Source: Ba, Kiros, Hinton
-// 2016 (arXiv:1607.06450); BERT has eps = 1e-12.
+// σ² is the biased variance, from a second pass over x - μ. Sums are float32, in the order of the path. Source: Ba,
+// Kiros, Hinton 2016 (arXiv:1607.06450); BERT has eps = 1e-12.
 func LayerNorm(y, mean, rstd, x, gamma, beta []float32, eps float32) {
 	h := len(gamma)
 	if len(beta) != h || len(x) != len(y) || len(rstd) != len(mean) || len(y) != len(mean)*h {
@@ -27,8 +27,8 @@ func LayerNorm(y, mean, rstd, x, gamma, beta []float32, eps float32) {
 //	dgamma += dy·x̂                               [H]
 //	dbeta  += dy                                 [H]
 //
-// dgamma and dbeta grow in float32 in the order of the rows. For bits that do not depend on the number of workers give each block of
-// GradRows rows sums of its own, and add those in order with ColumnSums.
+// dgamma and dbeta grow in float32 in the order of the rows. For bits that do not depend on the number of workers
+// give each block of GradRows rows sums of its own, and add those in order with ColumnSums.
 func LayerNormGrad(dx, dgamma, dbeta, dy, x, gamma, mean, rstd []float32) {
 	h := len(gamma)
 	if len(dgamma) != h || len(dbeta) != h || len(dx) != len(dy) || len(x) != len(dy) || len(rstd) != len(mean) || len(dy) != len(mean)*h {

@@ -7,9 +7,10 @@ import (
 	"harness.invalid/core/random"
 )
 
-// Dropout computes y = x/(1-p') where an element is kept and 0 where it is dropped. Element i is kept when Uint16(pos+i) of the stream is at
-// least t = round(p·65536), so p' = t/65536 is the exact probability of a drop. Applied to dy with the same stream and position it is the
-// backward pass. y may be x. p is in [0, 1 - 2^-16]; 0 copies.
+// Dropout computes y = x/(1-p') where an element is kept and 0 where it is dropped. Element i is kept when
+// Uint16(pos+i) of the stream is at least t = round(p·65536), so p' = t/65536 is the exact probability of a drop.
+// Applied to dy with the same stream and position it is the backward pass. y may be x. p is in [0, 1 - 2^-16]; 0
+// copies.
 //
 // Positions that are multiples of random.Group (128) are fastest, any works.
 func Dropout(y, x []float32, p float32, stream random.Stream, pos int) {

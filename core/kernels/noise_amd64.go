@@ -21,8 +21,9 @@ func overflowBits(o numerics.Overflow) uint32 {
 	return 0x7f800000
 }
 
-// philoxSchedule is what the generator xors into its state, beginning with round 1: the round keys, and all of rounds 1 to 3 that does not
-// depend on the number of the block, because the other words of the counter are the same for a whole stream.
+// philoxSchedule is what the generator xors into its state, beginning with round 1: the round keys, and all of
+// rounds 1 to 3 that does not depend on the number of the block, because the other words of the counter are the
+// same for a whole stream.
 type philoxSchedule [13]uint32
 
 func newPhiloxSchedule(s *random.Stream) philoxSchedule {
@@ -75,8 +76,8 @@ func roundAVX512(y, x []float32, r numerics.Rounding, pos int) (large bool) {
 	return true
 }
 
-// portion says how the next elements at a position lie in the groups of random bits: groups that are whole, or the n elements of a group that is cut,
-// which begin at its element at. block is the first block of the first group.
+// portion says how the next elements at a position lie in the groups of random bits: groups that are whole, or the
+// n elements of a group that is cut, which begin at its element at. block is the first block of the first group.
 func portion(length, pos int) (n, groups, at int, block uint32) {
 	block, at = firstBits(pos)
 	if groups = length / random.Group; at == 0 && groups > 0 {
@@ -98,8 +99,8 @@ func dropoutAVX2(y, x []float32, threshold uint32, scale float32, stream random.
 	}
 }
 
-// dropoutCutAVX2 is dropout of part of a group, which begins at its element at. (It is a function of its own because clearing a group costs as much as
-// dropping from it.)
+// dropoutCutAVX2 is dropout of part of a group, which begins at its element at. (It is a function of its own
+// because clearing a group costs as much as dropping from it.)
 //
 //go:noinline
 func dropoutCutAVX2(y, x []float32, at int, block uint32, schedule *philoxSchedule, threshold uint32, scale float32) {

@@ -61,7 +61,8 @@ func TestDropoutDropsNaN(t *testing.T) {
 }
 
 func roundings() []numerics.Rounding {
-	list := []numerics.Rounding{{}, {Format: numerics.TF32}, {Format: numerics.BF16}, {Format: numerics.BF16, Stochastic: true, Stream: testStream}}
+	list := []numerics.Rounding{{}, {Format: numerics.TF32}, {Format: numerics.BF16},
+		{Format: numerics.BF16, Stochastic: true, Stream: testStream}}
 	for _, o := range []numerics.Overflow{numerics.Inf, numerics.Clip, numerics.NaN} {
 		list = append(list, numerics.Rounding{Format: numerics.FP16, Overflow: o},
 			numerics.Rounding{Format: numerics.FP16, Overflow: o, Stochastic: true, Stream: testStream})
@@ -69,11 +70,12 @@ func roundings() []numerics.Rounding {
 	return list
 }
 
-// TestRound: every mode gives the scalar function's bits, for random bit patterns (a third of them in FP16's range, where it matters) and
-// for the places where formats end.
+// TestRound: every mode gives the scalar function's bits, for random bit patterns (a third of them in FP16's range,
+// where it matters) and for the places where formats end.
 func TestRound(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	edges := []uint32{0, 1, 0x007fffff, 0x00800000, 0x33000000, 0x33000001, 0x387fffff, 0x38800000, 0x477fe000, 0x477fefff, 0x477ff000, 0x477fffff,
+	edges := []uint32{0, 1, 0x007fffff, 0x00800000, 0x33000000, 0x33000001, 0x387fffff, 0x38800000, 0x477fe000, 0x477fefff,
+		0x477ff000, 0x477fffff,
 		0x47800000, 0x7f7fffff, 0x7f7f0000, 0x7f7f8000, 0x7f800000, 0x7f800001, 0x7fc00000, 0x7fffffff}
 	onEachLevel(t, func(t *testing.T) {
 		for _, r := range roundings() {
@@ -115,6 +117,7 @@ func BenchmarkNoise(b *testing.B) {
 	x, y := normals(n, 1), make([]float32, n)
 	b.Run("Dropout", func(b *testing.B) { perElement(b, n, func() { Dropout(y, x, 0.1, testStream, 0) }) })
 	for _, r := range roundings()[1:6] {
-		b.Run(fmt.Sprintf("Round/%v/stochastic=%v", r.Format, r.Stochastic), func(b *testing.B) { perElement(b, n, func() { Round(y, x, r, 0) }) })
+		b.Run(fmt.Sprintf("Round/%v/stochastic=%v",
+			r.Format, r.Stochastic), func(b *testing.B) { perElement(b, n, func() { Round(y, x, r, 0) }) })
 	}
 }

@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// Parallel calls body on shares of [0, n) that are contiguous, cover it, and number at most GOMAXPROCS; it returns when all are done.
+// Parallel calls body on shares of [0, n) that are contiguous, cover it, and number at most GOMAXPROCS; it returns
+// when all are done.
 //
-// The shares run on goroutines that live as long as the process. One Parallel at a time has them: a call made inside a body, or while
-// another goroutine's call is under way, runs body(0, n) on the caller. So body must compute the same whatever its share. A panic in a
-// body is raised again in the caller.
+// The shares run on goroutines that live as long as the process. One Parallel at a time has them: a call made
+// inside a body, or while another goroutine's call is under way, runs body(0, n) on the caller. So body must
+// compute the same whatever its share. A panic in a body is raised again in the caller.
 func Parallel(n int, body func(i0, i1 int)) {
 	if n <= 0 {
 		return
@@ -25,8 +26,9 @@ func Parallel(n int, body func(i0, i1 int)) {
 	crew.run(n, shares, body)
 }
 
-// Waking a parked thread takes 50 to 150 µs on a virtual machine (measured), as long as a small matrix product. So who waits looks again and
-// again for a while before it parks: the calls of a training step follow each other within microseconds.
+// Waking a parked thread takes 50 to 150 µs on a virtual machine (measured), as long as a small matrix product. So
+// who waits looks again and again for a while before it parks: the calls of a training step follow each other
+// within microseconds.
 const patience = 200 * time.Microsecond
 
 // A latch is opened by one goroutine and awaited by one other.
@@ -71,7 +73,8 @@ func (l *latch) await() {
 	l.state.Store(latchClosed)
 }
 
-// workers are the goroutines of Parallel, one fewer than the most shares that were ever asked for: the caller works too.
+// workers are the goroutines of Parallel, one fewer than the most shares that were ever asked for: the caller works
+// too.
 type workers struct {
 	busy sync.Mutex
 	all  []*worker

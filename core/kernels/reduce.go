@@ -10,8 +10,8 @@ func Dot(x, y []float32) float64 {
 	return active.dot(x, y)
 }
 
-// SumSquares returns Σ x², in float64 as Dot. A sum over a long slice that is to be shared among workers must be cut where the slice's
-// length alone says, and added in that order.
+// SumSquares returns Σ x², in float64 as Dot. A sum over a long slice that is to be shared among workers must be
+// cut where the slice's length alone says, and added in that order.
 func SumSquares(x []float32) float64 { return active.sumSquares(x) }
 
 // Max returns the largest element, NaN when there is one among them, and -Inf for an empty slice.
@@ -20,8 +20,8 @@ func Max(x []float32) float32 { return active.max(x) }
 // AllFinite reports whether no element is NaN or infinite.
 func AllFinite(x []float32) bool { return active.allFinite(x) }
 
-// ArgMax returns the index of the largest element, the first of several, and 0 for an empty slice. NaN never wins, except that of a slice
-// of nothing else the first is returned.
+// ArgMax returns the index of the largest element, the first of several, and 0 for an empty slice. NaN never wins,
+// except that of a slice of nothing else the first is returned.
 func ArgMax(x []float32) int {
 	best, at := float32(math.Inf(-1)), -1
 	for i, v := range x {
@@ -32,11 +32,12 @@ func ArgMax(x []float32) int {
 	return max(at, 0)
 }
 
-// sumRows is the number of rows that ColumnSums adds in registers before it touches y: it bounds the error of a long sum.
+// sumRows is the number of rows that ColumnSums adds in registers before it touches y: it bounds the error of a
+// long sum.
 const sumRows = 64
 
-// ColumnSums computes y[j] += Σ_i x[i·ldx + j] over rows i, for j < len(y): the gradient of a bias. Sums of 64 rows are added to y in the order
-// of the rows, in float32. Workers may share the columns, never the rows.
+// ColumnSums computes y[j] += Σ_i x[i·ldx + j] over rows i, for j < len(y): the gradient of a bias. Sums of 64 rows
+// are added to y in the order of the rows, in float32. Workers may share the columns, never the rows.
 func ColumnSums(y, x []float32, rows, ldx int) {
 	if rows < 0 || ldx < len(y) || rows > 0 && len(x) < (rows-1)*ldx+len(y) {
 		panic("kernels: x is shorter than its rows, or ldx is shorter than y")
@@ -50,7 +51,8 @@ func ColumnSums(y, x []float32, rows, ldx int) {
 	}
 }
 
-// lanes is the number of partial sums that dot and sumSquares keep: element i goes to sum i%lanes. All paths do so, hence equal bits.
+// lanes is the number of partial sums that dot and sumSquares keep: element i goes to sum i%lanes. All paths do so,
+// hence equal bits.
 const lanes = 16
 
 func dotGeneric(x, y []float32) float64 {

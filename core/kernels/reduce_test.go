@@ -77,8 +77,8 @@ func TestDotIsExact(t *testing.T) {
 	})
 }
 
-// TestColumnSums: 64 terms and then 4 partial sums in float32, each sum below 64, so an error below 68 units of 2^-18; and equal bits when
-// the columns are shared.
+// TestColumnSums: 64 terms and then 4 partial sums in float32, each sum below 64, so an error below 68 units of
+// 2^-18; and equal bits when the columns are shared.
 func TestColumnSums(t *testing.T) {
 	onEachLevel(t, func(t *testing.T) {
 		for _, cols := range []int{1, 5, 16, 17, 31, 64, 65, 100, 128, 200} {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLayerNorm holds forward and backward against float64. Sums of H terms of size one in float32 are wrong by less than H·2^-24 of
-// their size relative to the average; 2e-5 leaves a factor of ten at H = 5000.
+// TestLayerNorm holds forward and backward against float64. Sums of H terms of size one in float32 are wrong by
+// less than H·2^-24 of their size relative to the average; 2e-5 leaves a factor of ten at H = 5000.
 func TestLayerNorm(t *testing.T) {
 	onEachLevel(t, func(t *testing.T) {
 		for _, h := range []int{1, 2, 3, 15, 16, 17, 31, 64, 65, 100, 128, 200, 256, 312, 768, 1000} {
@@ -77,7 +77,8 @@ func TestLayerNorm(t *testing.T) {
 	})
 }
 
-// TestSoftmax: exponentials within 2^-22 and a sum within n·2^-24 of its size, so n·2^-23 + 2^-21 covers each probability; what is below e^-80 may be 0.
+// TestSoftmax: exponentials within 2^-22 and a sum within n·2^-24 of its size, so n·2^-23 + 2^-21 covers each
+// probability; what is below e^-80 may be 0.
 func TestSoftmax(t *testing.T) {
 	onEachLevel(t, func(t *testing.T) {
 		shapes(t, func(n, offset int) {
@@ -194,7 +195,8 @@ func testAdam() *Adam {
 		Correction1: 1 / (1 - b1), Correction2: 1 / (1 - b2), Eps: 1e-6, WeightDecay: 0.01}
 }
 
-// TestAdam holds AdamW and LAMBUpdate of every level against float64. Each of u's dozen operations rounds once, hence 2^-20.
+// TestAdam holds AdamW and LAMBUpdate of every level against float64. Each of u's dozen operations rounds once,
+// hence 2^-20.
 func TestAdam(t *testing.T) {
 	onEachLevel(t, func(t *testing.T) {
 		shapes(t, func(n, offset int) {

@@ -2,9 +2,9 @@ package kernels
 
 import "math"
 
-// Softmax computes y = softmax(scale·x + mask) of one row. mask is added element by element; nil adds nothing. y may be x. Exponentials are
-// Exp's, their sum is float32; vector versions give 0 where the exponent is below -80, lest subnormal numbers slow down what follows. A row of
-// -Inf alone gives NaN.
+// Softmax computes y = softmax(scale·x + mask) of one row. mask is added element by element; nil adds nothing. y
+// may be x. Exponentials are Exp's, their sum is float32; vector versions give 0 where the exponent is below -80,
+// lest subnormal numbers slow down what follows. A row of -Inf alone gives NaN.
 func Softmax(y, x, mask []float32, scale float32) {
 	if len(x) != len(y) || mask != nil && len(mask) != len(y) {
 		panic("kernels: length of x or mask differs from y")
@@ -14,8 +14,8 @@ func Softmax(y, x, mask []float32, scale float32) {
 	}
 }
 
-// SoftmaxGrad computes dx = scale·y·(dy - Σ dy·y) of one row: the gradient of Softmax with respect to x, where y is what Softmax returned.
-// dx may be dy or y.
+// SoftmaxGrad computes dx = scale·y·(dy - Σ dy·y) of one row: the gradient of Softmax with respect to x, where y is
+// what Softmax returned. dx may be dy or y.
 func SoftmaxGrad(dx, dy, y []float32, scale float32) {
 	if len(dy) != len(dx) || len(y) != len(dx) {
 		panic("kernels: length of dy or y differs from dx")
@@ -23,8 +23,8 @@ func SoftmaxGrad(dx, dy, y []float32, scale float32) {
 	active.softmaxGrad(dx, dy, y, scale)
 }
 
-// CrossEntropy returns the loss of one row of logits, log Σ exp(x) - x[label], and replaces the logits by the gradient of weight·loss:
-// (softmax(x) - onehot(label))·weight. top is Max(x), which callers have already.
+// CrossEntropy returns the loss of one row of logits, log Σ exp(x) - x[label], and replaces the logits by the
+// gradient of weight·loss: (softmax(x) - onehot(label))·weight. top is Max(x), which callers have already.
 func CrossEntropy(x []float32, top float32, label int, weight float32) (loss float32) {
 	if label < 0 || label >= len(x) {
 		panic("kernels: label is not an index of the logits")
@@ -36,7 +36,8 @@ func CrossEntropy(x []float32, top float32, label int, weight float32) (loss flo
 	return float32(math.Log(float64(sum)) - float64(at))
 }
 
-// LogSumExp returns log Σ exp(x) of one row, using scratch, a slice of the same length that may be x itself. top is Max(x).
+// LogSumExp returns log Σ exp(x) of one row, using scratch, a slice of the same length that may be x itself. top is
+// Max(x).
 func LogSumExp(x []float32, top float32, scratch []float32) float32 {
 	if len(scratch) != len(x) {
 		panic("kernels: length of scratch differs from x")

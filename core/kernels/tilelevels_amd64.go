@@ -2,7 +2,8 @@
 
 package kernels
 
-// avx512bf16 is avx512 with products of BF16 on vectors of pairs: AMD since 2022. Products of parts would gain nothing there.
+// avx512bf16 is avx512 with products of BF16 on vectors of pairs: AMD since 2022. Products of parts would gain
+// nothing there.
 var avx512bf16 = withTiles("avx512bf16", tileLevel{
 	multiply: [2]multiplyTiles{multiplyPairsBF16},
 	peak:     func(rounds int) int { peakPairsBF16(rounds); return rounds * 16 * 2 * 32 },
@@ -29,8 +30,9 @@ func withTiles(name string, unit tileLevel) table {
 	return t
 }
 
-// tileConfig says that all eight tiles have 16 rows of 64 bytes. Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, table 18-1
-// (palette 1): byte 0 is the palette, 16 and 17 the bytes of a row of tile 0 and so on, 48 the rows of tile 0 and so on.
+// tileConfig says that all eight tiles have 16 rows of 64 bytes. Source: Intel 64 and IA-32 Architectures Software
+// Developer's Manual, volume 1, table 18-1 (palette 1): byte 0 is the palette, 16 and 17 the bytes of a row of tile
+// 0 and so on, 48 the rows of tile 0 and so on.
 var tileConfig = func() (c [64]byte) {
 	c[0] = 1
 	for t := range 8 {

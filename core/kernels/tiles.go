@@ -2,13 +2,15 @@ package kernels
 
 import "harness.invalid/core/numerics"
 
-// tileLevel is a matrix unit that multiplies tiles of BF16 pairs and adds up in float32: A and B are packed into tiles of 16 x 16 lanes, a lane the upper
-// halves of two float32. A factor of at most 8 significant bits, as those of BF16, is one such half; one of at most 16, as those of FP16 and TF32,
-// is the sum of two, the parts, and a product is the sum of the four products of parts, which are all exact.
+// tileLevel is a matrix unit that multiplies tiles of BF16 pairs and adds up in float32: A and B are packed into
+// tiles of 16 x 16 lanes, a lane the upper halves of two float32. A factor of at most 8 significant bits, as those
+// of BF16, is one such half; one of at most 16, as those of FP16 and TF32, is the sum of two, the parts, and a
+// product is the sum of the four products of parts, which are all exact.
 //
-// On AMX the sum of a run of 32 products goes over the first 16 and over the last 16, then both are added, and then they are added to C. With two parts that is
-// done four times, for the products of the first parts, of the first of A and the second of B, of the second ones, and of the second of A and the first of B.
-// On vectors of pairs each product is added to C. Numbers below 2^-126 count as zero, and an infinite factor of two parts may give NaN.
+// On AMX the sum of a run of 32 products goes over the first 16 and over the last 16, then both are added, and then
+// they are added to C. With two parts that is done four times, for the products of the first parts, of the first of
+// A and the second of B, of the second ones, and of the second of A and the first of B. On vectors of pairs each
+// product is added to C. Numbers below 2^-126 count as zero, and an infinite factor of two parts may give NaN.
 type tileLevel struct {
 	// pair packs, see pairTiles1AVX512; by parts less 1, as multiply.
 	pair [2]pairTiles
@@ -32,9 +34,10 @@ const (
 	tileBlock = 2 * tileGroup         // rows and columns of C that are computed at once
 )
 
-// Blocking. A packed block of B fits the second level cache; tileBlock columns of it and as many rows of A, which pass them, nearly fit the first. More
-// rows at a time would write to more pages than prefetchers follow. But a transposed A lies along these rows: it is read the faster the more there are, as
-// long as the block of C stays in the second level cache.
+// Blocking. A packed block of B fits the second level cache; tileBlock columns of it and as many rows of A, which
+// pass them, nearly fit the first. More rows at a time would write to more pages than prefetchers follow. But a
+// transposed A lies along these rows: it is read the faster the more there are, as long as the block of C stays in
+// the second level cache.
 const (
 	tileRun  = 512  // products, of one part
 	tileCols = 1024 // columns of B
@@ -59,7 +62,8 @@ func (t *tileLevel) takes(f numerics.Format) bool {
 	return t != nil && parts(f) > 0 && t.multiply[parts(f)-1] != nil
 }
 
-// onTiles reports whether a product is computed on tiles, which depends on nothing that may differ between two computations of one result.
+// onTiles reports whether a product is computed on tiles, which depends on nothing that may differ between two
+// computations of one result.
 func (g *Gemm) onTiles() bool {
 	return active.gemm.tiles.takes(g.Inputs) && g.K > 0 && g.Partials.Chunk%tileDepth == 0
 }
@@ -140,9 +144,10 @@ type factor struct {
 	round   numerics.Format
 }
 
-// pack packs vectors i..i+count of a factor, products k..k+depth of each. Tile s of group g of vectors, part p, is dst[((g·steps + s)·parts + p)·tileSize:];
-// an even number of groups is written, with zeros beyond what there is. Lane (r, l) of a tile of op(A) is the pair of products l and l + 16 of vector r, and
-// of a tile of op(B) the pair of products r and r + 16 of vector l.
+// pack packs vectors i..i+count of a factor, products k..k+depth of each. Tile s of group g of vectors, part p, is
+// dst[((g·steps + s)·parts + p)·tileSize:]; an even number of groups is written, with zeros beyond what there is.
+// Lane (r, l) of a tile of op(A) is the pair of products l and l + 16 of vector r, and of a tile of op(B) the pair
+// of products r and r + 16 of vector l.
 func (t *tileLevel) pack(buf *gemmBuffers, dst []float32, f *factor, parts, i, count, k, depth int) {
 	steps, groups := up(depth, tileDepth)/tileDepth, up(count, tileBlock)/tileGroup
 	size := parts * tileSize
@@ -186,7 +191,8 @@ func (t *tileLevel) tiles(buf *gemmBuffers, dst, src []float32, ld, apart, tiles
 	}
 }
 
-// staged copies rows x cols of x, rounded, into a buffer of a larger shape with zeros around, and returns it with the distance of its rows.
+// staged copies rows x cols of x, rounded, into a buffer of a larger shape with zeros around, and returns it with
+// the distance of its rows.
 func (b *gemmBuffers) staged(x []float32, ld, rows, ofRows, cols, ofCols int, round numerics.Format) ([]float32, int) {
 	b.stage = grow(b.stage, ofRows*ofCols)
 	for r := range ofRows {

@@ -65,8 +65,8 @@ func testPairTiles(t *testing.T, level *tileLevel) {
 	}
 }
 
-// multiplyTwin is multiply on slices. Source of the order and the rounding: Intel, Architecture Instruction Set Extensions Programming Reference,
-// TDPBF16PS and VDPBF16PS.
+// multiplyTwin is multiply on slices. Source of the order and the rounding: Intel, Architecture Instruction Set
+// Extensions Programming Reference, TDPBF16PS and VDPBF16PS.
 func multiplyTwin(parts, rows, cols, depth int, a, b, c []float32, ldc int, add bool) {
 	flush := func(x float32) float32 {
 		if math.Abs(float64(x)) < 0x1p-126 {

@@ -98,7 +98,8 @@ func (e *vector) scalarKernels() {
 	e.end()
 }
 
-// reduced returns n and the polynomial of e^r - 1 over r, where x = n·ln 2 + r, |r| <= ln(2)/2. Coefficients: Cephes, expf.
+// reduced returns n and the polynomial of e^r - 1 over r, where x = n·ln 2 + r, |r| <= ln(2)/2. Coefficients:
+// Cephes, expf.
 func (e *vector) reduced(x vec) (n, r, p vec) {
 	n = e.nearest(e.mul(x, e.k(log2e)))
 	r = e.copy(x)
@@ -115,8 +116,8 @@ func (e *vector) exp(x vec) vec {
 	return e.scalb(e.add(p, e.k(1)), n)
 }
 
-// expCut returns e^x for x <= 0, or NaN, and 0 where x < -80. Smaller results would make products with them subnormal, which cost 150 cycles each:
-// a row with masked positions, whose x is -10000, took ten times as long.
+// expCut returns e^x for x <= 0, or NaN, and 0 where x < -80. Smaller results would make products with them
+// subnormal, which cost 150 cycles each: a row with masked positions, whose x is -10000, took ten times as long.
 func (e *vector) expCut(x vec) vec {
 	cut := e.fill(e.k(-80))
 	if e.wide {
@@ -132,11 +133,12 @@ func (e *vector) expCut(x vec) vec {
 	return e.and(e.exp(e.op2(e.VMAXPS, nil, cut, x)), k)
 }
 
-// exp2 returns 2^t for t above -160, or NaN, with an error of 2^-22 that does not grow with t: what is lost is in t itself, |t|·2^-24, so it serves
-// where a small result needs no relative precision. Coefficients: Cephes, exp2f.
+// exp2 returns 2^t for t above -160, or NaN, with an error of 2^-22 that does not grow with t: what is lost is in t
+// itself, |t|·2^-24, so it serves where a small result needs no relative precision. Coefficients: Cephes, exp2f.
 func (e *vector) exp2(t vec) vec {
 	n := e.nearest(t)
-	p := e.poly(e.sub(t, n), 1, 6.931472028550421e-1, 2.402264791363012e-1, 5.550332471162809e-2, 9.618437357674640e-3, 1.339887440266574e-3, 1.535336188319500e-4)
+	p := e.poly(e.sub(t, n), 1, 6.931472028550421e-1, 2.402264791363012e-1, 5.550332471162809e-2, 9.618437357674640e-3,
+		1.339887440266574e-3, 1.535336188319500e-4)
 	return e.scalb(p, n)
 }
 
@@ -151,8 +153,9 @@ func (e *vector) tanh(x vec) vec {
 	return e.or(t, e.and(x, e.bits(1<<31)))
 }
 
-// normal returns Φ(x) and exp(-x²/2) for x in ±12 or above, or NaN. With a = |x|, Φ(-a) = exp(-a²/2)·R(t), t = 1/(1 + 0.3·a), where R is a polynomial
-// with a relative error of 6e-8 on [0, 14] (least squares with Lawson's weights, of erfc in float64). The form is that of Abramowitz and Stegun, 26.2.17.
+// normal returns Φ(x) and exp(-x²/2) for x in ±12 or above, or NaN. With a = |x|, Φ(-a) = exp(-a²/2)·R(t), t = 1/(1
+// + 0.3·a), where R is a polynomial with a relative error of 6e-8 on [0, 14] (least squares with Lawson's weights,
+// of erfc in float64). The form is that of Abramowitz and Stegun, 26.2.17.
 func (e *vector) normal(x vec) (cdf, exp vec) {
 	a := e.min(e.k(geluRange), e.and(x, e.bits(0x7fffffff)))
 	exp = e.exp2(e.mul(e.mul(a, a), e.k(-0.5*log2e)))
@@ -172,7 +175,8 @@ func (e *vector) normal(x vec) (cdf, exp vec) {
 	return cdf, exp
 }
 
-// logistic returns 1/(1 + exp) and exp = e^-2u, u = sqrt(2/π)·(x + 0.044715·x³). The exponent is cut at 2^115, where the first is 0 for every purpose.
+// logistic returns 1/(1 + exp) and exp = e^-2u, u = sqrt(2/π)·(x + 0.044715·x³). The exponent is cut at 2^115,
+// where the first is 0 for every purpose.
 func (e *vector) logistic(x, xx vec) (s, exp vec) {
 	u := e.mul(x, e.poly(xx, -2*sqrt2OverPi*log2e, -2*sqrt2OverPi*cubic*log2e)) // -2u·log2(e)
 	exp = e.exp2(e.max(e.k(-150), e.min(e.k(115), u)))
@@ -181,5 +185,6 @@ func (e *vector) logistic(x, xx vec) (s, exp vec) {
 
 // millsPolynomial is R(t), lowest power first; see normal.
 var millsPolynomial = []float64{
-	7.16887597587e-06, 0.119487688949, 0.121920342208, 0.0946835229519, 0.142535524411, -0.0765064774371, 0.228660080962, -0.169166111566, 0.0383782895613,
+	7.16887597587e-06, 0.119487688949, 0.121920342208, 0.0946835229519, 0.142535524411, -0.0765064774371, 0.228660080962,
+	-0.169166111566, 0.0383782895613,
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// gemmAVX512 writes the micro-kernels for strips of 32 columns: 12 rows by two vectors keep 24 of the 32 registers as sums, which hides the latency of
-// the multiply-add (4 cycles, 2 a cycle) and takes 20 or 22 loads for 24 of them. Fewer rows serve the last panel.
+// gemmAVX512 writes the micro-kernels for strips of 32 columns: 12 rows by two vectors keep 24 of the 32 registers
+// as sums, which hides the latency of the multiply-add (4 cycles, 2 a cycle) and takes 20 or 22 loads for 24 of
+// them. Kernels with fewer rows serve the last panel.
 func gemmAVX512(c *build.Context) {
 	for _, rows := range []int{12, 8, 4, 2, 1} {
 		for _, columns := range []bool{false, true} {
@@ -24,7 +25,8 @@ func gemmAVX512(c *build.Context) {
 	newVector(c, true).peak(24)
 }
 
-// gemmAVX2 is the same for 16 registers: 6 rows by two vectors. Strips that are cut go through a buffer, so there are no masks.
+// gemmAVX2 is the same for 16 registers: 6 rows by two vectors. An incomplete strip goes through a buffer, so there
+// are no masks.
 func gemmAVX2(c *build.Context) {
 	for _, rows := range []int{6, 4, 2, 1} {
 		for _, columns := range []bool{false, true} {
@@ -34,401 +36,269 @@ func gemmAVX2(c *build.Context) {
 	newVector(c, false).peak(12)
 }
 
-// microKernel writes the products of a number of rows of A with strips of B. Either is packed or in place.
-func (c *vector) microKernel(rows int, columns bool) {
-	const vectors, unroll = 2, 8
-	width := c.lanes()
-	name, element, next := "Rows", "a[i·lda + k]", fmt.Sprintf("a[%d·lda]", rows)
-	if columns {
-		name, element, next = "Panel", "a[k·lda + i]", fmt.Sprintf("a[%d]", rows)
-	}
-	name = fmt.Sprintf("gemm%s%d", name, rows)
-	signature, which := "func(panels, strips, kc int, a *float32, lda int, b *float32, ldb, next int, c *float32, ldc int, ahead uintptr, apart int, add bool)", fmt.Sprintf("j < %d", vectors*width)
-	if c.wide {
-		signature, which = "func(panels, strips, kc int, a *float32, lda int, b *float32, ldb, next int, c *float32, ldc int, ahead uintptr, apart int, mask uint32, add bool)", "the columns j whose bit is set in mask"
-	}
-	c.begin(name, signature,
-		fmt.Sprintf("computes c[i·ldc + j] (+)= Σ_k %s·b[k·ldb + j] for i < %d, k < kc and %s,\n", element, rows, which)+
-			fmt.Sprintf("for each of panels blocks of %d rows, of which the next one begins at %s and c[%d·ldc], and that\nfor each of strips, of which the next one begins at b[next] and c[%d].\n", rows, next, rows, vectors*width)+
-			"Meanwhile two lines of 64 bytes are prefetched for every eight products: 1 KB from ahead on, one from ahead + 4·apart, and so on.")
+// vectors is the number of vectors in a row of a strip of B, unroll the number of products along K in one iteration.
+const vectors, unroll = 2, 8
+
+// micro is a micro-kernel while it is written: the products of a number of rows of A with strips of B, either
+// packed or in place.
+type micro struct {
+	*vector
+	rows    int
+	columns bool // A is read down its columns, from one pointer, else along its rows
 
 	// What is read once for a panel stays in memory: there are just enough registers for the pointers of the loop.
-	panels, strips, kc := address(c.Param("panels")), address(c.Param("strips")), address(c.Param("kc"))
-	begin, strip, corner, add := address(c.Param("a")), address(c.Param("b")), address(c.Param("c")), address(c.Param("add"))
-	left := c.AllocLocal(8) // panels
-	lda := c.Load(c.Param("lda"), c.GP64()).(reg.GPVirtual)
-	c.SHLQ(operand.U8(2), lda)
-	ldb := c.Load(c.Param("ldb"), c.GP64()).(reg.GPVirtual)
-	c.SHLQ(operand.U8(2), ldb)
-	apart := c.Load(c.Param("apart"), c.GP64()).(reg.GPVirtual)
-	c.SHLQ(operand.U8(2), apart)
-	c.SUBQ(operand.U32(1024), apart)
-	line := c.Load(c.Param("ahead"), c.GP64())
-	ldc := c.Load(c.Param("ldc"), c.GP64()).(reg.GPVirtual)
-	masks := []reg.OpmaskVirtual{c.K(), c.K()}
-	if c.wide {
-		mask := c.Load(c.Param("mask"), c.GP32()).(reg.GPVirtual)
-		c.KMOVW(mask, masks[0])
-		c.SHRL(operand.U8(16), mask)
-		c.KMOVW(mask, masks[1])
-	}
-	c.SHLQ(operand.U8(2), ldc)
+	panels, strips, kc, begin, strip, corner, add, left operand.Mem
 
-	var sums [12][vectors]reg.VecVirtual
+	lda, ldb, ldc, apart reg.GPVirtual
+	line                 reg.Register // to prefetch next
+	masks                [vectors]reg.OpmaskVirtual
+	sums                 [12][vectors]reg.VecVirtual
+	base                 []reg.GPVirtual // pointers to rows of A, one for so many rows together
+	together             int
+}
+
+// microKernel writes a micro-kernel.
+func (c *vector) microKernel(rows int, columns bool) {
+	m := &micro{vector: c, rows: rows, columns: columns}
+	m.declare()
+	m.parameters()
 	for i := range rows {
 		for v := range vectors {
-			sums[i][v] = c.reg()
+			m.sums[i][v] = c.reg()
 		}
 	}
 	a, cc, t := c.GP64(), c.GP64(), c.GP64()
 	c.Label("strip")
-	c.MOVQ(panels, t)
-	c.MOVQ(t, left)
-	c.MOVQ(begin, a)
-	c.MOVQ(corner, cc)
+	c.MOVQ(m.panels, t)
+	c.MOVQ(t, m.left)
+	c.MOVQ(m.begin, a)
+	c.MOVQ(m.corner, cc)
 	c.Label("panel")
-	b, k, row := c.GP64(), c.GP64().(reg.GPVirtual), c.GP64()
-	c.MOVQ(strip, b)
-	c.MOVQ(cc, row)
-	for i := range rows {
-		for v := range vectors {
-			c.clear(sums[i][v])
-		}
-		for d := 0; d < vectors*c.bytes(); d += 64 {
-			c.PREFETCHT0(operand.Mem{Base: row, Disp: d})
-		}
-		if i+1 < rows {
-			c.ADDQ(ldc, row)
-		}
-	}
-	// A column is reached from one pointer, rows from one for two rows (AVX2: three), plus once and twice lda.
-	together := 3
-	switch {
-	case columns:
-		together = rows
-	case c.wide:
-		together = 2
-	}
-	var base []reg.GPVirtual
-	for i := 0; i < rows; i += together {
-		p := c.GP64()
-		if i == 0 {
-			c.MOVQ(a, p)
-		} else {
-			c.LEAQ(operand.Mem{Base: base[len(base)-1], Index: lda, Scale: 2}, p)
-			if together == 3 {
-				c.ADDQ(lda, p)
-			}
-		}
-		base = append(base, p)
-	}
-	element1 := func(i, k int) operand.Mem {
-		if columns {
-			return operand.Mem{Base: base[0], Disp: 4 * i}
-		}
-		m := operand.Mem{Base: base[i/together], Disp: 4 * k}
-		if i%together > 0 {
-			m.Index, m.Scale = lda, uint8(i%together)
-		}
-		return m
-	}
-	// AVX-512's multiply-adds broadcast an operand from memory, which leaves out an instruction for one more load. Where the other thread of the core is
-	// busy, instructions are what is short; two rows in three are the most that the load ports bear. With an index it would be two instructions again.
-	broadcasts := func(i int) bool {
-		if columns {
-			return c.wide && rows >= 8 && i%3 != 1
-		}
-		return c.wide && rows >= 8 && i%2 == 0
-	}
-	// Strips come from the second level cache, or again from there where others use the first one too, or where their rows lie far apart in place; so do
-	// columns of A. Eight products ahead is early enough.
-	prefetches := c.wide && rows >= 8
-	products := func(count int) {
-		for k := range count {
-			b0, b1 := c.reg(), c.reg()
-			for v, x := range []reg.VecVirtual{b0, b1} {
-				c.VMOVUPS(operand.Mem{Base: b, Disp: v * c.bytes()}, x)
-				if prefetches {
-					c.PREFETCHT0(operand.Mem{Base: b, Index: ldb, Scale: 8, Disp: v * c.bytes()})
-				}
-			}
-			c.ADDQ(ldb, b)
-			switch k % 8 {
-			case 3:
-				c.PREFETCHT1(operand.Mem{Base: line})
-			case 7:
-				c.PREFETCHT1(operand.Mem{Base: line, Disp: 64})
-				c.SUBQ(operand.I8(-128), line)
-			}
-			for i := range rows {
-				if broadcasts(i) {
-					c.VFMADD231PS_BCST(element1(i, k), b0, sums[i][0])
-					c.VFMADD231PS_BCST(element1(i, k), b1, sums[i][1])
-					continue
-				}
-				x := c.reg()
-				c.VBROADCASTSS(element1(i, k), x)
-				c.VFMADD231PS(b0, x, sums[i][0])
-				c.VFMADD231PS(b1, x, sums[i][1])
-			}
-			if columns {
-				if prefetches { // rows of a column lie on one line or two
-					c.PREFETCHT0(operand.Mem{Base: base[0], Index: lda, Scale: 8})
-					c.PREFETCHT0(operand.Mem{Base: base[0], Index: lda, Scale: 8, Disp: 4 * (rows - 1)})
-				}
-				c.ADDQ(lda, base[0])
-			}
-		}
-		if !columns {
-			for _, p := range base {
-				c.ADDQ(operand.I32(4*count), p)
-			}
-		}
-	}
-	c.MOVQ(kc, k)
-	c.SUBQ(operand.U8(unroll), k)
-	c.JLT(operand.LabelRef("rest"))
-	c.Label("unrolled")
-	products(unroll)
-	c.TESTB(operand.U8(63), k.As8()) // after eight times 128 bytes, see gemm_ahead.go, comes the next piece
-	c.JEQ(operand.LabelRef("apart"))
-	c.Label("near")
-	c.SUBQ(operand.U8(unroll), k)
-	c.JGE(operand.LabelRef("unrolled"))
-	c.Label("rest")
-	c.ADDQ(operand.U8(unroll), k)
-	c.JZ(operand.LabelRef("done"))
-	c.Label("single")
-	products(1)
-	c.DECQ(k)
-	c.JNZ(operand.LabelRef("single"))
-	c.Label("done")
-
-	store := func(adding bool) {
-		for i := range rows {
-			for v := range vectors {
-				at := operand.Mem{Base: cc, Disp: c.bytes() * v}
-				switch {
-				case c.wide && adding:
-					old := c.ZMM()
-					c.VMOVUPS_Z(at, masks[v], old)
-					c.VADDPS(old, sums[i][v], sums[i][v])
-				case adding:
-					c.VADDPS(at, sums[i][v], sums[i][v])
-				}
-				if c.wide {
-					c.VMOVUPS(sums[i][v], masks[v], at)
-				} else {
-					c.VMOVUPS(sums[i][v], at)
-				}
-			}
-			c.ADDQ(ldc, cc)
-		}
-	}
-	c.CMPB(add, operand.U8(0))
+	m.panel(a, cc)
+	c.CMPB(m.add, operand.U8(0))
 	c.JEQ(operand.LabelRef("replace"))
-	store(true)
+	m.store(cc, true)
 	c.JMP(operand.LabelRef("next"))
 	c.Label("replace")
-	store(false)
+	m.store(cc, false)
 	c.Label("next")
 	if columns {
 		c.ADDQ(operand.I32(4*rows), a)
 	} else {
 		step := c.GP64()
-		c.IMUL3Q(operand.I32(rows), lda, step)
+		c.IMUL3Q(operand.I32(rows), m.lda, step)
 		c.ADDQ(step, a)
 	}
-	c.DECQ(left)
+	c.DECQ(m.left)
 	c.JNZ(operand.LabelRef("panel"))
-	c.ADDQ(operand.I32(vectors*c.bytes()), corner)
+	c.ADDQ(operand.I32(vectors*c.bytes()), m.corner)
 	c.MOVQ(address(c.Param("next")), t)
 	c.SHLQ(operand.U8(2), t)
-	c.ADDQ(t, strip)
-	c.DECQ(strips)
+	c.ADDQ(t, m.strip)
+	c.DECQ(m.strips)
 	c.JNZ(operand.LabelRef("strip"))
 	c.VZEROUPPER()
 	c.RET()
 	c.Label("apart")
-	c.ADDQ(apart, line)
+	c.ADDQ(m.apart, m.line)
 	c.JMP(operand.LabelRef("near"))
 }
 
-// copyPanelAVX512 packs rows of a matrix that are read along the strip.
-func copyPanelAVX512(c *build.Context, width int) {
-	function(c, fmt.Sprintf("copyPanel%dAVX512", width), "func(dst, src *float32, ld, kc int, mask uint64)",
-		fmt.Sprintf("copyPanel%dAVX512 copies dst[k·%d + j] = src[k·ld + j] where bit j of mask is set, and writes 0 elsewhere, for j < %d, k < kc, kc > 0.", width, width, width))
-	dst := c.Load(c.Param("dst"), c.GP64())
-	src := c.Load(c.Param("src"), c.GP64())
-	ld := c.Load(c.Param("ld"), c.GP64())
-	kc := c.Load(c.Param("kc"), c.GP64())
-	mask := c.Load(c.Param("mask"), c.GP64()).(reg.GPVirtual)
-	var masks []reg.OpmaskVirtual
-	for range width / 16 {
-		k := c.K()
-		c.KMOVW(mask.As32(), k)
-		c.SHRQ(operand.U8(16), mask)
-		masks = append(masks, k)
+// declare writes the kernel's name, parameters and description.
+func (m *micro) declare() {
+	name, element, next := "Rows", "a[i·lda + k]", fmt.Sprintf("a[%d·lda]", m.rows)
+	if m.columns {
+		name, element, next = "Panel", "a[k·lda + i]", fmt.Sprintf("a[%d]", m.rows)
 	}
-	c.SHLQ(operand.U8(2), ld)
-	c.Label("row")
-	for v, k := range masks {
-		x := c.ZMM()
-		c.VMOVUPS_Z(operand.Mem{Base: src, Disp: 64 * v}, k, x)
-		c.VMOVUPS(x, operand.Mem{Base: dst, Disp: 64 * v})
+	width := vectors * m.lanes()
+	mask, which := "", fmt.Sprintf("j < %d", width)
+	if m.wide {
+		mask, which = "mask uint32, ", "the columns j whose bit is set in mask"
 	}
-	c.ADDQ(ld, src)
-	c.ADDQ(operand.I32(4*width), dst)
-	c.DECQ(kc)
-	c.JNZ(operand.LabelRef("row"))
-	c.VZEROUPPER()
-	c.RET()
+	signature := "func(panels, strips, kc int, a *float32, lda int, b *float32, ldb, next int, c *float32, ldc int, " +
+		"ahead uintptr, apart int, " + mask + "add bool)"
+	m.vector.begin(fmt.Sprintf("gemm%s%d", name, m.rows), signature,
+		fmt.Sprintf("computes c[i·ldc + j] (+)= Σ_k %s·b[k·ldb + j] for i < %d, k < kc and %s,\n", element, m.rows, which)+
+			fmt.Sprintf("for each of panels blocks of %d rows, of which the next one begins at %s and c[%d·ldc], and that\n", m.rows, next, m.rows)+
+			fmt.Sprintf("for each of strips, of which the next one begins at b[next] and c[%d].\n", width)+
+			"Meanwhile two lines of 64 bytes are prefetched for every eight products: 1 KB from ahead on, one from ahead + 4·apart, and so on.")
 }
 
-// copyPanelsAVX512 packs rows of a matrix that are read along many strips: each row is read once, in order, which suits prefetchers and the TLB.
-func copyPanelsAVX512(c *build.Context, width int) {
-	const ahead = 8 // rows to prefetch ahead: the hardware does not follow a stride of a page
-	function(c, fmt.Sprintf("copyPanels%dAVX512", width), "func(dst, src *float32, ld, kc, panels int)",
-		fmt.Sprintf("copyPanels%dAVX512 copies dst[p·%d·kc + k·%d + j] = src[k·ld + p·%d + j] for p < panels, k < kc, j < %d; kc > 0, panels > 0.", width, width, width, width, width))
-	dst := c.Load(c.Param("dst"), c.GP64())
-	src := c.Load(c.Param("src"), c.GP64())
-	ld := c.Load(c.Param("ld"), c.GP64())
-	kc := c.Load(c.Param("kc"), c.GP64()).(reg.GPVirtual)
-	panels := c.Load(c.Param("panels"), c.GP64())
-	step := c.GP64()
-	c.SHLQ(operand.U8(2), ld)
-	c.IMUL3Q(operand.I32(4*width), kc, step)
-	c.Label("row")
-	from, to, left, next := c.GP64(), c.GP64(), c.GP64(), c.GP64()
-	c.MOVQ(src, from)
-	c.MOVQ(dst, to)
-	c.MOVQ(panels, left)
-	c.LEAQ(operand.Mem{Base: src, Index: ld, Scale: 8}, next)
-	for range ahead/8 - 1 {
-		c.LEAQ(operand.Mem{Base: next, Index: ld, Scale: 8}, next)
+// parameters finds the parameters, and loads those that the loop needs. Distances become bytes.
+func (m *micro) parameters() {
+	of := func(name string) operand.Mem { return address(m.Param(name)) }
+	m.panels, m.strips, m.kc = of("panels"), of("strips"), of("kc")
+	m.begin, m.strip, m.corner, m.add = of("a"), of("b"), of("c"), of("add")
+	m.left = m.AllocLocal(8) // panels
+	m.lda = m.Load(m.Param("lda"), m.GP64()).(reg.GPVirtual)
+	m.SHLQ(operand.U8(2), m.lda)
+	m.ldb = m.Load(m.Param("ldb"), m.GP64()).(reg.GPVirtual)
+	m.SHLQ(operand.U8(2), m.ldb)
+	m.apart = m.Load(m.Param("apart"), m.GP64()).(reg.GPVirtual)
+	m.SHLQ(operand.U8(2), m.apart)
+	m.SUBQ(operand.U32(1024), m.apart)
+	m.line = m.Load(m.Param("ahead"), m.GP64())
+	m.ldc = m.Load(m.Param("ldc"), m.GP64()).(reg.GPVirtual)
+	m.masks = [vectors]reg.OpmaskVirtual{m.K(), m.K()}
+	if m.wide {
+		mask := m.Load(m.Param("mask"), m.GP32()).(reg.GPVirtual)
+		m.KMOVW(mask, m.masks[0])
+		m.SHRL(operand.U8(16), mask)
+		m.KMOVW(mask, m.masks[1])
 	}
-	c.Label("panel")
-	for at := 0; at < 4*width; at += 64 {
-		x := c.ZMM()
-		c.VMOVUPS(operand.Mem{Base: from, Disp: at}, x)
-		c.PREFETCHT0(operand.Mem{Base: next, Disp: at})
-		c.VMOVUPS(x, operand.Mem{Base: to, Disp: at})
-	}
-	for _, p := range []reg.Register{from, next} {
-		c.ADDQ(operand.I32(4*width), p)
-	}
-	c.ADDQ(step, to)
-	c.DECQ(left)
-	c.JNZ(operand.LabelRef("panel"))
-	c.ADDQ(ld, src)
-	c.ADDQ(operand.I32(4*width), dst)
-	c.DECQ(kc)
-	c.JNZ(operand.LabelRef("row"))
-	c.VZEROUPPER()
-	c.RET()
+	m.SHLQ(operand.U8(2), m.ldc)
 }
 
-// transposeAVX512 packs a matrix that is read across the strip. Quarters of vectors are gathered while they are loaded (inserts from memory can use two
-// ports), so that only transposes of 4 x 4 within the quarters remain for the one port that shuffles. The next 16 rows are prefetched: as short as a run is
-// of each, the hardware does not follow them.
-func transposeAVX512(c *build.Context) {
-	function(c, "transpose16AVX512", "func(dst *float32, ldd int, src *float32, lds, blocks int)",
-		"transpose16AVX512 computes dst[k·ldd + j] = src[j·lds + k] for j < 16, k < 16·blocks, blocks > 0.")
-	dst := c.Load(c.Param("dst"), c.GP64())
-	ldd := c.Load(c.Param("ldd"), c.GP64())
-	src := c.Load(c.Param("src"), c.GP64())
-	lds := c.Load(c.Param("lds"), c.GP64())
-	blocks := c.Load(c.Param("blocks"), c.GP64())
-	c.SHLQ(operand.U8(2), ldd)
-	c.SHLQ(operand.U8(2), lds)
-	lds3 := c.GP64()
-	c.LEAQ(operand.Mem{Base: lds, Index: lds, Scale: 2}, lds3)
-	lds16 := c.GP64()
-	c.MOVQ(lds, lds16)
-	c.SHLQ(operand.U8(4), lds16)
-	row := func(p reg.Register, i int) operand.Mem { // i < 4 rows after p
-		m := operand.Mem{Base: p}
-		switch i {
-		case 1, 2:
-			m.Index, m.Scale = lds, uint8(i)
-		case 3:
-			m.Index, m.Scale = lds3, 1
+// panel computes the sums of one panel of A, which begins at a, and prefetches the panel of C at cc.
+func (m *micro) panel(a, cc reg.Register) {
+	b, k, row := m.GP64(), m.GP64().(reg.GPVirtual), m.GP64()
+	m.MOVQ(m.strip, b)
+	m.MOVQ(cc, row)
+	for i := range m.rows {
+		for v := range vectors {
+			m.clear(m.sums[i][v])
 		}
-		return m
-	}
-	p4, p8, p12 := c.GP64(), c.GP64(), c.GP64()
-	c.Label("block")
-	c.LEAQ(operand.Mem{Base: src, Index: lds, Scale: 4}, p4)
-	c.LEAQ(operand.Mem{Base: src, Index: lds, Scale: 8}, p8)
-	c.LEAQ(operand.Mem{Base: p4, Index: lds, Scale: 8}, p12)
-	quarter := []reg.Register{src, p4, p8, p12}
-	for _, p := range quarter {
-		next := c.GP64()
-		c.LEAQ(operand.Mem{Base: p, Index: lds16, Scale: 1}, next)
-		for i := range 4 {
-			c.PREFETCHT0(row(next, i))
+		for d := 0; d < vectors*m.bytes(); d += 64 {
+			m.PREFETCHT0(operand.Mem{Base: row, Disp: d})
+		}
+		if i+1 < m.rows {
+			m.ADDQ(m.ldc, row)
 		}
 	}
-	for q := range 4 {
-		var r [4]reg.VecVirtual
-		for i := range r {
-			r[i] = c.ZMM()
-			c.VMOVUPS(row(quarter[0], i).Offset(16*q), r[i].AsX())
-			for l := 1; l < 4; l++ {
-				c.VINSERTF32X4(operand.U8(l), row(quarter[l], i).Offset(16*q), r[i], r[i])
+	m.pointers(a)
+	m.MOVQ(m.kc, k)
+	m.SUBQ(operand.U8(unroll), k)
+	m.JLT(operand.LabelRef("rest"))
+	m.Label("unrolled")
+	m.products(b, unroll)
+	m.TESTB(operand.U8(63), k.As8()) // after eight times 128 bytes, see gemm_ahead.go, comes the next piece
+	m.JEQ(operand.LabelRef("apart"))
+	m.Label("near")
+	m.SUBQ(operand.U8(unroll), k)
+	m.JGE(operand.LabelRef("unrolled"))
+	m.Label("rest")
+	m.ADDQ(operand.U8(unroll), k)
+	m.JZ(operand.LabelRef("done"))
+	m.Label("single")
+	m.products(b, 1)
+	m.DECQ(k)
+	m.JNZ(operand.LabelRef("single"))
+	m.Label("done")
+}
+
+// pointers sets the pointers to a panel of A: one for a column, one for every two rows (AVX2: three), which are
+// reached by adding once or twice lda.
+func (m *micro) pointers(a reg.Register) {
+	m.together = 3
+	switch {
+	case m.columns:
+		m.together = m.rows
+	case m.wide:
+		m.together = 2
+	}
+	m.base = nil
+	for i := 0; i < m.rows; i += m.together {
+		p := m.GP64()
+		if i == 0 {
+			m.MOVQ(a, p)
+		} else {
+			m.LEAQ(operand.Mem{Base: m.base[len(m.base)-1], Index: m.lda, Scale: 2}, p)
+			if m.together == 3 {
+				m.ADDQ(m.lda, p)
 			}
 		}
-		lo01, hi01, lo23, hi23 := c.ZMM(), c.ZMM(), c.ZMM(), c.ZMM()
-		c.VUNPCKLPS(r[1], r[0], lo01)
-		c.VUNPCKHPS(r[1], r[0], hi01)
-		c.VUNPCKLPS(r[3], r[2], lo23)
-		c.VUNPCKHPS(r[3], r[2], hi23)
-		for _, pair := range [][2]reg.VecVirtual{{lo01, lo23}, {hi01, hi23}} {
-			x, y := c.ZMM(), c.ZMM()
-			c.VUNPCKLPD(pair[1], pair[0], x)
-			c.VUNPCKHPD(pair[1], pair[0], y)
-			c.VMOVUPS(x, operand.Mem{Base: dst})
-			c.VMOVUPS(y, operand.Mem{Base: dst, Index: ldd, Scale: 1})
-			c.LEAQ(operand.Mem{Base: dst, Index: ldd, Scale: 2}, dst)
+		m.base = append(m.base, p)
+	}
+}
+
+// element is a(i, k).
+func (m *micro) element(i, k int) operand.Mem {
+	if m.columns {
+		return operand.Mem{Base: m.base[0], Disp: 4 * i}
+	}
+	at := operand.Mem{Base: m.base[i/m.together], Disp: 4 * k}
+	if i%m.together > 0 {
+		at.Index, at.Scale = m.lda, uint8(i%m.together)
+	}
+	return at
+}
+
+// broadcasts says whether a row's multiply-adds broadcast an operand from memory, as AVX-512 can: one instruction
+// less for one load more. Where the other thread of the core is busy, instructions are what is short; two rows in
+// three are the most that the load ports bear. With an index it would be two instructions again.
+func (m *micro) broadcasts(i int) bool {
+	if m.columns {
+		return m.wide && m.rows >= 8 && i%3 != 1
+	}
+	return m.wide && m.rows >= 8 && i%2 == 0
+}
+
+// products adds so many products along K to the sums, and advances the pointers. Strips come from the second level
+// cache where others use the first one too, or where their rows lie far apart in place; so do columns of A.
+// Prefetching them eight products ahead is early enough.
+func (m *micro) products(b reg.Register, count int) {
+	prefetches := m.wide && m.rows >= 8
+	for k := range count {
+		b0, b1 := m.reg(), m.reg()
+		for v, x := range []reg.VecVirtual{b0, b1} {
+			m.VMOVUPS(operand.Mem{Base: b, Disp: v * m.bytes()}, x)
+			if prefetches {
+				m.PREFETCHT0(operand.Mem{Base: b, Index: m.ldb, Scale: 8, Disp: v * m.bytes()})
+			}
+		}
+		m.ADDQ(m.ldb, b)
+		switch k % 8 {
+		case 3:
+			m.PREFETCHT1(operand.Mem{Base: m.line})
+		case 7:
+			m.PREFETCHT1(operand.Mem{Base: m.line, Disp: 64})
+			m.SUBQ(operand.I8(-128), m.line)
+		}
+		for i := range m.rows {
+			if m.broadcasts(i) {
+				m.VFMADD231PS_BCST(m.element(i, k), b0, m.sums[i][0])
+				m.VFMADD231PS_BCST(m.element(i, k), b1, m.sums[i][1])
+				continue
+			}
+			x := m.reg()
+			m.VBROADCASTSS(m.element(i, k), x)
+			m.VFMADD231PS(b0, x, m.sums[i][0])
+			m.VFMADD231PS(b1, x, m.sums[i][1])
+		}
+		if m.columns {
+			if prefetches { // rows of a column lie on one line or two
+				m.PREFETCHT0(operand.Mem{Base: m.base[0], Index: m.lda, Scale: 8})
+				m.PREFETCHT0(operand.Mem{Base: m.base[0], Index: m.lda, Scale: 8, Disp: 4 * (m.rows - 1)})
+			}
+			m.ADDQ(m.lda, m.base[0])
 		}
 	}
-	c.ADDQ(operand.U8(64), src)
-	c.DECQ(blocks)
-	c.JNZ(operand.LabelRef("block"))
-	c.VZEROUPPER()
-	c.RET()
-}
-
-// peak is what the share of peak is measured against.
-func (c *vector) peak(registers int) {
-	c.begin("peak", "func(rounds int)", fmt.Sprintf("does rounds·%d multiply-adds of %d lanes on registers alone, none waiting for another.", registers, c.lanes()))
-	rounds := c.Load(c.Param("rounds"), c.GP64())
-	x := c.zero()
-	sums := c.sums(registers)
-	c.Label("round")
-	for _, s := range sums {
-		c.VFMADD231PS(x, x, s)
+	if !m.columns {
+		for _, p := range m.base {
+			m.ADDQ(operand.I32(4*count), p)
+		}
 	}
-	c.DECQ(rounds)
-	c.JNZ(operand.LabelRef("round"))
-	c.end()
 }
 
-// pauseInstruction lets a waiting loop rest.
-func pauseInstruction(c *build.Context) {
-	function(c, "pause", "func()", "pause waits for some tens of cycles without disturbing the other thread of the core.")
-	c.PAUSE()
-	c.RET()
-}
-
-// cpuidInstruction asks the processor what it is.
-func cpuidInstruction(c *build.Context) {
-	function(c, "cpuid", "func(leaf, subleaf uint32) (a, b, c, d uint32)", "cpuid returns what the processor says of itself under leaf and subleaf, in the registers EAX, EBX, ECX and EDX.")
-	c.Load(c.Param("leaf"), reg.EAX)
-	c.Load(c.Param("subleaf"), reg.ECX)
-	c.CPUID()
-	for i, r := range []reg.Register{reg.EAX, reg.EBX, reg.ECX, reg.EDX} {
-		c.Store(r, c.ReturnIndex(i))
+// store writes the sums to the panel of C at cc, or adds them, and moves cc on to the next.
+func (m *micro) store(cc reg.Register, adding bool) {
+	for i := range m.rows {
+		for v := range vectors {
+			at := operand.Mem{Base: cc, Disp: m.bytes() * v}
+			switch {
+			case m.wide && adding:
+				old := m.ZMM()
+				m.VMOVUPS_Z(at, m.masks[v], old)
+				m.VADDPS(old, m.sums[i][v], m.sums[i][v])
+			case adding:
+				m.VADDPS(at, m.sums[i][v], m.sums[i][v])
+			}
+			if m.wide {
+				m.VMOVUPS(m.sums[i][v], m.masks[v], at)
+			} else {
+				m.VMOVUPS(m.sums[i][v], at)
+			}
+		}
+		m.ADDQ(m.ldc, cc)
 	}
-	c.RET()
 }

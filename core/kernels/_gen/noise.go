@@ -69,7 +69,8 @@ func (e *vector) addInt(a vec, b arg) vec { return e.op2(e.VPADDD, e.VPADDD_BCST
 // roundFP16 converts to half and back, which is IEEE 754's rounding, and replaces the infinities that were finite.
 func (e *vector) roundFP16() {
 	e.begin("roundFP16", "func(y, x []float32, over uint32) (large uint32)",
-		"rounds to nearest, ties to even; what overflows becomes the float32 with the bits over, and the sign. It returns 0\nwhen nothing overflowed, and all of x was finite.")
+		"rounds to nearest, ties to even; what overflows becomes the float32 with the bits over, and the sign. It returns 0\n"+
+			"when nothing overflowed, and all of x was finite.")
 	n, p := e.length("y"), []reg.GPVirtual{e.pointer("y"), e.pointer("x")}
 	over := e.word("over")
 	found := e.GP32()
@@ -119,9 +120,10 @@ const (
 	philoxM1 = 0xcd9e8d57
 )
 
-// philox writes the generator for 16 blocks at a time. A word of the state is two registers, of the even and the odd lanes, each in the lower
-// half of 64 bits: so the wide multiplication needs no shuffle, the lower half of a product is the product, and what is in upper halves is
-// ignored. Of the first three rounds, everything that does not depend on the block is in the schedule, see philoxSchedule in package kernels.
+// philox writes the generator for 16 blocks at a time. A word of the state is two registers, of the even and the
+// odd lanes, each in the lower half of 64 bits: so the wide multiplication needs no shuffle, the lower half of a
+// product is the product, and what is in upper halves is ignored. Of the first three rounds, everything that does
+// not depend on the block is in the schedule, see philoxSchedule in package kernels.
 type philox struct {
 	*vector
 	schedule reg.GPVirtual
@@ -205,7 +207,8 @@ func (g *philox) next() [4]vec {
 	return words[0]
 }
 
-// A span is the elements of slices whose random bits lie in consecutive groups, of which the first and the last may be cut.
+// A span is the elements of slices whose random bits lie in consecutive groups, of which the first and the last may
+// be cut.
 type span struct {
 	*philox
 	y, x       reg.GPVirtual // the elements at the beginning of the group
@@ -252,7 +255,8 @@ func (s *span) store(x vec, j int, mask reg.Register) {
 	}
 }
 
-// each writes the loop over groups. pair writes the work on the vectors at j and j + 1, whose random bits are the lower and the upper halves of word.
+// each writes the loop over groups. pair writes the work on the vectors at j and j + 1, whose random bits are the
+// lower and the upper halves of word.
 func (s *span) each(pair func(j int, word vec, masks [2]reg.Register)) {
 	s.Label("group")
 	words := s.next()
@@ -327,8 +331,8 @@ func (e *vector) dropoutSpan() {
 
 const roundDoc = "over the bits of what overflows. It returns 0 when nothing overflowed, and all of x was finite."
 
-// roundSpan writes stochastic rounding. FP16's subnormal values become normal ones for the time of it: 2^-14 is added, rounding towards zero, so that
-// their unit is that of the least normal values.
+// roundSpan writes stochastic rounding. FP16's subnormal values become normal ones for the time of it: 2^-14 is
+// added, rounding towards zero, so that their unit is that of the least normal values.
 func (e *vector) roundSpan(name string, discard int) {
 	e.begin(name, spanSignature+"over uint32) (large uint32)", "rounds stochastically as numerics.Rounding says, "+spanDoc+";\n"+roundDoc)
 	over := e.word("over")

@@ -8,7 +8,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// philoxAVX2 is philox for 8 blocks at a time, half of a group. Sixteen registers do for one parity of lanes at a time; constants come from memory.
+// philoxAVX2 is philox for 8 blocks at a time, half of a group. Sixteen registers do for one parity of lanes at a
+// time; constants come from memory.
 type philoxAVX2 struct {
 	*vector
 	schedule reg.GPVirtual
@@ -80,7 +81,8 @@ func (g *philoxAVX2) half(h int) [4]vec {
 	return words[0]
 }
 
-// eachGroup writes a loop over groups of 128 elements; body gets the offset of 8 elements in bytes, the word of their random bits, and which half of it.
+// eachGroup writes a loop over groups of 128 elements; body gets the offset of 8 elements in bytes, the word of
+// their random bits, and which half of it.
 func (g *philoxAVX2) eachGroup(groups reg.GPVirtual, pointers []reg.GPVirtual, body func(disp int, word vec, high bool)) {
 	g.Label("group")
 	for h := range 2 {
@@ -101,7 +103,8 @@ const groupSignature = "func(y, x *float32, groups int, block uint32, schedule *
 
 func (e *vector) dropoutGroupsAVX2() {
 	e.begin("dropoutGroups", groupSignature+"threshold uint32, scale float32)",
-		"is the vector version of dropoutGeneric for groups of 128 elements, groups > 0; block is the number of the first block of random bits and\n"+
+		"is the vector version of dropoutGeneric for groups of 128 elements, groups > 0; "+
+			"block is the number of the first block of random bits and\n"+
 			"threshold is shifted left by 16.")
 	y, x := e.Load(e.Param("y"), e.GP64()).(reg.GPVirtual), e.Load(e.Param("x"), e.GP64()).(reg.GPVirtual)
 	groups := e.Load(e.Param("groups"), e.GP64()).(reg.GPVirtual)

@@ -147,8 +147,8 @@ func (e *vector) max1() {
 		}
 		e.merge(m[j], e.op2(e.VMAXPS, nil, m[j], x), last)
 	})
-	// unordered holds NaN or 0 in each lane: its sum is NaN when any does, and 0 otherwise, which leaves the maximum as it is only up
-	// to the sign of a zero; so the maximum is replaced rather than added to.
+	// unordered holds NaN or 0 in each lane: its sum is NaN when any does, and 0 otherwise, which leaves the maximum
+	// as it is only up to the sign of a zero; so the maximum is replaced rather than added to.
 	top, nan := e.largest(m), e.fold(unordered, e.VADDPS)
 	done := e.label("done")
 	e.VUCOMISS(nan.AsX(), nan.AsX())
@@ -174,8 +174,8 @@ func (e *vector) allFinite() {
 }
 
 func (e *vector) columnSums() {
-	// Rows that are together too long for the second level cache come from memory, and are more pages than prefetchers follow. Measured: 640 rows of 30522
-	// 0.75 to 0.26 ns a number; 64 rows of 512, in cache, would lose a half.
+	// Rows that are together too long for the second level cache come from memory, and are more pages than prefetchers
+	// follow. Measured: 640 rows of 30522 0.75 to 0.26 ns a number; 64 rows of 512, in cache, would lose a half.
 	const long, groupsAhead = 8 << 10, 4
 	e.begin("columnSums", "func(y, x []float32, rows, ldx int)", "is the vector version of columnSumsGeneric, with the same bits; rows > 0.")
 	n, y, x := e.length("y"), e.pointer("y"), e.pointer("x")
@@ -230,7 +230,8 @@ func (e *vector) average(total, n vec) vec {
 }
 
 func (e *vector) layerNorm() {
-	e.begin("layerNorm", "func(y, x, gamma, beta []float32, eps float32) (mean, rstd float32)", "is the vector version of layerNormGeneric; the row is not empty.")
+	e.begin("layerNorm", "func(y, x, gamma, beta []float32, eps float32) (mean, rstd float32)",
+		"is the vector version of layerNormGeneric; the row is not empty.")
 	n, y, x, gamma, beta := e.length("y"), e.pointer("y"), e.pointer("x"), e.pointer("gamma"), e.pointer("beta")
 	count := e.float(n)
 	first := e.again(x)
@@ -261,9 +262,11 @@ func (e *vector) layerNorm() {
 }
 
 func (e *vector) layerNormGrad() {
-	e.begin("layerNormGrad", "func(dx, dgamma, dbeta, dy, x, gamma []float32, mean, rstd float32)", "is the vector version of layerNormGradGeneric; the row is not empty.")
+	e.begin("layerNormGrad", "func(dx, dgamma, dbeta, dy, x, gamma []float32, mean, rstd float32)",
+		"is the vector version of layerNormGradGeneric; the row is not empty.")
 	n := e.length("dx")
-	dx, dgamma, dbeta, dy, x, gamma := e.pointer("dx"), e.pointer("dgamma"), e.pointer("dbeta"), e.pointer("dy"), e.pointer("x"), e.pointer("gamma")
+	dx, dgamma, dbeta, dy, x, gamma := e.pointer("dx"), e.pointer("dgamma"), e.pointer("dbeta"), e.pointer("dy"),
+		e.pointer("x"), e.pointer("gamma")
 	mean, rstd := e.scalar("mean"), e.scalar("rstd")
 	count := e.float(n)
 	first := e.again(dy, x, gamma)

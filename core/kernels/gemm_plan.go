@@ -1,0 +1,148 @@
+package kernels
+
+import "harness.invalid/core/numerics"
+
+// segment is the granule of columns: an Epilogue's segments start at its multiples. It is also random.Group.
+const segment = 128
+
+// cut returns where part i of n begins when it is cut in parts at multiples of unit.
+func cut(n, parts, i, unit int) int {
+	units := (n + unit - 1) / unit
+	return min(n, units*i/parts*unit)
+}
+
+// Blocking. A packed block of B (packedB floats) stays in the second level cache while all rows of A pass. It
+// reaches as far as it can along the rows of B as stored, since that is how memory is read fastest, up to
+// blockLength; where that is along K, C comes back less often, too. A strip of B (runLength·nr floats, 32 KiB)
+// stays in the first level cache while panelsAtOnce panels of A pass, or all of them where they are columns. A
+// cache that is not larger than a packed strip serves one panel of rows better.
+const (
+	runLength    = 256
+	packedB      = 256 << 10
+	blockLength  = 1024
+	rowsAhead    = 144 // of A, which pass while the next block of B is prefetched
+	longRows     = 480 // of a transposed A with long rows as stored: it is read along them, and memory is faster the more of one is read
+	panelsAtOnce = 2
+)
+
+// What is read down its columns can stay where it is while its rows as stored are short, since micro-kernels
+// prefetch it. Packing B is worthwhile for many rows of A.
+const (
+	shortRow    = 768
+	rowsInPlace = 384 // the most rows of A that a B in place is multiplied with
+)
+
+// cache is the first level cache for data: lines that are a multiple of way floats apart share as many places as it
+// has ways.
+type cache struct{ ways, way int }
+
+func (c cache) size() int { return c.ways * c.way }
+
+var l1 = firstLevel() // of size 0 where it is not known
+
+// sharesPlaces says whether the lines of A that a micro-kernel reads side by side, one of each of its rows, want
+// the same places and are too many for them. A is packed, then. (Measured on 8 ways: 1024³ and 1024 x 768 x 3072 7
+// to 10% faster.)
+func (l *gemmLevel) sharesPlaces(ld int) bool { return 0 < l1.ways && l1.ways < l.mr && ld%l1.way == 0 }
+
+// columnsInPlace says whether a transposed A with so many floats in a row as stored can stay where it is. Long rows
+// can, too, unless the lines of a column all want the same places. (Measured on 8 ways: 30522 x 128 x 640 9 to 12%,
+// 30522 x 256 x 640 5 to 9%, 1536 x 384 x 4096 1 to 5% faster.)
+func columnsInPlace(ld int) bool { return ld <= shortRow || 0 < l1.ways && ld%l1.way > 0 }
+
+// rowUnit is the granule of rows: what remains of a multiple of it after full panels is a panel that is nearly as fast.
+const rowUnit = 8
+
+// gemmPlan says how one product is cut.
+type gemmPlan struct {
+	level              *gemmLevel
+	tiles              bool // on the matrix unit
+	unit               int  // granule of rows
+	rowTasks, colTasks int
+	kc                 int // length of a run along K
+	packA              bool
+}
+
+// packsB says whether a task of so many rows packs B.
+func (p *gemmPlan) packsB(g *Gemm, rows int) bool {
+	return g.TransB || g.RoundB != numerics.FP32 || g.N%p.level.nr > 0 || g.LDB > shortRow || rows > rowsInPlace
+}
+
+// plan chooses the grid of tasks by the time that the slowest worker would take: products, reading A and B, and
+// nothing else. It may depend on the number of workers because no grid changes the result.
+func plan(g *Gemm, level *gemmLevel, workers int) gemmPlan {
+	p := gemmPlan{level: level, unit: rowUnit, rowTasks: 1, colTasks: 1, kc: runs(g.K, g.Partials.Chunk)}
+	p.packA = g.RoundA != numerics.FP32 || g.TransA && !columnsInPlace(g.LDA) || !g.TransA && level.sharesPlaces(g.LDA)
+	// Cycles for an element that is packed or comes from memory, and products a cycle. A task costs 1000 cycles.
+	readA, readB, products := 0.3, 0.5, 32.0
+	if g.onTiles() {
+		n := float64(parts(g.Inputs))
+		p.tiles, p.packA, p.unit = true, true, tileBlock
+		readA, readB, products = 0.4*n, 0.4*n, 300/(n*n)
+	}
+	if workers == 1 || g.M*g.N*g.K < 1<<15 {
+		return p
+	}
+	maxCols, maxRows := (g.N+segment-1)/segment, (g.M+p.unit-1)/p.unit
+	best := 0.0
+	for cols := 1; cols <= min(maxCols, 4*workers); cols++ {
+		for rows := 1; rows <= min(maxRows, 4*workers); rows++ {
+			tasks := rows * cols
+			if tasks > 4*workers {
+				break
+			}
+			m := (maxRows + rows - 1) / rows * p.unit
+			n := (maxCols + cols - 1) / cols * segment
+			cost := (readA*float64(m) + readB*float64(n)) * float64(g.K)
+			cost = (cost + float64(m)*float64(min(n, g.N))*float64(g.K)/products + 1000) * float64((tasks+workers-1)/workers)
+			if best == 0 || cost < best {
+				best, p.rowTasks, p.colTasks = cost, rows, cols
+			}
+		}
+	}
+	return p
+}
+
+// runs returns the length of the runs along K: equal ones of at most runLength, a multiple of chunk where partial
+// sums are rounded.
+func runs(k, chunk int) int {
+	if chunk > 0 {
+		return max(chunk, runLength/chunk*chunk)
+	}
+	n := (k + runLength - 1) / runLength
+	return ((k+n-1)/n + 15) &^ 15
+}
+
+// area is a task, C[i0:i1, j0:j1], and the blocks in which it is computed: of so many rows of A, columns of B and,
+// for B, products along K, whose runs have length kc.
+type area struct {
+	i0, i1, j0, j1        int
+	rows, cols, depth, kc int
+	packB                 bool
+	chunk                 int // rows that a worker takes at a time
+	bAhead                int // the row from which on the next block of B is prefetched
+}
+
+func (p *gemmPlan) area(g *Gemm, i0, i1, j0, j1 int) area {
+	w := area{i0: i0, i1: i1, j0: j0, j1: j1, rows: p.level.width, kc: p.kc, packB: p.packsB(g, i1-i0)}
+	w.cols = min(blockLength, (j1-j0+segment-1)/segment*segment)
+	switch {
+	case g.TransA && p.packA || !w.packB:
+		w.depth = p.kc
+	case g.TransB:
+		w.depth = min((g.K+p.kc-1)/p.kc, blockLength/p.kc) * p.kc
+		w.cols = min(w.cols, packedB/w.depth/segment*segment)
+	default:
+		w.depth = packedB / (w.cols * p.kc) * p.kc
+	}
+	w.chunk = w.rows
+	switch {
+	case g.TransA && (p.packA || g.LDA > shortRow):
+		w.rows = longRows / p.level.width * p.level.width
+		w.chunk = w.rows
+	case g.TransA:
+		w.rows = i1 - i0
+	}
+	w.bAhead = i0 + max(0, i1-i0-rowsAhead)/w.rows*w.rows
+	return w
+}
