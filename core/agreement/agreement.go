@@ -1,4 +1,5 @@
-// Package agreement is the outcome of holding a plugin against numbers that somebody else computed: one Row for each quantity that was compared.
+// Package agreement is the outcome of holding a plugin against numbers that somebody else computed: one Row for
+// each quantity that was compared.
 //
 // core/backend/backendtest and core/optimizer/optimizertest make rows; harness plugin verify prints them.
 package agreement
@@ -38,8 +39,9 @@ func Passed(rows []Row) bool {
 	return len(rows) > 0
 }
 
-// RelError is the norm of got - want over the norm of want, in float64; the norm of got when want is zero. A result that is not finite
-// counts as math.MaxFloat64, so that it fails every limit and can be written as JSON. The lengths must be equal.
+// RelError is the norm of got - want over the norm of want, in float64; the norm of got when want is zero. A result
+// that is not finite counts as math.MaxFloat64, so that it fails every limit and can be written as JSON. The
+// lengths must be equal.
 func RelError[T float32 | float64](got []T, want []float64) float64 {
 	if len(got) != len(want) {
 		panic("oracle: length of got differs from want")

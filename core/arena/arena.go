@@ -1,20 +1,24 @@
-// Package arena is float32 memory that several processes map: the parameters, gradients and optimizer state of a run. The host creates an
-// arena and hands its file to each plugin that it starts; a plugin attaches to it. No tensor then ever goes over the wire.
+// Package arena is float32 memory that several processes map: the parameters, gradients and optimizer state of a
+// run. The host creates an arena and hands its file to each plugin that it starts; a plugin attaches to it. No
+// tensor then ever goes over the wire.
 //
 //	host:    New      ->  File (to the plugin)  ->  Allocate(layout, sections)  ->  Offsets (to the plugin)
 //	plugin:  Attach   ->  Map(layout, offsets)
 //
-// An arena is empty at first and grows with what is allocated, so that it can be handed over before anyone knows how large a model will be, and
-// serves one layout after the other as a recipe goes through its phases. An arena has no lock: host and plugins take turns by their calls.
+// An arena is empty at first and grows with what is allocated, so that it can be handed over before anyone knows
+// how large a model will be, and serves one layout after the other as a recipe goes through its phases. An arena
+// has no lock: host and plugins take turns by their calls.
 //
 // # Where the memory lies
 //
-// On Linux it is a memfd: no name in any file system, gone with the last process that has it open, however that process ended. It is sealed against
-// shrinking. Without the seal a process that truncates the file would kill all others with SIGBUS at their next access; with it, a range that
-// lay within the file when it was mapped stays valid for good. Pages come when they are first touched, as those of the heap do.
+// On Linux it is a memfd: no name in any file system, gone with the last process that has it open, however that
+// process ended. It is sealed against shrinking. Without the seal a process that truncates the file would kill all
+// others with SIGBUS at their next access; with it, a range that lay within the file when it was mapped stays valid
+// for good. Pages come when they are first touched, as those of the heap do.
 //
-// On other Unix systems it is a temporary file without a name. There are no seals there: a plugin is trusted not to truncate it.
-// On Windows and elsewhere memory is not shared; Allocate takes it from the heap, File is nil, and the transport of core/plugin copies.
+// On other Unix systems it is a temporary file without a name. There are no seals there: a plugin is trusted not to
+// truncate it. On Windows and elsewhere memory is not shared; Allocate takes it from the heap, File is nil, and the
+// transport of core/plugin copies.
 package arena
 
 import (
@@ -29,7 +33,8 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// Granularity is the alignment in bytes of sections in an arena: the largest page size of the systems that harness is built for.
+// Granularity is the alignment in bytes of sections in an arena: the largest page size of the systems that harness
+// is built for.
 const Granularity = 64 << 10
 
 // maxBytes bounds the size of an arena: a hundred sections of the largest layout.
@@ -141,7 +146,8 @@ func (r *Region) end() int64 {
 	return r.offsets[len(r.offsets)-1] + (n+Granularity-1)/Granularity*Granularity
 }
 
-// Map maps sections that the creator of the arena allocated, given by their offsets. Offsets that don't lie in the arena are an error.
+// Map maps sections that the creator of the arena allocated, given by their offsets. Offsets that don't lie in the
+// arena are an error.
 func (a *Arena) Map(l *tensor.Layout, offsets []int64) (*Region, error) {
 	if !a.attached {
 		return nil, errors.New("arena: map: the process that created an arena allocates instead")
@@ -156,7 +162,8 @@ func (a *Arena) Map(l *tensor.Layout, offsets []int64) (*Region, error) {
 	n := int64(l.Len()) * 4
 	for i, offset := range offsets {
 		if offset < 0 || offset%Granularity != 0 || offset > math.MaxInt64-n || offset+n > info.Size() {
-			return nil, fmt.Errorf("arena: map: section %d has %d bytes at offset %d, want a multiple of %d within the arena's %d bytes", i, n, offset, Granularity, info.Size())
+			return nil, fmt.Errorf("arena: map: section %d has %d bytes at offset %d, want a multiple of %d within the arena's %d bytes",
+				i, n, offset, Granularity, info.Size())
 		}
 		for j, other := range offsets[:i] {
 			if offset < other+n && other < offset+n {
@@ -181,8 +188,8 @@ func (a *Arena) mapSections(l *tensor.Layout, offsets []int64) (*Region, error) 
 	return r, nil
 }
 
-// Locate returns the offset of a section, given by the very slice that Region.Section returned. It is false for memory that is not
-// the arena's, or not shared.
+// Locate returns the offset of a section, given by the very slice that Region.Section returned. It is false for
+// memory that is not the arena's, or not shared.
 func (a *Arena) Locate(section []float32) (offset int64, ok bool) {
 	if len(section) == 0 {
 		return 0, false
@@ -229,8 +236,8 @@ func grow(f *os.File, n int64) error {
 	return f.Truncate(n)
 }
 
-// NewRegion returns zeroed memory of this process alone for sections of a layout, aligned as an arena's: for a plugin whose host sends
-// tensors over the wire.
+// NewRegion returns zeroed memory of this process alone for sections of a layout, aligned as an arena's: for a
+// plugin whose host sends tensors over the wire.
 func NewRegion(l *tensor.Layout, sections int) (*Region, error) {
 	return (&Arena{}).Allocate(l, sections)
 }

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// create opens a memfd that can grow and never shrink. F_SEAL_SEAL keeps a plugin from adding seals that would stop the host.
+// create opens a memfd that can grow and never shrink. F_SEAL_SEAL keeps a plugin from adding seals that would stop
+// the host.
 func create() (*os.File, error) {
 	fd, err := unix.MemfdCreate("harness-arena", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {

@@ -1,12 +1,13 @@
 // Package backend is the contract between harness and a device that trains BERT.
 //
-// A Backend describes itself and opens sessions; a Session computes gradients of a program over memory that the host owns. Data flows from
-// the host's batches through Step into the gradients; the host lets an optimizer change the parameters, and Commit lets the device take them over.
+// A Backend describes itself and opens sessions; a Session computes gradients of a program over memory that the
+// host owns. Data flows from the host's batches through Step into the gradients; the host lets an optimizer change
+// the parameters, and Commit lets the device take them over.
 //
 //	Describe  ->  Open  ->  Commit(0)  ->  ( Step  ->  optimizer  ->  Commit )*  ->  Evaluate*  ->  Save  ->  Close
 //
-// Built-in backends, third parties' and the client of a backend in another process all implement it. core/backend/backendtest holds any
-// implementation against what is said here.
+// Built-in backends, third parties' and the client of a backend in another process all implement it.
+// core/backend/backendtest holds any implementation against what is said here.
 package backend
 
 import (
@@ -27,24 +28,26 @@ import (
 type Backend interface {
 	// Describe tells what the backend is and takes. It is cheap and may be called at any time.
 	Describe(ctx context.Context) (Info, error)
-	// Open prepares the device for a program over the host's memory. A program that the backend can't run is an error that says which
-	// field is wrong and what it takes instead; ErrOutOfMemory when the modelled or real device is too small.
+	// Open prepares the device for a program over the host's memory. A program that the backend can't run is an error
+	// that says which field is wrong and what it takes instead; ErrOutOfMemory when the modelled or real device is too
+	// small.
 	Open(ctx context.Context, p Program, m Memory) (Session, error)
 }
 
 // Session is an opened program. Its calls come one at a time.
 type Session interface {
-	// Step runs forward and backward over one global batch and leaves in Memory.Grads the gradient of its mean loss: FP32, unscaled, summed over
-	// micro-batches and replicas, every element set. The micro-batches come in the order of their samples, MicroBatch sequences each.
+	// Step runs forward and backward over one global batch and leaves in Memory.Grads the gradient of its mean loss:
+	// FP32, unscaled, summed over micro-batches and replicas, every element set. The micro-batches come in the order
+	// of their samples, MicroBatch sequences each.
 	Step(ctx context.Context, s Step, batches iter.Seq2[*bert.Batch, error]) (StepResult, error)
-	// Commit takes Memory.Params over into the device's own storage format, and writes back what the device really keeps. It is called with step 0
-	// before the first Step and after every change of the parameters by an optimizer.
+	// Commit takes Memory.Params over into the device's own storage format, and writes back what the device really
+	// keeps. It is called with step 0 before the first Step and after every change of the parameters by an optimizer.
 	Commit(ctx context.Context, step int) error
-	// Evaluate runs forward without dropout. It yields for each batch the outputs that were asked for by name (see Outputs).
-	// Losses are summed over the batches when they carry labels.
+	// Evaluate runs forward without dropout. It yields for each batch the outputs that were asked for by name (see
+	// Outputs). Losses are summed over the batches when they carry labels.
 	Evaluate(ctx context.Context, e Evaluation, batches iter.Seq2[*bert.Batch, error], yield func(Outputs) error) (bert.Losses, error)
-	// Save returns the session's private state (loss scaler, counters): a small opaque blob, enough together with the parameters to go on
-	// with the same bits in another process. Load takes it back.
+	// Save returns the session's private state (loss scaler, counters): a small opaque blob, enough together with the
+	// parameters to go on with the same bits in another process. Load takes it back.
 	Save(ctx context.Context) ([]byte, error)
 	Load(ctx context.Context, state []byte) error
 	// Close frees what the session holds. Memory stays the host's.
@@ -58,8 +61,8 @@ type Info struct {
 	Doc        string // one line
 	Precisions []Precision
 	Options    []option.Option
-	// RepeatsSteps: Session.Step may come again with the number of the last one, after a Commit of other parameters, for the gradient of the same batch
-	// there. Optimizers that ask for a second gradient need it.
+	// RepeatsSteps: Session.Step may come again with the number of the last one, after a Commit of other parameters,
+	// for the gradient of the same batch there. Optimizers that ask for a second gradient need it.
 	RepeatsSteps bool
 }
 
@@ -79,8 +82,8 @@ func (i Info) Precision(name string) (Precision, error) {
 type Precision struct {
 	Name string
 	Doc  string
-	// Tolerance is the greatest relative error (norm of the difference over norm of the reference) that outputs and gradients may have against
-	// float64 results on a small model without dropout; Reason says where it comes from.
+	// Tolerance is the greatest relative error (norm of the difference over norm of the reference) that outputs and
+	// gradients may have against float64 results on a small model without dropout; Reason says where it comes from.
 	OutputTolerance, GradientTolerance float64
 	Reason                             string
 }
@@ -98,7 +101,8 @@ type Program struct {
 	MicroBatch     int // sequences a device computes at a time
 	Accumulation   int // micro-batches a replica sums before an update
 	Replicas       int // devices that work on parts of the same global batch
-	// SequencesPerPack is how many sequences a row of a batch holds at most; 0 and 1: rows are not packed. Pretraining only.
+	// SequencesPerPack is how many sequences a row of a batch holds at most; 0 and 1: rows are not packed. Pretraining
+	// only.
 	SequencesPerPack int
 }
 
@@ -127,13 +131,15 @@ func (p Program) Validate() error {
 		}
 	}
 	if p.SequencesPerPack < 0 || p.SequencesPerPack > 1 && (p.Head.Task != bert.Pretraining || p.SequencesPerPack > p.Length) {
-		return fmt.Errorf("backend: sequences_per_pack is %d for %s, want 0 or 1, or up to length %d for %s", p.SequencesPerPack, p.Head.Task, p.Length, bert.Pretraining)
+		return fmt.Errorf("backend: sequences_per_pack is %d for %s, want 0 or 1, or up to length %d for %s",
+			p.SequencesPerPack, p.Head.Task, p.Length, bert.Pretraining)
 	}
 	if p.Head.Task == bert.Pretraining && (p.MaxPredictions < 1 || p.MaxPredictions > p.Length) {
 		return fmt.Errorf("backend: max_predictions is %d, want 1 to length %d", p.MaxPredictions, p.Length)
 	}
 	if p.Head.Task == bert.MultipleChoice && p.MicroBatch%p.Head.Labels != 0 {
-		return fmt.Errorf("backend: micro_batch is %d, want a multiple of num_labels %d: the choices of a question stay together", p.MicroBatch, p.Head.Labels)
+		return fmt.Errorf("backend: micro_batch is %d, want a multiple of num_labels %d: the choices of a question stay together",
+			p.MicroBatch, p.Head.Labels)
 	}
 	return nil
 }
@@ -150,7 +156,8 @@ type Step struct {
 	Step         int     // 1, 2, ...: keys the random streams; a run that is resumed goes on counting
 	Sequences    int     // in the global batch
 	MaskedWeight float64 // Σ masked_lm_weights over the global batch; Pretraining only
-	// NextSentenceWeight is Σ next_sentence_weights over the global batch, which counts the sequences of packed rows; 0 where rows are not packed.
+	// NextSentenceWeight is Σ next_sentence_weights over the global batch, which counts the sequences of packed rows;
+	// 0 where rows are not packed.
 	NextSentenceWeight float64
 }
 
@@ -158,17 +165,20 @@ type Step struct {
 type StepResult struct {
 	Losses bert.Losses // summed over the global batch
 	Finite bool        // false: a gradient is infinite or NaN; the step must be skipped
-	// GradientNorm is the optimizer.Norm of the gradients, where they were looked through anyway, as a host does with those of a plugin; 0: not taken.
+	// GradientNorm is the optimizer.Norm of the gradients, where they were looked through anyway, as a host does with
+	// those of a plugin; 0: not taken.
 	GradientNorm float64
-	LossScale    float64   // that was in force, 1 if none
-	Overflows    int64     // values that left the range of the number format, where the backend counts them
-	Phases       []Phase   // measured times, in order
-	Invalid      int64     // results that are not a number, where the backend counts them
-	Schedule     *Schedule // what the devices did; nil where there is nothing to tell, and behind the first step of a session, as every step is alike
+	LossScale    float64 // that was in force, 1 if none
+	Overflows    int64   // values that left the range of the number format, where the backend counts them
+	Phases       []Phase // measured times, in order
+	Invalid      int64   // results that are not a number, where the backend counts them
+	// Schedule is what the devices did. It is nil where there is no pipeline, and after the first step of a session: every
+	// step has the same.
+	Schedule *Schedule
 }
 
-// Schedule is the work of the devices of one replica in a step, as it was done. A stage is a row of units of the model that a device runs forward,
-// backward, or both ways.
+// Schedule is the work of the devices of one replica in a step, as it was done. A stage is a row of units of the
+// model that a device runs forward, backward, or both ways.
 type Schedule struct {
 	Name      string           `json:"name"` // such as grouped
 	Recompute string           `json:"recompute"`

@@ -8,23 +8,25 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// Tracer is a Session that can show what its operators store. It is optional, and a host asks for it with a type assertion; a session in
-// another process may still answer ErrUnsupported.
+// Tracer is a Session that can show what its operators store. It is optional, and a host asks for it with a type
+// assertion; a session in another process may still answer ErrUnsupported.
 type Tracer interface {
-	// Trace is Step with the same results, bit for bit. On the way it yields the result of each operator for the first micro-batch, and the
-	// gradient of that result, in any order, leaving out what the device can't show. The values that it yields last until yield returns.
+	// Trace is Step with the same results, bit for bit. On the way it yields the result of each operator for the first
+	// micro-batch, and the gradient of that result, in any order, leaving out what the device can't show. The values
+	// that it yields last until yield returns.
 	Trace(ctx context.Context, s Step, batches iter.Seq2[*bert.Batch, error], yield func(Traced) error) (StepResult, error)
 }
 
 // Traced is the result of an operator as the device stored it, or the gradient of that result.
 type Traced struct {
 	Operator string // a name of bert.Operators
-	// Gradient says that these are gradients, of Scale times the mean loss of the global batch: a device may scale its loss.
+	// Gradient says that these are gradients, of Scale times the mean loss of the global batch: a device may scale its
+	// loss.
 	Gradient bool
 	Scale    float64      // 1 where these are no gradients
 	Format   string       // in which the device stores them: a name of numerics.Format; "" where it does not say
 	Shape    tensor.Shape // bert.Operator.Shape of the micro-batch
-	// Values has a row for every token. Where bert.Operator.Rows is ReadTokens, rows of other tokens are 0 in a gradient and may hold anything
-	// in a result: a device need not compute them.
+	// Values has a row for every token. Where bert.Operator.Rows is ReadTokens, rows of other tokens are 0 in a
+	// gradient and may hold anything in a result: a device need not compute them.
 	Values []float32
 }

@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// Batch is a number of sequences of equal length, with what the task wants to be said of them. All slices are row-major.
+// Batch is a number of sequences of equal length, with what the task wants to be said of them. All slices are
+// row-major.
 type Batch struct {
 	Size   int // sequences, B
 	Length int // tokens a sequence, S
@@ -22,7 +23,8 @@ type Batch struct {
 	MaskedLMWeights    []float32 // [B, P]: 1 for predictions, 0 for padding
 	NextSentenceLabels []int32   // [B], packed [B, Q]: 0 the next sentence, 1 a random one
 
-	// Packed rows, of pretraining only: up to Q sequences follow each other in a row, and a token sees those of its own sequence alone.
+	// Packed rows, of pretraining only: up to Q sequences follow each other in a row, and a token sees those of its
+	// own sequence alone.
 	Sequences           int       // Q; 0 and 1: rows are not packed
 	PositionIDs         []int32   // [B, S]: position within the sequence; empty: 0 to S-1 in every row
 	FirstPositions      []int32   // [B, Q]: where each sequence begins; 0 where there is none
@@ -31,8 +33,8 @@ type Batch struct {
 	// QuestionAnswering
 	StartPositions, EndPositions []int32 // [B]
 
-	// Classification: Labels with two or more labels, Targets for a regression. MultipleChoice: the choices of a question follow each other,
-	// and Labels has 1 for the right one and 0 for the others.
+	// Classification: Labels with two or more labels, Targets for a regression. MultipleChoice: the choices of a
+	// question follow each other, and Labels has 1 for the right one and 0 for the others.
 	Labels  []int32   // [B]
 	Targets []float32 // [B]
 }
@@ -61,17 +63,19 @@ func (b *Batch) packed() bool { return b.Sequences > 1 }
 // perRow is the number of sequences for which a row has room.
 func (b *Batch) perRow() int { return max(1, b.Sequences) }
 
-// Validate reports the first thing in the batch that a model with config c and head h could not take. Labels are not wanted when
-// labels is false (prediction).
+// Validate reports the first thing in the batch that a model with config c and head h could not take. Labels are
+// not wanted when labels is false (prediction).
 func (b *Batch) Validate(c Config, h Head, labels bool) error {
 	if b.Size < 1 || b.Length < 1 || b.Length > c.MaxPositionEmbeddings {
-		return fmt.Errorf("bert: batch of %d sequences of %d tokens, want at least 1 and 1 to %d (max_position_embeddings)", b.Size, b.Length, c.MaxPositionEmbeddings)
+		return fmt.Errorf("bert: batch of %d sequences of %d tokens, want at least 1 and 1 to %d (max_position_embeddings)",
+			b.Size, b.Length, c.MaxPositionEmbeddings)
 	}
 	if b.Sample < 0 || b.Sample > math.MaxUint32-b.Size {
 		return fmt.Errorf("bert: sample index %d is out of range", b.Sample)
 	}
 	if b.Sequences < 0 || b.Sequences > b.Length || b.packed() && h.Task != Pretraining {
-		return fmt.Errorf("bert: packs of %d sequences in rows of %d tokens for %s, want at most as many as tokens, and packs for %s alone", b.Sequences, b.Length, h.Task, Pretraining)
+		return fmt.Errorf("bert: packs of %d sequences in rows of %d tokens for %s, want at most as many as tokens, and packs for %s alone",
+			b.Sequences, b.Length, h.Task, Pretraining)
 	}
 	tokens := b.Size * b.Length
 	fields := []field{
@@ -97,7 +101,8 @@ func (b *Batch) Validate(c Config, h Head, labels bool) error {
 		}
 		fields = append(fields, field{"masked_lm_positions", b.MaskedLMPositions, n, b.Length})
 		if labels {
-			fields = append(fields, field{"masked_lm_ids", b.MaskedLMIDs, n, c.VocabSize}, field{"next_sentence_labels", b.NextSentenceLabels, b.Size * b.perRow(), 2})
+			fields = append(fields, field{"masked_lm_ids", b.MaskedLMIDs, n, c.VocabSize},
+				field{"next_sentence_labels", b.NextSentenceLabels, b.Size * b.perRow(), 2})
 			if err := checkWeights("masked_lm_weights", b.MaskedLMWeights, n); err != nil {
 				return err
 			}
@@ -108,13 +113,15 @@ func (b *Batch) Validate(c Config, h Head, labels bool) error {
 			}
 		}
 	case h.Task == QuestionAnswering && labels:
-		fields = append(fields, field{"start_positions", b.StartPositions, b.Size, b.Length}, field{"end_positions", b.EndPositions, b.Size, b.Length})
+		fields = append(fields, field{"start_positions", b.StartPositions, b.Size, b.Length},
+			field{"end_positions", b.EndPositions, b.Size, b.Length})
 	case h.Task == Classification && labels && h.Labels > 1:
 		fields = append(fields, field{"labels", b.Labels, b.Size, h.Labels})
 	case h.Task == Classification && labels && len(b.Targets) != b.Size:
 		return fmt.Errorf("bert: targets has %d values, want %d", len(b.Targets), b.Size)
 	case h.Task == MultipleChoice && b.Size%h.Labels != 0:
-		return fmt.Errorf("bert: batch of %d sequences, want a multiple of num_labels %d: the choices of a question stay together", b.Size, h.Labels)
+		return fmt.Errorf("bert: batch of %d sequences, want a multiple of num_labels %d: the choices of a question stay together",
+			b.Size, h.Labels)
 	case h.Task == MultipleChoice && labels:
 		fields = append(fields, field{"labels", b.Labels, b.Size, 2})
 	}

@@ -49,7 +49,8 @@ func (n *Network) build(parameters binder) {
 	}
 }
 
-// add makes the node of an operator, and one before it that gathers its rows where it does not read all rows of a result.
+// add makes the node of an operator, and one before it that gathers its rows where it does not read all rows of a
+// result.
 func (b *builder) add(o *Operator) {
 	switch o.Kind {
 	case EmbedKind:
@@ -65,7 +66,8 @@ func (b *builder) add(o *Operator) {
 	case AttentionKind:
 		c := &b.model.Config
 		a := &attentionNode{q: b.results[o.Reads[0]], k: b.results[o.Reads[1]], v: b.results[o.Reads[2]], context: b.write(o)}
-		a.op = Attention{Site: o.Site, Heads: c.NumAttentionHeads, Width: o.Width, MaskValue: c.AttentionMask, Dropout: c.AttentionProbsDropoutProb}
+		a.op = Attention{Site: o.Site, Heads: c.NumAttentionHeads, Width: o.Width, MaskValue: c.AttentionMask,
+			Dropout: c.AttentionProbsDropoutProb}
 		a.q.show(&a.op.Q)
 		a.k.show(&a.op.K)
 		a.v.show(&a.op.V)

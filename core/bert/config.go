@@ -7,7 +7,8 @@ import (
 // Activation is the nonlinearity of the feed-forward layers, in Hugging Face's spelling.
 type Activation string
 
-// The two forms of GELU (Hendrycks, Gimpel 2016, arXiv:1606.08415). They differ by up to 5e-4, enough to tell two checkpoints apart.
+// The two forms of GELU (Hendrycks, Gimpel 2016, arXiv:1606.08415). They differ by up to 5e-4, enough to tell two
+// checkpoints apart.
 const (
 	GELU    Activation = "gelu"     // x·Φ(x) with erf: Hugging Face's default
 	GELUNew Activation = "gelu_new" // tanh approximation: google-research/bert, NVIDIA, Graphcore
@@ -27,7 +28,8 @@ type Config struct {
 	TypeVocabSize             int        `json:"type_vocab_size" yaml:"type_vocab_size"`
 	InitializerRange          float64    `json:"initializer_range" yaml:"initializer_range"`
 	LayerNormEps              float64    `json:"layer_norm_eps" yaml:"layer_norm_eps"`
-	// AttentionMask is added to the scores of padding: -10000 in google-research/bert and NVIDIA, -1000 on Graphcore's IPU.
+	// AttentionMask is added to the scores of padding: -10000 in google-research/bert and NVIDIA, -1000 on Graphcore's
+	// IPU.
 	AttentionMask float64 `json:"attention_mask_value" yaml:"attention_mask_value"`
 }
 
@@ -40,8 +42,9 @@ func Defaults() Config {
 	}
 }
 
-// sizes are layers, hidden size and heads of the published models; the feed-forward layer is four times as wide as the hidden one.
-// Source: google-research/bert README (March 2020, "smaller BERT models"); Devlin et al. 2018 for base and large.
+// sizes are layers, hidden size and heads of the published models; the feed-forward layer is four times as wide as
+// the hidden one. Source: google-research/bert README (March 2020, "smaller BERT models"); Devlin et al. 2018 for
+// base and large.
 var sizes = []struct {
 	name                  string
 	layers, hidden, heads int
@@ -74,7 +77,8 @@ func (c Config) Size(name string) (Config, error) {
 	return c, fmt.Errorf("bert: no size is named %q, want one of %v", name, SizeNames())
 }
 
-// Limits on what a recipe, file or peer may ask for: well above BERT-Large, well below what would overflow or exhaust memory unseen.
+// Limits on what a recipe, file or peer may ask for: well above BERT-Large, well below what would overflow or
+// exhaust memory unseen.
 const (
 	maxExtent = 1 << 20
 	maxLayers = 1 << 10

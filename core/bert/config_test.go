@@ -10,8 +10,9 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// TestParameterCounts rebuilds the published numbers: BERT-Base with its pre-training heads has 110,106,428 parameters in transformers
-// (BertForPreTraining), and the encoders of the smaller models have 4.4M, 11.3M, 29.1M and 41.7M (google-research/bert README, with pooler).
+// TestParameterCounts rebuilds the published numbers: BERT-Base with its pre-training heads has 110,106,428
+// parameters in transformers (BertForPreTraining), and the encoders of the smaller models have 4.4M, 11.3M, 29.1M
+// and 41.7M (google-research/bert README, with pooler).
 func TestParameterCounts(t *testing.T) {
 	for size, want := range map[string]float64{"tiny": 4.4, "mini": 11.2, "small": 28.8, "medium": 41.4, "base": 109.5, "large": 335.1} {
 		c, err := bert.Defaults().Size(size)
@@ -68,8 +69,8 @@ func TestConfigValidate(t *testing.T) {
 	}
 }
 
-// TestInitialize: a normal distribution cut at two standard deviations has 0.8796 of its standard deviation (google-research/bert: 0.02
-// gives "about 0.0176"). 131,072 values estimate it within 1%.
+// TestInitialize: a normal distribution cut at two standard deviations has 0.8796 of its standard deviation
+// (google-research/bert: 0.02 gives "about 0.0176"). 131,072 values estimate it within 1%.
 func TestInitialize(t *testing.T) {
 	c, err := bert.Defaults().Size("tiny")
 	if err != nil {
@@ -124,8 +125,8 @@ func TestInitialize(t *testing.T) {
 	}
 }
 
-// TestInitializers: what published systems do that google-research/bert does not. A normal distribution has 4.55% of its values beyond two standard deviations,
-// a uniform one within b of 0 a standard deviation of b/sqrt(3).
+// TestInitializers: what published systems do that google-research/bert does not. A normal distribution has 4.55%
+// of its values beyond two standard deviations, a uniform one within b of 0 a standard deviation of b/sqrt(3).
 func TestInitializers(t *testing.T) {
 	c, err := bert.Defaults().Size("tiny")
 	if err != nil {
@@ -142,7 +143,8 @@ func TestInitializers(t *testing.T) {
 		i.Initialize(c, l, params, 1)
 		for _, p := range l.Tensors() {
 			values := p.Of(params)
-			linear := strings.Contains(p.Name, "intermediate.dense") || strings.Contains(p.Name, "pooler.dense") || strings.Contains(p.Name, "transform.dense")
+			linear := strings.Contains(p.Name, "intermediate.dense") || strings.Contains(p.Name, "pooler.dense") ||
+				strings.Contains(p.Name, "transform.dense")
 			if p.Kind == tensor.Embedding {
 				zero := slices.Max(values[:128]) == 0 && slices.Min(values[:128]) == 0
 				if want := i == bert.Normal && strings.Contains(p.Name, "word_embeddings"); zero != want {
@@ -161,7 +163,8 @@ func TestInitializers(t *testing.T) {
 			switch {
 			case p.Kind == tensor.NormScale || p.Kind == tensor.NormBias:
 			case i == bert.NVIDIA && linear:
-				if math.Abs(sd-bound/math.Sqrt(3)) > 4*bound/math.Sqrt(n) || float64(slices.Max(values)) > bound || float64(slices.Min(values)) < -bound {
+				if math.Abs(sd-bound/math.Sqrt(3)) > 4*bound/math.Sqrt(n) || float64(slices.Max(values)) > bound ||
+					float64(slices.Min(values)) < -bound {
 					t.Errorf("%s: %s has a standard deviation of %.3g and values from %.3g to %.3g, want %.3g and %.3g to both sides",
 						i, p.Name, sd, slices.Min(values), slices.Max(values), bound/math.Sqrt(3), bound)
 				}
@@ -171,7 +174,8 @@ func TestInitializers(t *testing.T) {
 				}
 			case n > 1e4:
 				if math.Abs(sd-0.02) > 3e-4 || math.Abs(beyond-0.0455) > 6e-3 {
-					t.Errorf("%s: %s has a standard deviation of %.4g and %.4g of its values beyond two of them, want 0.02 and 0.0455", i, p.Name, sd, beyond)
+					t.Errorf("%s: %s has a standard deviation of %.4g and %.4g of its values beyond two of them, want 0.02 and 0.0455",
+						i, p.Name, sd, beyond)
 				}
 			}
 		}

@@ -1,21 +1,24 @@
 package bert
 
-// Device does the arithmetic of the model. The model says what is computed, from which buffers into which; a Device says how: in which number
-// formats, in which order, where. Forward and backward of each operator are a pair; the backward pass gets the same description that the
-// forward pass had, so that a Device may recompute what it did not keep.
+// Device does the arithmetic of the model. The model says what is computed, from which buffers into which; a Device
+// says how: in which number formats, in which order, where. Forward and backward of each operator are a pair; the
+// backward pass gets the same description that the forward pass had, so that a Device may recompute what it did not
+// keep.
 //
-// All buffers are row-major float32. A Device for a narrower format keeps only values of that format in them. Calls for different micro-batches
-// may come concurrently; a Device holds no state of a pass.
+// All buffers are row-major float32. A Device for a narrower format keeps only values of that format in them. Calls
+// for different micro-batches may come concurrently; a Device holds no state of a pass.
 type Device interface {
 	// Embed: Y = dropout(norm(Word[id] + Position[position] + Type[type])).
 	Embed(p *Pass, op *Embed)
-	// EmbedBackward adds to op.DWord (which may hold the gradient of a tied decoder) and sets the other gradients. dy is scratch afterwards.
+	// EmbedBackward adds to op.DWord (which may hold the gradient of a tied decoder) and sets the other gradients. dy
+	// is scratch afterwards.
 	EmbedBackward(p *Pass, op *Embed, dy []float32)
 
 	// Linear: Y = dropout(act(X·Wᵀ + B)), or Y = Residual + dropout(X·Wᵀ + B).
 	Linear(p *Pass, op *Linear)
-	// LinearBackward sets op.DW and op.DB, and dx (when it is not nil) to the gradient of X, or adds it when accumulate is true. The
-	// gradient of Residual is dy itself, which is left as it was when op.Residual is set and is scratch afterwards otherwise.
+	// LinearBackward sets op.DW and op.DB, and dx (when it is not nil) to the gradient of X, or adds it when
+	// accumulate is true. The gradient of Residual is dy itself, which is left as it was when op.Residual is set and
+	// is scratch afterwards otherwise.
 	LinearBackward(p *Pass, op *Linear, dy, dx []float32, accumulate bool)
 
 	// Norm: Y = layer normalisation of X.
@@ -35,8 +38,8 @@ type Device interface {
 	// Scatter sets dx[Rows[i]] to dy[i], of equal rows to the first, and all other rows to 0.
 	Scatter(p *Pass, op *Gather, dy, dx []float32)
 
-	// CrossEntropy returns the weighted loss of softmax(Logits). When p.Train is set, it replaces Logits by the gradient of Coefficient·loss;
-	// else it leaves them.
+	// CrossEntropy returns the weighted loss of softmax(Logits). When p.Train is set, it replaces Logits by the
+	// gradient of Coefficient·loss; else it leaves them.
 	CrossEntropy(p *Pass, op *CrossEntropy) Loss
 	// SquaredError returns the sum of (Y - Target)², and replaces Y by the gradient as CrossEntropy does.
 	SquaredError(p *Pass, op *SquaredError) Loss
@@ -87,8 +90,8 @@ type Site struct {
 	Op    Op
 }
 
-// Stream is the site's number in random.Stream.Site: layer, operator, kind of draw (0 to 63: forward, backward, weight gradient ...) and
-// head (0 to 1023) in 11, 5, 6 and 10 bits.
+// Stream is the site's number in random.Stream.Site: layer, operator, kind of draw (0 to 63: forward, backward,
+// weight gradient ...) and head (0 to 1023) in 11, 5, 6 and 10 bits.
 func (s Site) Stream(draw, head uint32) uint32 {
 	return uint32(s.Layer+1)<<21 | uint32(s.Op)<<16 | (draw&63)<<10 | head&1023
 }
@@ -139,7 +142,8 @@ type Norm struct {
 	DGamma, DBeta []float32
 }
 
-// Attention is the scaled dot product of all heads. Head h is the columns h·d to (h+1)·d of Q, K, V and Context; d = Width/Heads.
+// Attention is the scaled dot product of all heads. Head h is the columns h·d to (h+1)·d of Q, K, V and Context; d
+// = Width/Heads.
 type Attention struct {
 	Site         Site
 	Size, Length int       // B, S

@@ -2,9 +2,9 @@ package bert
 
 import "slices"
 
-// gradients finds memory for the gradients of a part's results, while its nodes are connected in the order of the backward pass. The
-// gradient of hidden states always lies in Network.dhidden, from unit to unit. Others lie in memory that all units share, each from its
-// beginning on.
+// gradients finds memory for the gradients of a part's results, while its nodes are connected in the order of the
+// backward pass. The gradient of hidden states always lies in Network.dhidden, from unit to unit. Others lie in
+// memory that all units share, each from its beginning on.
 type gradients struct {
 	n       *Network
 	results map[*buffer]*buffer // gradient by result
@@ -48,8 +48,9 @@ func (g *gradients) room(as *buffer) *buffer {
 	return b
 }
 
-// connectGradients gives all nodes memory for their gradients, and brings them into the order of the backward pass. last is what the part
-// hands on, or nil when it ends with the heads; entering are the hidden states that enter each unit, nil for the embeddings.
+// connectGradients gives all nodes memory for their gradients, and brings them into the order of the backward pass.
+// last is what the part hands on, or nil when it ends with the heads; entering are the hidden states that enter
+// each unit, nil for the embeddings.
 func (n *Network) connectGradients(last *buffer, entering []*buffer) {
 	n.key = workspaceKey{group: gradientsGroup}
 	hidden := n.scratch(AllTokens, n.model.Config.HiddenSize, &n.dhidden)
@@ -76,8 +77,9 @@ func (n *Network) connectGradients(last *buffer, entering []*buffer) {
 	}
 }
 
-// backwardOrder is the order of a unit's backward pass: of the operators whose readers are all done, the first in the forward pass comes
-// next. Where several operators read one result, their parts of its gradient are added up in this order.
+// backwardOrder is the order of a unit's backward pass: of the operators whose readers are all done, the first in
+// the forward pass comes next. Where several operators read one result, their parts of its gradient are added up in
+// this order.
 func backwardOrder(forward []node) []node {
 	left := slices.Clone(forward)
 	var order []node

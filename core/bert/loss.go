@@ -30,8 +30,9 @@ func (l Loss) Accuracy() float64 {
 	return l.Correct / l.Weight
 }
 
-// Losses are the parts of the loss of a task. The mean loss that is trained is MaskedLM + NextSentence for Pretraining, the mean of
-// Start and End for QuestionAnswering, and Labels for Classification and MultipleChoice, of which a row is a question.
+// Losses are the parts of the loss of a task. The mean loss that is trained is MaskedLM + NextSentence for
+// Pretraining, the mean of Start and End for QuestionAnswering, and Labels for Classification and MultipleChoice,
+// of which a row is a question.
 type Losses struct {
 	MaskedLM, NextSentence Loss
 	Start, End             Loss

@@ -31,8 +31,9 @@ type Shape struct {
 	readTokens  int // see readTokens
 }
 
-// Objective is the loss whose gradient a pass computes: Scale times the mean loss of the global batch, of which the micro-batch holds a part. The
-// denominators are the global batch's, so the gradients of its micro-batches add up to the gradient of the mean, however it is cut.
+// Objective is the loss whose gradient a pass computes: Scale times the mean loss of the global batch, of which the
+// micro-batch holds a part. The denominators are the global batch's, so the gradients of its micro-batches add up
+// to the gradient of the mean, however it is cut.
 type Objective struct {
 	Scale        float64 // loss scale, 1 for none
 	Sequences    float64 // in the global batch, N

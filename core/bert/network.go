@@ -2,12 +2,12 @@ package bert
 
 import "fmt"
 
-// Network is a Model, or a part of one, bound to memory: parameters, gradients, and the activations of one micro-batch. It allocates its
-// memory once and uses it again for every micro-batch.
+// Network is a Model, or a part of one, bound to memory: parameters, gradients, and the activations of one
+// micro-batch. It allocates its memory once and uses it again for every micro-batch.
 //
-// Its passes come in units (see Config.Units), which a Device runs one by one: ForwardWork and BackwardWork give their order, Run runs one.
-// Forward and Backward run them all. A unit may run forward again before its backward pass (recomputation): dropout draws from counters and
-// gives the same masks.
+// Its passes come in units (see Config.Units), which a Device runs one by one: ForwardWork and BackwardWork give
+// their order, Run runs one. Forward and Backward run them all. A unit may run forward again before its backward
+// pass (recomputation): dropout draws from counters and gives the same masks.
 type Network struct {
 	model      *Model
 	limit      Shape // the largest micro-batch that fits the buffers
@@ -51,12 +51,14 @@ type buffer struct {
 
 func (b *buffer) show(views ...*[]float32) { b.views = append(b.views, views...) }
 
-// NewNetwork returns a network for micro-batches of at most the extents of limit. grads is nil for a network that only predicts.
+// NewNetwork returns a network for micro-batches of at most the extents of limit. grads is nil for a network that
+// only predicts.
 func NewNetwork(m *Model, params, grads []float32, limit Shape) (*Network, error) {
 	return NewPart(m, params, grads, limit, Part{})
 }
 
-// NewPart returns the network of a part of the model. params and grads are those of the whole model; the part touches only its own.
+// NewPart returns the network of a part of the model. params and grads are those of the whole model; the part
+// touches only its own.
 func NewPart(m *Model, params, grads []float32, limit Shape, p Part) (*Network, error) {
 	if err := m.checkSections(params, grads); err != nil {
 		return nil, err

@@ -21,8 +21,10 @@ var tiny = bert.Config{
 func batch(size, length, predictions int) *bert.Batch {
 	b := &bert.Batch{Size: size, Length: length, Predictions: predictions,
 		InputIDs: make([]int32, size*length), TokenTypeIDs: make([]int32, size*length), AttentionMask: make([]int32, size*length),
-		MaskedLMPositions: make([]int32, size*predictions), MaskedLMIDs: make([]int32, size*predictions), MaskedLMWeights: make([]float32, size*predictions),
-		NextSentenceLabels: make([]int32, size), StartPositions: make([]int32, size), EndPositions: make([]int32, size), Labels: make([]int32, size), Targets: make([]float32, size)}
+		MaskedLMPositions: make([]int32, size*predictions), MaskedLMIDs: make([]int32, size*predictions),
+		MaskedLMWeights:    make([]float32, size*predictions),
+		NextSentenceLabels: make([]int32, size), StartPositions: make([]int32, size), EndPositions: make([]int32, size),
+		Labels: make([]int32, size), Targets: make([]float32, size)}
 	for i := range b.InputIDs {
 		b.InputIDs[i] = int32(i % tiny.VocabSize)
 	}
@@ -34,7 +36,8 @@ func batch(size, length, predictions int) *bert.Batch {
 }
 
 func TestBatchValidate(t *testing.T) {
-	heads := map[bert.Task]bert.Head{bert.Pretraining: {Task: bert.Pretraining}, bert.QuestionAnswering: {Task: bert.QuestionAnswering}, bert.Classification: {Task: bert.Classification, Labels: 2},
+	heads := map[bert.Task]bert.Head{bert.Pretraining: {Task: bert.Pretraining},
+		bert.QuestionAnswering: {Task: bert.QuestionAnswering}, bert.Classification: {Task: bert.Classification, Labels: 2},
 		bert.MultipleChoice: {Task: bert.MultipleChoice, Labels: 2}}
 	for task, h := range heads {
 		if err := batch(2, 8, 2).Validate(tiny, h, true); err != nil {

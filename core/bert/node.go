@@ -147,8 +147,9 @@ func (g *gatherNode) load(n *Network, b *Batch) {
 
 func (g *gatherNode) forward(d Device, p *Pass) { d.Gather(p, &g.op) }
 
-// backward moves the gradients of the read tokens to where these are among all tokens: nothing else was added to the gradient of these so
-// far, and a token that occurs twice has its whole gradient in its first row. What the heads gather is added up.
+// backward moves the gradients of the read tokens to where these are among all tokens: nothing else was added to
+// the gradient of these so far, and a token that occurs twice has its whole gradient in its first row. What the
+// heads gather is added up.
 func (g *gatherNode) backward(d Device, p *Pass) {
 	if g.y.rows == ReadTokens {
 		copy(g.moved, g.dy)

@@ -8,12 +8,15 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// operators is the table of the model's operators, in the order of the forward pass. Everything that depends on which operators there are
-// follows from it: the parameters and their order, the units, the buffers of a Network, both passes, the names of outputs and traces.
+// operators is the table of the model's operators, in the order of the forward pass. Everything that depends on
+// which operators there are follows from it: the parameters and their order, the units, the buffers of a Network,
+// both passes, the names of outputs and traces.
 //
-// Names, and those of the parameters that begin with them, are Hugging Face's. Names inside a layer have no prefix here.
+// Names, and those of the parameters that begin with them, are Hugging Face's. Names inside a layer have no prefix
+// here.
 var operators = []row{
-	{op: OpEmbeddings, unit: embeddingsUnit, name: "bert.embeddings", kind: EmbedKind, rows: AllTokens, width: hiddenSize, dropout: true, output: "embeddings"},
+	{op: OpEmbeddings, unit: embeddingsUnit, name: "bert.embeddings", kind: EmbedKind, rows: AllTokens, width: hiddenSize,
+		dropout: true, output: "embeddings"},
 
 	{op: OpQuery, unit: attentionUnit, name: "attention.self.query", kind: LinearKind, rows: ReadTokens, width: hiddenSize},
 	{op: OpKey, unit: attentionUnit, name: "attention.self.key", kind: LinearKind, rows: AllTokens, width: hiddenSize},
@@ -25,26 +28,32 @@ var operators = []row{
 	{op: OpAttentionNorm, unit: attentionUnit, name: "attention.output.LayerNorm", kind: NormKind, rows: ReadTokens, width: hiddenSize,
 		reads: []Op{OpAttentionOutput}},
 
-	{op: OpIntermediate, unit: feedForwardUnit, name: "intermediate.dense", kind: LinearKind, rows: ReadTokens, width: intermediateSize, activation: hiddenAct},
+	{op: OpIntermediate, unit: feedForwardUnit, name: "intermediate.dense", kind: LinearKind, rows: ReadTokens,
+		width: intermediateSize, activation: hiddenAct},
 	{op: OpOutput, unit: feedForwardUnit, name: "output.dense", kind: LinearKind, rows: ReadTokens, width: hiddenSize,
 		reads: []Op{OpIntermediate}, dropout: true, residual: true},
 	{op: OpOutputNorm, unit: feedForwardUnit, name: "output.LayerNorm", kind: NormKind, rows: ReadTokens, width: hiddenSize,
 		reads: []Op{OpOutput}, output: "layer.%d"},
 
-	{op: OpPooler, unit: headsUnit, tasks: []Task{Pretraining}, name: "bert.pooler.dense", kind: LinearKind, rows: FirstTokens, width: hiddenSize,
+	{op: OpPooler, unit: headsUnit, tasks: []Task{Pretraining}, name: "bert.pooler.dense", kind: LinearKind,
+		rows: FirstTokens, width: hiddenSize,
 		activation: Tanh, output: "pooler_output"},
-	{op: OpTransform, unit: headsUnit, tasks: []Task{Pretraining}, name: "cls.predictions.transform.dense", kind: LinearKind, rows: MaskedTokens,
+	{op: OpTransform, unit: headsUnit, tasks: []Task{Pretraining}, name: "cls.predictions.transform.dense", kind: LinearKind,
+		rows:  MaskedTokens,
 		width: hiddenSize, activation: hiddenAct},
-	{op: OpTransformNorm, unit: headsUnit, tasks: []Task{Pretraining}, name: "cls.predictions.transform.LayerNorm", kind: NormKind, rows: MaskedTokens,
+	{op: OpTransformNorm, unit: headsUnit, tasks: []Task{Pretraining}, name: "cls.predictions.transform.LayerNorm",
+		kind: NormKind, rows: MaskedTokens,
 		width: hiddenSize, reads: []Op{OpTransform}},
 	{op: OpDecoder, unit: headsUnit, tasks: []Task{Pretraining}, name: "cls.predictions.decoder", kind: LinearKind, rows: MaskedTokens,
 		width: vocabSize, reads: []Op{OpTransformNorm}, weight: wordEmbeddings, bias: "cls.predictions.bias", output: "mlm_logits"},
-	{op: OpNextSentence, unit: headsUnit, tasks: []Task{Pretraining}, name: "cls.seq_relationship", kind: LinearKind, rows: FirstTokens, width: two,
+	{op: OpNextSentence, unit: headsUnit, tasks: []Task{Pretraining}, name: "cls.seq_relationship", kind: LinearKind,
+		rows: FirstTokens, width: two,
 		reads: []Op{OpPooler}, output: "nsp_logits"},
 
 	{op: OpSpan, unit: headsUnit, tasks: []Task{QuestionAnswering}, name: "qa_outputs", kind: LinearKind, rows: AllTokens, width: two},
 
-	{op: OpPooler, unit: headsUnit, tasks: []Task{Classification, MultipleChoice}, name: "bert.pooler.dense", kind: LinearKind, rows: FirstTokens,
+	{op: OpPooler, unit: headsUnit, tasks: []Task{Classification, MultipleChoice}, name: "bert.pooler.dense",
+		kind: LinearKind, rows: FirstTokens,
 		width: hiddenSize, activation: Tanh, dropout: true, output: "pooler_output"},
 	{op: OpClassifier, unit: headsUnit, tasks: []Task{Classification, MultipleChoice}, name: "classifier", kind: LinearKind, rows: FirstTokens,
 		width: numLabels, reads: []Op{OpPooler}, output: "logits"},
@@ -94,8 +103,8 @@ const (
 	AttentionKind             // Attention
 )
 
-// Operator is an operator of a model with a head. Its result is what a Device stores: for a dense layer after the activation, if it has
-// one, and with the residual added, if it adds one.
+// Operator is an operator of a model with a head. Its result is what a Device stores: for a dense layer after the
+// activation, if it has one, and with the residual added, if it adds one.
 type Operator struct {
 	Name  string // Hugging Face's module
 	Site  Site
@@ -104,8 +113,8 @@ type Operator struct {
 	Rows  Rows // what the rows of the result stand for
 	In    int  // columns of what it reads
 	Width int  // columns of the result
-	// Reads names the operators whose results it reads, From those whose backward passes compute the gradient of its result: query, key
-	// and value count as "...attention". From is LossName where the loss reads the result.
+	// Reads names the operators whose results it reads, From those whose backward passes compute the gradient of its
+	// result: query, key and value count as "...attention". From is LossName where the loss reads the result.
 	Reads []string
 	From  string
 	// Residual names the operator whose result it adds to its own, after dropout; "": none.
@@ -215,8 +224,8 @@ func readers(all []Operator, name string) string {
 	return strings.Join(slices.Compact(names), ", ")
 }
 
-// find returns the row that a parameter belongs to, and its layer or -1; nil for a parameter of no model. The word embeddings belong to the
-// embeddings, although they are the decoder's weight as well.
+// find returns the row that a parameter belongs to, and its layer or -1; nil for a parameter of no model. The word
+// embeddings belong to the embeddings, although they are the decoder's weight as well.
 func find(parameter string) (r *row, layer int) {
 	layer = -1
 	if _, err := fmt.Sscanf(parameter, layerPrefix, &layer); err == nil {
@@ -240,8 +249,9 @@ func find(parameter string) (r *row, layer int) {
 	return nil, -1
 }
 
-// OperatorOf is the name of the operator that a parameter belongs to, by the parameter's name, and "" for a parameter of no model. The word
-// embeddings belong to the embeddings, although they are the decoder's weight as well.
+// OperatorOf is the name of the operator that a parameter belongs to, by the parameter's name, and "" for a
+// parameter of no model. The word embeddings belong to the embeddings, although they are the decoder's weight as
+// well.
 func OperatorOf(parameter string) string {
 	switch r, layer := find(parameter); {
 	case r == nil:
@@ -263,7 +273,8 @@ const (
 	typeEmbeddings     = "bert.embeddings.token_type_embeddings.weight"
 )
 
-// Shape is the shape of the operator's result for a micro-batch, with a row for every token also where only the read tokens are computed.
+// Shape is the shape of the operator's result for a micro-batch, with a row for every token also where only the
+// read tokens are computed.
 func (o Operator) Shape(s Shape) tensor.Shape {
 	s.Sequences = max(1, s.Sequences)
 	if o.Rows == ReadTokens {
@@ -272,8 +283,9 @@ func (o Operator) Shape(s Shape) tensor.Shape {
 	return tensor.Shape{s.rows(o.Rows), o.Width}
 }
 
-// Relevant returns the rows of an operator's result for a micro-batch, or of its gradient, that the loss depends on: those of the read
-// tokens, each once, where Rows is ReadTokens, else all. values has a row for every token, as Shape says.
+// Relevant returns the rows of an operator's result for a micro-batch, or of its gradient, that the loss depends
+// on: those of the read tokens, each once, where Rows is ReadTokens, else all. values has a row for every token, as
+// Shape says.
 func (o Operator) Relevant(values []float32, h Head, b *Batch) []float32 {
 	if o.Rows != ReadTokens {
 		return values

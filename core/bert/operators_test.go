@@ -8,8 +8,9 @@ import (
 	"harness.invalid/core/bert"
 )
 
-// TestOperators: operators have sites and names of their own and read only operators before them; every parameter of every task belongs to
-// an operator, and is in its unit; what computes the gradient of a result is a later operator, several of them, or the loss.
+// TestOperators: operators have sites and names of their own and read only operators before them; every parameter
+// of every task belongs to an operator, and is in its unit; what computes the gradient of a result is a later
+// operator, several of them, or the loss.
 func TestOperators(t *testing.T) {
 	c := bert.Defaults()
 	c.NumHiddenLayers = 3

@@ -2,7 +2,8 @@ package bert
 
 import "harness.invalid/core/tensor"
 
-// Outputs that are no operator's whole result: the last layer's under another name, and the columns of the span's logits.
+// Outputs that are no operator's whole result: the last layer's under another name, and the columns of the span's
+// logits.
 const (
 	sequenceOutput = "sequence_output"
 	startLogits    = "start_logits"
@@ -26,8 +27,8 @@ func OutputNames(c Config, h Head) []string {
 	return names
 }
 
-// Output returns a result of the last forward pass without training by its name, and false when no unit of the part has it. The values
-// belong to the network and last until its next pass.
+// Output returns a result of the last forward pass without training by its name, and false when no unit of the part
+// has it. The values belong to the network and last until its next pass.
 //
 //	embeddings, layer.0, layer.1, ..., sequence_output  [B, S, H]
 //	pooler_output                                        [B, H]

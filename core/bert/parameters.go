@@ -6,8 +6,9 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// Parameters returns the parameters of the model with a head, in the model's order and with Hugging Face's names and shapes: a linear
-// layer's weight is [out, in]. The decoder of the masked LM head is tied to the word embeddings and has no tensor of its own.
+// Parameters returns the parameters of the model with a head, in the model's order and with Hugging Face's names
+// and shapes: a linear layer's weight is [out, in]. The decoder of the masked LM head is tied to the word
+// embeddings and has no tensor of its own.
 func Parameters(c Config, h Head) (*tensor.Layout, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

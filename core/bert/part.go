@@ -2,8 +2,9 @@ package bert
 
 import "fmt"
 
-// A model is cut into units that can be placed apart. One [B·S, H] buffer of hidden states goes from each unit to the next, and one gradient
-// of them comes back. Behind the attention of the last layer, in training, only the rows of the read tokens at their beginning are in use.
+// A model is cut into units that can be placed apart. One [B·S, H] buffer of hidden states goes from each unit to
+// the next, and one gradient of them comes back. Behind the attention of the last layer, in training, only the rows
+// of the read tokens at their beginning are in use.
 //
 //	0              embeddings
 //	1 + 2i         attention of layer i, with the layer norm behind it
@@ -47,8 +48,8 @@ func (c *Config) UnitName(u int) string {
 	return fmt.Sprintf("layer.%d.feed_forward", u/2-1)
 }
 
-// UnitOf returns the unit that has a parameter, by its Hugging Face name, and -1 for a parameter of no model. The word embeddings belong to
-// the embeddings, although they are the decoder's weight as well.
+// UnitOf returns the unit that has a parameter, by its Hugging Face name, and -1 for a parameter of no model. The
+// word embeddings belong to the embeddings, although they are the decoder's weight as well.
 func (c *Config) UnitOf(parameter string) int {
 	r, layer := find(parameter)
 	if r == nil {
@@ -57,8 +58,8 @@ func (c *Config) UnitOf(parameter string) int {
 	return r.unit.of(c, layer)
 }
 
-// Recompute says what a part of a network keeps of a forward pass until its backward pass. What it does not keep is computed again, with the same bits:
-// dropout and stochastic rounding draw from counters.
+// Recompute says what a part of a network keeps of a forward pass until its backward pass. What it does not keep is
+// computed again, with the same bits: dropout and stochastic rounding draw from counters.
 type Recompute string
 
 // The ways.
@@ -71,10 +72,11 @@ const (
 // Part says which units of a model a network has, and in which memory.
 type Part struct {
 	First, End int // units, End exclusive; both 0: the whole model
-	// Recompute is RecomputeNone when it is empty. A part with the heads computes nothing again between them and the layer before: its backward pass
-	// must follow on its forward pass at once.
+	// Recompute is RecomputeNone when it is empty. A part with the heads computes nothing again between them and the
+	// layer before: its backward pass must follow on its forward pass at once.
 	Recompute Recompute
-	// Workspace is the memory for what is not kept. Parts of which one works at a time may share it; nil is a workspace of the part's own.
+	// Workspace is the memory for what is not kept. Parts of which one works at a time may share it; nil is a
+	// workspace of the part's own.
 	Workspace *Workspace
 }
 
@@ -164,7 +166,8 @@ func (n *Network) group(u int) int {
 	return (u-1)/2*2 + 1
 }
 
-// Input is the buffer for the hidden states that enter the part, as long as the limit of a micro-batch wants; nil when it begins with the embeddings.
+// Input is the buffer for the hidden states that enter the part, as long as the limit of a micro-batch wants; nil
+// when it begins with the embeddings.
 func (n *Network) Input() []float32 { return n.in[:cap(n.in)] }
 
 // Hidden is the buffer with the hidden states that leave the part [B·S, H]; nil when it ends with the heads.
@@ -173,8 +176,9 @@ func (n *Network) Hidden() []float32 { return n.out }
 // HiddenGrad is the gradient of Hidden before a backward pass and of Input after it [B·S, H].
 func (n *Network) HiddenGrad() []float32 { return n.dhidden }
 
-// TieWords makes the embeddings or the decoder of the part use memory of their own for the gradient of the word embeddings [V, H]. Where both are apart,
-// the decoder's backward pass sets it and that of the embeddings, later, adds to it.
+// TieWords makes the embeddings or the decoder of the part use memory of their own for the gradient of the word
+// embeddings [V, H]. Where both are apart, the decoder's backward pass sets it and that of the embeddings, later,
+// adds to it.
 func (n *Network) TieWords(grad []float32) {
 	if n.embed != nil {
 		n.embed.DWord = grad

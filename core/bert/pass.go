@@ -2,8 +2,9 @@ package bert
 
 import "fmt"
 
-// Forward runs the network over a micro-batch and returns its losses, summed. Without an objective there are no losses and the batch needs no
-// labels. When p.Train is set, Backward must follow with the same Device, Pass and batch.
+// Forward runs the network over a micro-batch and returns its losses, summed. Without an objective there are no
+// losses and the batch needs no labels. When p.Train is set, Backward must follow with the same Device, Pass and
+// batch.
 func (n *Network) Forward(d Device, p *Pass, b *Batch, o *Objective) (Losses, error) {
 	if err := n.Load(p, b, o != nil); err != nil {
 		return Losses{}, err
@@ -47,7 +48,8 @@ func (n *Network) Run(d Device, p *Pass, o *Objective, w Work) (l Losses) {
 	return l
 }
 
-// Load takes a micro-batch, whose memory stays the caller's and is read until the backward pass is over. It sets p.Sample and p.Size.
+// Load takes a micro-batch, whose memory stays the caller's and is read until the backward pass is over. It sets
+// p.Sample and p.Size.
 func (n *Network) Load(p *Pass, b *Batch, labels bool) error {
 	if p.Train && (n.grads == nil || !labels) {
 		return fmt.Errorf("bert: a training pass needs gradients and an objective")
@@ -75,7 +77,8 @@ func (n *Network) Load(p *Pass, b *Batch, labels bool) error {
 	return nil
 }
 
-// losses computes the task's losses from its outputs. In training it leaves the gradients of the outputs in their place.
+// losses computes the task's losses from its outputs. In training it leaves the gradients of the outputs in their
+// place.
 func (n *Network) losses(d Device, p *Pass, o *Objective) (l Losses) {
 	b, head := n.batch, n.model.Head
 	switch {
@@ -96,20 +99,23 @@ func (n *Network) losses(d Device, p *Pass, o *Objective) (l Losses) {
 		questions.Sample, questions.Size = p.Sample/head.Labels, p.Size/head.Labels
 		l.Labels = n.classify(d, &questions, OpClassifier, n.sequenceLogits.values, n.rightChoices, nil, o.perSequence()*float64(head.Labels))
 	case head.Labels == 1:
-		l.Labels = d.SquaredError(p, &SquaredError{Site: Site{-1, OpClassifier}, Y: n.sequenceLogits.values, Targets: b.Targets, Coefficient: o.perSequence()})
+		l.Labels = d.SquaredError(p, &SquaredError{Site: Site{-1, OpClassifier}, Y: n.sequenceLogits.values, Targets: b.Targets,
+			Coefficient: o.perSequence()})
 	default:
 		l.Labels = n.classify(d, p, OpClassifier, n.sequenceLogits.values, b.Labels, nil, o.perSequence())
 	}
 	return l
 }
 
-// classify is the cross entropy with one label a row of logits. The site keys what a Device may draw for the gradient of the logits.
+// classify is the cross entropy with one label a row of logits. The site keys what a Device may draw for the
+// gradient of the logits.
 func (n *Network) classify(d Device, p *Pass, op Op, logits []float32, labels []int32, weights []float32, coefficient float64) Loss {
 	return d.CrossEntropy(p, &CrossEntropy{Site: Site{-1, op}, Rows: len(labels), Classes: len(logits) / len(labels),
 		Logits: logits, Labels: labels, Weights: weights, Coefficient: coefficient})
 }
 
-// splitSpan copies the two columns of the span's logits, each a softmax over the tokens of a sequence; joinSpan copies their gradients back.
+// splitSpan copies the two columns of the span's logits, each a softmax over the tokens of a sequence; joinSpan
+// copies their gradients back.
 func (n *Network) splitSpan() {
 	span := n.span.values
 	for i := range n.start {

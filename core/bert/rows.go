@@ -24,8 +24,9 @@ func (s Shape) rows(r Rows) int {
 	return s.Size * s.Length
 }
 
-// ReadTokens returns the tokens that a head reads, as rows of the batch [B·(Q+P)]: for each row of the batch the first token of each
-// sequence, then the masked positions. A token may occur more than once. For a head that reads all tokens it is nil.
+// ReadTokens returns the tokens that a head reads, as rows of the batch [B·(Q+P)]: for each row of the batch the
+// first token of each sequence, then the masked positions. A token may occur more than once. For a head that reads
+// all tokens it is nil.
 func (b *Batch) ReadTokens(h Head) []int32 { return b.appendReadTokens(nil, h.Task) }
 
 func (b *Batch) appendReadTokens(rows []int32, t Task) []int32 {
@@ -61,9 +62,10 @@ func (b *Batch) maskedToken(prediction int) int32 {
 	return int32(prediction/b.Predictions*b.Length) + b.MaskedLMPositions[prediction]
 }
 
-// readTokens are the read tokens of a micro-batch. In the last layer, no token depends on another except through keys and values, so a
-// training pass computes the other operators there for the read tokens only: the loss does not depend on the others, whose gradients are 0.
-// An evaluation computes all tokens, since hidden states are outputs.
+// readTokens are the read tokens of a micro-batch. In the last layer, no token depends on another except through
+// keys and values, so a training pass computes the other operators there for the read tokens only: the loss does
+// not depend on the others, whose gradients are 0. An evaluation computes all tokens, since hidden states are
+// outputs.
 type readTokens struct {
 	tokens  []int32 // as rows of the batch; empty: all, in order
 	places  []int32 // [B·S]: where a token first occurs in tokens

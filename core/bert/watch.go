@@ -1,7 +1,8 @@
 package bert
 
-// Watch returns a Device that does what d does and shows the result of every operator right after its forward pass, and the gradient of
-// that result right before the operator's backward pass. An operator that runs again is shown once. The values last until see returns.
+// Watch returns a Device that does what d does and shows the result of every operator right after its forward pass,
+// and the gradient of that result right before the operator's backward pass. An operator that runs again is shown
+// once. The values last until see returns.
 func Watch(d Device, see func(s Site, gradient bool, values []float32)) Device {
 	type seen struct {
 		site     Site

@@ -1,5 +1,5 @@
-// Package durable writes files that are either there in full or not there at all: whoever reads a path sees what was before or what is
-// new, never a part, whether the process is killed or the machine loses power.
+// Package durable writes files that are either there in full or not there at all: whoever reads a path sees what
+// was before or what is new, never a part, whether the process is killed or the machine loses power.
 package durable
 
 import (
@@ -14,8 +14,8 @@ import (
 	"runtime"
 )
 
-// WriteFile replaces the file at path by what write puts out: under a temporary name beside it, flushed to the disk, then renamed. The old
-// file stays as it was when anything fails.
+// WriteFile replaces the file at path by what write puts out: under a temporary name beside it, flushed to the
+// disk, then renamed. The old file stays as it was when anything fails.
 func WriteFile(path string, write func(w io.Writer) error) (err error) {
 	f, err := createBeside(path)
 	if err != nil {
@@ -45,8 +45,8 @@ func WriteFile(path string, write func(w io.Writer) error) (err error) {
 	return SyncDir(filepath.Dir(path))
 }
 
-// createBeside opens a new file with a name of its own in path's folder. Unlike os.CreateTemp it leaves the permissions to the umask, because
-// the file is there to stay.
+// createBeside opens a new file with a name of its own in path's folder. Unlike os.CreateTemp it leaves the
+// permissions to the umask, because the file is there to stay.
 func createBeside(path string) (*os.File, error) {
 	dir, name := filepath.Split(path)
 	for range 100 {
@@ -58,7 +58,8 @@ func createBeside(path string) (*os.File, error) {
 	return nil, fmt.Errorf("write %s: no temporary name is free in %s", path, dir)
 }
 
-// RemoveLeftovers removes the temporary files that killed processes left in a folder. Nobody else may write there meanwhile.
+// RemoveLeftovers removes the temporary files that killed processes left in a folder. Nobody else may write there
+// meanwhile.
 func RemoveLeftovers(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {

@@ -9,8 +9,8 @@ import (
 	"harness.invalid/core/emulator"
 )
 
-// TestSteadyAllocation: once its buffers are there, a step allocates no more later than earlier, and no more for a larger
-// model: no tensors.
+// TestSteadyAllocation: once its buffers are there, a step allocates no more later than earlier, and no more for a
+// larger model: no tensors.
 func TestSteadyAllocation(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the race detector allocates, too")

@@ -10,14 +10,16 @@ import (
 	"harness.invalid/core/random"
 )
 
-// Attention works head by head, each in its worker's cache: scores and probabilities of the batch are never written to memory, and the backward
-// pass computes them again.
+// Attention works head by head, each in its worker's cache: scores and probabilities of the batch are never written
+// to memory, and the backward pass computes them again.
 func (d *Device) Attention(p *bert.Pass, op *bert.Attention) {
 	d.heads(p, op, func(h *head) {
 		h.probabilities()
 		h.dropout(h.p)
-		h.product(drawContext, d.policy.Linear.Out, kernels.Gemm{M: h.queries, N: h.width, K: h.length, A: h.p, LDA: h.length, B: h.of(op.V), LDB: op.Width,
-			RoundA: d.policy.read(d.policy.Probabilities.Out), RoundB: d.policy.read(d.policy.Linear.Out), C: h.ofQueries(op.Context), LDC: op.Width})
+		h.product(drawContext, d.policy.Linear.Out, kernels.Gemm{M: h.queries, N: h.width, K: h.length, A: h.p, LDA: h.length,
+			B: h.of(op.V), LDB: op.Width,
+			RoundA: d.policy.read(d.policy.Probabilities.Out), RoundB: d.policy.read(d.policy.Linear.Out),
+			C: h.ofQueries(op.Context), LDC: op.Width})
 	})
 }
 
@@ -31,10 +33,12 @@ func (d *Device) AttentionBackward(p *bert.Pass, op *bert.Attention, dcontext, d
 		h.probabilities()
 		copy(h.dp, h.p)
 		h.dropout(h.dp)
-		h.product(drawValueGrad, d.policy.Linear.Grad, kernels.Gemm{TransA: true, M: S, N: W, K: R, A: h.dp, LDA: S, B: h.ofQueries(dcontext), LDB: H, C: h.of(dv), LDC: H,
+		h.product(drawValueGrad, d.policy.Linear.Grad, kernels.Gemm{TransA: true, M: S, N: W, K: R, A: h.dp, LDA: S,
+			B: h.ofQueries(dcontext), LDB: H, C: h.of(dv), LDC: H,
 			RoundA: d.policy.read(d.policy.Probabilities.Out), RoundB: grad})
-		h.product(drawProbabilitiesGrad, d.policy.Linear.Grad, kernels.Gemm{TransB: true, M: R, N: S, K: W, A: h.ofQueries(dcontext), LDA: H, B: h.of(op.V), LDB: H, C: h.dp, LDC: S,
-			RoundA: grad, RoundB: linear})
+		h.product(drawProbabilitiesGrad, d.policy.Linear.Grad,
+			kernels.Gemm{TransB: true, M: R, N: S, K: W, A: h.ofQueries(dcontext), LDA: H, B: h.of(op.V), LDB: H, C: h.dp, LDC: S,
+				RoundA: grad, RoundB: linear})
 		if h.drop {
 			h.mask.drop(h.dp, op.Dropout, 0, 0)
 			h.put(h.dp, d.policy.Probabilities.Grad, drawDropoutGrad)
@@ -44,8 +48,10 @@ func (d *Device) AttentionBackward(p *bert.Pass, op *bert.Attention, dcontext, d
 		}
 		h.put(h.dp, d.policy.Scores.Grad, drawScoresGrad)
 		scores := d.policy.read(d.policy.Scores.Grad)
-		h.product(drawQueryGrad, d.policy.Linear.Grad, kernels.Gemm{M: R, N: W, K: S, A: h.dp, LDA: S, B: h.of(op.K), LDB: H, C: h.ofQueries(dq), LDC: H, RoundA: scores, RoundB: linear})
-		h.product(drawKeyGrad, d.policy.Linear.Grad, kernels.Gemm{TransA: true, M: S, N: W, K: R, A: h.dp, LDA: S, B: h.ofQueries(op.Q), LDB: H, C: h.of(dk), LDC: H, RoundA: scores, RoundB: linear})
+		h.product(drawQueryGrad, d.policy.Linear.Grad, kernels.Gemm{M: R, N: W, K: S, A: h.dp, LDA: S, B: h.of(op.K), LDB: H,
+			C: h.ofQueries(dq), LDC: H, RoundA: scores, RoundB: linear})
+		h.product(drawKeyGrad, d.policy.Linear.Grad, kernels.Gemm{TransA: true, M: S, N: W, K: R, A: h.dp, LDA: S,
+			B: h.ofQueries(op.Q), LDB: H, C: h.of(dk), LDC: H, RoundA: scores, RoundB: linear})
 	})
 }
 
@@ -110,7 +116,8 @@ func (d *Device) heads(p *bert.Pass, op *bert.Attention, body func(h *head)) {
 	})
 }
 
-// row is what is added to the scores of query i. The queries of padding see what the first sequence sees; nobody reads what comes of it.
+// row is what is added to the scores of query i. The queries of padding see what the first sequence sees; nobody
+// reads what comes of it.
 func (h *head) row(i int) []float32 {
 	q := 0
 	if h.op.Packed {
@@ -153,7 +160,8 @@ func (h *head) put(x []float32, s Store, draw uint32) {
 	h.d.put(&out, x, 0, 0)
 }
 
-// product runs a matrix product on this worker and stores it. A narrow result goes through a tile without gaps, so that it is rounded at once.
+// product runs a matrix product on this worker and stores it. A narrow result goes through a tile without gaps, so
+// that it is rounded at once.
 func (h *head) product(draw uint32, s Store, g kernels.Gemm) {
 	out := h.store(h.d.policy.product(s), draw, g.N)
 	g.Partials = h.d.partials(h.pass, h.op.Site, draw, uint32(h.index), h.pass.Sample+h.sequence)
@@ -177,7 +185,8 @@ func (h *head) product(draw uint32, s Store, g kernels.Gemm) {
 func (h *head) probabilities() {
 	d, op, S := h.d, h.op, h.length
 	linear := d.policy.read(d.policy.Linear.Out)
-	h.product(drawOut, d.policy.Scores.Out, kernels.Gemm{TransB: true, M: h.queries, N: S, K: h.width, A: h.ofQueries(op.Q), LDA: op.Width, B: h.of(op.K), LDB: op.Width, C: h.p, LDC: S,
+	h.product(drawOut, d.policy.Scores.Out, kernels.Gemm{TransB: true, M: h.queries, N: S, K: h.width, A: h.ofQueries(op.Q),
+		LDA: op.Width, B: h.of(op.K), LDB: op.Width, C: h.p, LDC: S,
 		RoundA: linear, RoundB: linear})
 	scale := h.scale
 	if d.policy.Scores.Out.Format != numerics.FP32 {
@@ -198,7 +207,8 @@ func (h *head) probabilities() {
 // softmaxRows is the number of rows that narrowSoftmax takes at a time, so that they stay in the first level cache.
 const softmaxRows = 32
 
-// narrowSoftmax is the softmax of a device that stores every step of it: x + mask - max, e^x, and the reciprocal of the sum.
+// narrowSoftmax is the softmax of a device that stores every step of it: x + mask - max, e^x, and the reciprocal of
+// the sum.
 func (h *head) narrowSoftmax() {
 	d, S := h.d, h.length
 	masked := h.store(d.policy.Masked, drawMasked, S)

@@ -25,7 +25,8 @@ var small = bert.Config{
 func half(stochastic bool) emulator.Policy {
 	s := emulator.Store{Format: numerics.FP16, Stochastic: stochastic}
 	r := emulator.Row{Out: s, Grad: s, Weight: s}
-	return emulator.Policy{Partials: emulator.Partials{Chunk: 16, Store: s}, Embed: r, Linear: r, Pointwise: r, Residual: r, Norm: r, Statistics: s, Scores: r,
+	return emulator.Policy{Partials: emulator.Partials{Chunk: 16, Store: s}, Embed: r, Linear: r, Pointwise: r, Residual: r,
+		Norm: r, Statistics: s, Scores: r,
 		Masked: s, Exponential: s, Reciprocal: s, Probabilities: r, LossGrad: s, Accumulate: s, Reduce: s, Parameters: s, Overflow: numerics.Clip}
 }
 
@@ -52,7 +53,8 @@ func newBench(t testing.TB, c bert.Config, task bert.Task, size int) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{model: m, params: make([]float32, m.Layout.Len()), grads: make([]float32, m.Layout.Len()), limit: bert.Shape{Size: size, Length: 20, Predictions: 3}}
+	b := &bench{model: m, params: make([]float32, m.Layout.Len()), grads: make([]float32, m.Layout.Len()),
+		limit: bert.Shape{Size: size, Length: 20, Predictions: 3}}
 	bert.Initialize(c, m.Layout, b.params, 1)
 	b.network, err = bert.NewNetwork(m, b.params, b.grads, b.limit)
 	if err != nil {
@@ -82,7 +84,8 @@ func pretrainingBatch(c bert.Config, size, length, predictions int) *bert.Batch 
 	}
 	b := &bert.Batch{Size: size, Length: length, Predictions: predictions,
 		InputIDs: ids(size*length, c.VocabSize), TokenTypeIDs: ids(size*length, c.TypeVocabSize), AttentionMask: make([]int32, size*length),
-		MaskedLMPositions: ids(size*predictions, length), MaskedLMIDs: ids(size*predictions, c.VocabSize), MaskedLMWeights: make([]float32, size*predictions),
+		MaskedLMPositions: ids(size*predictions, length), MaskedLMIDs: ids(size*predictions, c.VocabSize),
+		MaskedLMWeights:    make([]float32, size*predictions),
 		NextSentenceLabels: ids(size, 2)}
 	for i := range b.AttentionMask {
 		if i/length%4 != 3 || i%length < length*3/4 {

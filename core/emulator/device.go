@@ -26,16 +26,16 @@ var _ bert.Device = (*Device)(nil)
 // New returns a device. The policy must be valid.
 func New(p Policy) *Device { return &Device{policy: p} }
 
-// TakeOverflows returns the number of values that left FP16's range since the last call, where the policy clips them or makes them NaN.
-// Saturation of partial sums inside a matrix product is not counted on its own.
+// TakeOverflows returns the number of values that left FP16's range since the last call, where the policy clips
+// them or makes them NaN. Saturation of partial sums inside a matrix product is not counted on its own.
 func (d *Device) TakeOverflows() int64 { return d.overflows.Swap(0) }
 
-// TakeInvalid returns the number of stored results that were not a number since the last call, also where an operand was none; counted where
-// TakeOverflows counts.
+// TakeInvalid returns the number of stored results that were not a number since the last call, also where an
+// operand was none; counted where TakeOverflows counts.
 func (d *Device) TakeInvalid() int64 { return d.invalid.Swap(0) }
 
-// TakeHistogram returns how many gradients of parameters were seen since the last call, in all micro-batches, and how many of them were larger than the
-// policy's HistogramEdge.
+// TakeHistogram returns how many gradients of parameters were seen since the last call, in all micro-batches, and
+// how many of them were larger than the policy's HistogramEdge.
 func (d *Device) TakeHistogram() (large, all int64) { return d.large.Swap(0), d.counted.Swap(0) }
 
 // count puts gradients into the histogram.
@@ -98,7 +98,8 @@ func (d *Device) place(p *bert.Pass, purpose random.Purpose, site bert.Site, dra
 	return place{stream: s, sample: p.Sample, rows: rows / p.Size, width: width}
 }
 
-// from returns the stream and the position of the element at (row, col), and how many of the next n elements of the buffer are of its sequence.
+// from returns the stream and the position of the element at (row, col), and how many of the next n elements of the
+// buffer are of its sequence.
 func (l *place) from(row, col, n int) (s random.Stream, pos, count int) {
 	s = l.stream
 	s.Sample = uint32(l.sample + row/l.rows)
@@ -219,7 +220,8 @@ func (l *place) dropRows(x []float32, probability float64, r0, r1 int) {
 	l.drop(x[r0*l.width:r1*l.width], probability, r0, 0)
 }
 
-// blockRows is the number of rows whose sums over rows are computed together: split points of sums depend on shape alone.
+// blockRows is the number of rows whose sums over rows are computed together: split points of sums depend on shape
+// alone.
 const blockRows = kernels.GradRows
 
 // blocks calls body for every block of rows, in parallel.
@@ -251,7 +253,8 @@ func (s *scratch) take(n int) []float32 {
 	return s.floats[:n]
 }
 
-// scratchPool keeps what was once allocated, so that steps do not allocate. (A sync.Pool loses it at garbage collections.)
+// scratchPool keeps what was once allocated, so that steps do not allocate. (A sync.Pool loses it at garbage
+// collections.)
 type scratchPool struct {
 	mu   sync.Mutex
 	free []*scratch

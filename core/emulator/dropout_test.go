@@ -8,8 +8,8 @@ import (
 	"harness.invalid/core/emulator"
 )
 
-// TestDropout: of n = 160,000 values a share p = 0.1 is dropped, within 5 standard deviations (0.4%), those kept are scaled by 1/(1-p), and the
-// backward pass drops the same ones.
+// TestDropout: of n = 160,000 values a share p = 0.1 is dropped, within 5 standard deviations (0.4%), those kept
+// are scaled by 1/(1-p), and the backward pass drops the same ones.
 func TestDropout(t *testing.T) {
 	const size, rows, out, p = 5, 100, 320, 0.1
 	ones := func(n int) []float32 {
@@ -19,8 +19,10 @@ func TestDropout(t *testing.T) {
 		}
 		return x
 	}
-	op := &bert.Linear{Site: bert.Site{Op: bert.OpOutput}, Rows: size * rows, In: 1, Out: out, X: make([]float32, size*rows), W: make([]float32, out), B: ones(out),
-		Y: make([]float32, size*rows*out), DW: make([]float32, out), DB: make([]float32, out), Dropout: p, Residual: make([]float32, size*rows*out)}
+	op := &bert.Linear{Site: bert.Site{Op: bert.OpOutput}, Rows: size * rows, In: 1, Out: out, X: make([]float32, size*rows),
+		W: make([]float32, out), B: ones(out),
+		Y: make([]float32, size*rows*out), DW: make([]float32, out), DB: make([]float32, out), Dropout: p,
+		Residual: make([]float32, size*rows*out)}
 	d := emulator.New(emulator.Policy{})
 	pass := &bert.Pass{Seed: 1, Step: 1, Size: size, Train: true}
 	d.Linear(pass, op)
@@ -68,8 +70,8 @@ func TestDropout(t *testing.T) {
 	}
 }
 
-// TestAttentionDropout: with V = 1 the context is the sum of the kept probabilities, whose mean stays 1; and the gradient with respect to V uses the
-// same mask: Σ dV for dC = 1 is the sum of what was kept.
+// TestAttentionDropout: with V = 1 the context is the sum of the kept probabilities, whose mean stays 1; and the
+// gradient with respect to V uses the same mask: Σ dV for dC = 1 is the sum of what was kept.
 func TestAttentionDropout(t *testing.T) {
 	const size, length, heads, width = 3, 40, 2, 8
 	n := size * length * width

@@ -34,8 +34,8 @@ func (d *Device) Embed(p *bert.Pass, op *bert.Embed) {
 	})
 }
 
-// EmbedBackward goes back through dropout and norm, and adds each token's gradient to the rows of the tables that made it. Workers share the
-// columns and go through the tokens in order, so the sums have one order.
+// EmbedBackward goes back through dropout and norm, and adds each token's gradient to the rows of the tables that
+// made it. Workers share the columns and go through the tokens in order, so the sums have one order.
 func (d *Device) EmbedBackward(p *bert.Pass, op *bert.Embed, dy []float32) {
 	norm := &op.Norm
 	H, length := norm.Width, norm.Rows/p.Size
@@ -83,7 +83,8 @@ func (d *Device) EmbedBackward(p *bert.Pass, op *bert.Embed, dy []float32) {
 	d.storeTables(p, op, length)
 }
 
-// storeTables rounds the gradients of the tables once, after the sums: rows of DWord that no token touched were stored by the decoder.
+// storeTables rounds the gradients of the tables once, after the sums: rows of DWord that no token touched were
+// stored by the decoder.
 func (d *Device) storeTables(p *bert.Pass, op *bert.Embed, length int) {
 	H := op.Norm.Width
 	word := d.weights(p, d.policy.Embed.Weight, op.Site, drawOut, H)
@@ -92,8 +93,8 @@ func (d *Device) storeTables(p *bert.Pass, op *bert.Embed, length int) {
 	}
 	position := d.weights(p, d.policy.Embed.Weight, op.Site, drawWeight, H)
 	kind := d.weights(p, d.policy.Embed.Weight, op.Site, drawBias, H)
-	// A row that occurs twice is rounded once: the second time nearest rounding would do nothing, and stochastic rounding neither, as
-	// values of the format stay as they are.
+	// A row that occurs twice is rounded once: the second time nearest rounding would do nothing, and stochastic
+	// rounding neither, as values of the format stay as they are.
 	kernels.Parallel(len(op.DWord)/H, func(i0, i1 int) {
 		for _, id := range op.IDs {
 			if i := int(id); i >= i0 && i < i1 {

@@ -8,8 +8,8 @@ import (
 	"harness.invalid/core/emulator"
 )
 
-// FuzzBatch: a batch of any content is refused by Load, or computed to finite losses and gradients. Masks may leave no token, and positions may
-// coincide.
+// FuzzBatch: a batch of any content is refused by Load, or computed to finite losses and gradients. Masks may leave
+// no token, and positions may coincide.
 func FuzzBatch(f *testing.F) {
 	c := small
 	c.NumHiddenLayers = 1

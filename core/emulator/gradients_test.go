@@ -14,9 +14,10 @@ import (
 	"harness.invalid/core/numerics"
 )
 
-// TestFiniteDifferences: for every tensor, the loss moved by ±h along its gradient g differs by 2h·|g| (central difference). Dropout is on: its
-// masks are the same in all passes. h moves the tensor by 0.1 to 1% of its typical size, so that the difference stands 100 times above the
-// rounding of an FP32 loss (1e-7) and the cubic term stays below 1%.
+// TestFiniteDifferences: for every tensor, the loss moved by ±h along its gradient g differs by 2h·|g| (central
+// difference). Dropout is on: its masks are the same in all passes. h moves the tensor by 0.1 to 1% of its typical
+// size, so that the difference stands 100 times above the rounding of an FP32 loss (1e-7) and the cubic term stays
+// below 1%.
 func TestFiniteDifferences(t *testing.T) {
 	// Thousands of passes of a small network are no work for two threads, and FP32 has every input.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -59,7 +60,8 @@ func TestFiniteDifferences(t *testing.T) {
 	}
 }
 
-// TestMultipleChoice: the loss of a question is the cross-entropy of the softmax over its choices, whose logits are those of one classifier.
+// TestMultipleChoice: the loss of a question is the cross-entropy of the softmax over its choices, whose logits are
+// those of one classifier.
 func TestMultipleChoice(t *testing.T) {
 	b := newBench(t, small, bert.MultipleChoice, 4)
 	d := emulator.New(emulator.Policy{})
@@ -85,7 +87,8 @@ func TestMultipleChoice(t *testing.T) {
 	}
 }
 
-// TestCutIsTheSame: the gradients of unequal micro-batches add up to that of the whole, dropout masks included, but for the order of sums.
+// TestCutIsTheSame: the gradients of unequal micro-batches add up to that of the whole, dropout masks included, but
+// for the order of sums.
 func TestCutIsTheSame(t *testing.T) {
 	b := newBench(t, small, bert.Pretraining, 5)
 	d := emulator.New(emulator.Policy{})
@@ -146,7 +149,8 @@ func TestBuffersKeepNothing(t *testing.T) {
 	}
 }
 
-// TestPassesAtOnce: a device serves micro-batches at the same time, as a pipeline wants, with the bits that they have one after the other.
+// TestPassesAtOnce: a device serves micro-batches at the same time, as a pipeline wants, with the bits that they
+// have one after the other.
 func TestPassesAtOnce(t *testing.T) {
 	d := emulator.New(half(true))
 	const passes = 4
@@ -169,8 +173,8 @@ func TestPassesAtOnce(t *testing.T) {
 	}
 }
 
-// TestRecomputation: a layer that is run again from its input just before its backward pass gives the same gradients, dropout and stochastic
-// rounding included.
+// TestRecomputation: a layer that is run again from its input just before its backward pass gives the same
+// gradients, dropout and stochastic rounding included.
 func TestRecomputation(t *testing.T) {
 	d := emulator.New(half(true))
 	b := newBench(t, small, bert.Classification, 4)

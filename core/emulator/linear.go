@@ -6,7 +6,8 @@ import (
 	"harness.invalid/core/numerics"
 )
 
-// Linear computes Y = dropout(act(X·Wᵀ + B)) or Y = Residual + dropout(X·Wᵀ + B). Everything after the product happens in its epilogue.
+// Linear computes Y = dropout(act(X·Wᵀ + B)) or Y = Residual + dropout(X·Wᵀ + B). Everything after the product
+// happens in its epilogue.
 func (d *Device) Linear(p *bert.Pass, op *bert.Linear) {
 	product := op.Y
 	if op.Pre != nil {
@@ -19,7 +20,8 @@ func (d *Device) Linear(p *bert.Pass, op *bert.Linear) {
 	mask, drop := d.keep(p, op.Dropout, op.Site, op.Rows, op.Out)
 	g := kernels.Gemm{
 		TransB: true, M: op.Rows, N: op.Out, K: op.In, A: op.X, LDA: op.In, B: op.W, LDB: op.In, C: product, LDC: op.Out,
-		RoundA: d.policy.readHidden(), RoundB: d.policy.readWeights(), Inputs: d.policy.Inputs, Partials: d.partials(p, op.Site, drawOut, 0, p.Sample),
+		RoundA: d.policy.readHidden(), RoundB: d.policy.readWeights(), Inputs: d.policy.Inputs,
+		Partials: d.partials(p, op.Site, drawOut, 0, p.Sample),
 		Epilogue: func(row, col int, c []float32) {
 			kernels.AddBias(c, c, op.B[col:min(op.Out, col+len(c))])
 			d.put(&out, c, row, col)
@@ -57,8 +59,8 @@ func activate(a bert.Activation, y, x []float32) {
 	}
 }
 
-// LinearBackward takes dy back through dropout and activation, which gives the gradient dz of the product, and from it dB = Σ dz,
-// dW = dzᵀ·X and dx = dz·W.
+// LinearBackward takes dy back through dropout and activation, which gives the gradient dz of the product, and from
+// it dB = Σ dz, dW = dzᵀ·X and dx = dz·W.
 func (d *Device) LinearBackward(p *bert.Pass, op *bert.Linear, dy, dx []float32, accumulate bool) {
 	s := d.scratch.get()
 	defer d.scratch.put(s)
@@ -118,8 +120,8 @@ func (d *Device) LinearBackward(p *bert.Pass, op *bert.Linear, dy, dx []float32,
 	bias := d.weights(p, d.policy.Linear.Weight, op.Site, drawBias, op.Out)
 	d.put(&bias, op.DB, 0, 0)
 
-	// dz has the format of Pointwise.Grad or, where nothing is between it and a product, of Linear.Grad; both are Inputs on every
-	// device that rounds its inputs to a narrow storage format.
+	// dz has the format of Pointwise.Grad or, where nothing is between it and a product, of Linear.Grad; both are
+	// Inputs on every device that rounds its inputs to a narrow storage format.
 	read := d.policy.read(d.policy.Linear.Grad)
 	weight := d.weights(p, d.policy.product(d.policy.Linear.Weight), op.Site, drawWeight, op.In)
 	g := &s.gemm
@@ -153,7 +155,8 @@ func (d *Device) inputGrad(p *bert.Pass, op *bert.Linear, dz, dx []float32, accu
 	g := &s.gemm
 	*g = kernels.Gemm{
 		M: op.Rows, N: op.In, K: op.Out, A: dz, LDA: op.Out, B: op.W, LDB: op.In, C: dx, LDC: op.In, Accumulate: accumulate,
-		RoundA: d.policy.read(d.policy.Linear.Grad), RoundB: d.policy.readWeights(), Inputs: d.policy.Inputs, Partials: d.partials(p, op.Site, drawGrad, 0, p.Sample),
+		RoundA: d.policy.read(d.policy.Linear.Grad), RoundB: d.policy.readWeights(), Inputs: d.policy.Inputs,
+		Partials: d.partials(p, op.Site, drawGrad, 0, p.Sample),
 		Epilogue: d.epilogue(&grad),
 	}
 	if accumulate && (grad.Format != numerics.FP32 || g.Partials.Chunk > 0) {
@@ -184,7 +187,8 @@ func (d *Device) serialGrad(p *bert.Pass, op *bert.Linear, dz, dx []float32, n i
 		g := &s.gemm
 		*g = kernels.Gemm{
 			M: op.Rows, N: op.In, K: k1 - k0, A: dz[k0:], LDA: op.Out, B: op.W[k0*op.In:], LDB: op.In, C: part, LDC: op.In,
-			RoundA: d.policy.read(d.policy.Linear.Grad), RoundB: d.policy.readWeights(), Inputs: d.policy.Inputs, Partials: d.partials(p, op.Site, drawGrad, uint32(i), p.Sample),
+			RoundA: d.policy.read(d.policy.Linear.Grad), RoundB: d.policy.readWeights(), Inputs: d.policy.Inputs,
+			Partials: d.partials(p, op.Site, drawGrad, uint32(i), p.Sample),
 		}
 		g.Epilogue = func(row, col int, c []float32) {
 			d.put(&grad, c, row, col)

@@ -10,7 +10,8 @@ import (
 	"harness.invalid/core/numerics"
 )
 
-// TestRoundingOfActivationsKeepsToTheSample: without partial sums and weight gradients, stochastic rounding of a sample does not depend on the cut.
+// TestRoundingOfActivationsKeepsToTheSample: without partial sums and weight gradients, stochastic rounding of a
+// sample does not depend on the cut.
 func TestRoundingOfActivationsKeepsToTheSample(t *testing.T) {
 	policy := half(true)
 	policy.Partials = emulator.Partials{}

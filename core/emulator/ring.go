@@ -7,9 +7,10 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// ring is the all-reduce of n replicas in the order of a ring, as Baidu's (2017), which GCL and NCCL follow: a buffer is cut into as many parts as there
-// are replicas. Part c starts at replica c+1, takes up replicas c+2, c+3, ... (modulo their number), and is complete at replica c: the
-// reduce-scatter. Then it goes round once more: the all-gather. So every element has one order of summation, whoever computes it.
+// ring is the all-reduce of n replicas in the order of a ring, as Baidu's (2017), which GCL and NCCL follow: a
+// buffer is cut into as many parts as there are replicas. Part c starts at replica c+1, takes up replicas c+2, c+3,
+// ... (modulo their number), and is complete at replica c: the reduce-scatter. Then it goes round once more: the
+// all-gather. So every element has one order of summation, whoever computes it.
 type ring struct {
 	n      int
 	pieces []piece
@@ -32,7 +33,8 @@ func newRing(l *tensor.Layout, n int, p *Policy) *ring {
 	if f := p.Reduce.Format; f == numerics.FP16 || f == numerics.BF16 {
 		width = 2
 	}
-	// Gradients are ready from the last tensor to the first. A bucket takes tensors until it is full, and is a buffer of them without gaps.
+	// Gradients are ready from the last tensor to the first. A bucket takes tensors until it is full, and is a buffer
+	// of them without gaps.
 	tensors, limit := l.Tensors(), p.FirstBucketBytes
 	for last := len(tensors) - 1; last >= 0; limit = p.BucketBytes {
 		first, size := last, tensors[last].Len()
@@ -69,7 +71,8 @@ func (r *ring) each(body func(p piece)) {
 	})
 }
 
-// reduceScatter leaves the sum of part c at replica c, stored after each addition; what the others have of it is of no use.
+// reduceScatter leaves the sum of part c at replica c, stored after each addition; what the others have of it is of
+// no use.
 func (d *Device) reduceScatter(p *bert.Pass, r *ring, replicas [][]float32) {
 	r.each(func(pc piece) {
 		sum := replicas[(pc.part+1)%r.n][pc.begin:pc.end]

@@ -8,7 +8,8 @@ import (
 	"harness.invalid/core/emulator"
 )
 
-// TestReadTokens: a token that several heads read is one, with one dropout mask; evaluation after training computes all tokens.
+// TestReadTokens: a token that several heads read is one, with one dropout mask; evaluation after training computes
+// all tokens.
 func TestReadTokens(t *testing.T) {
 	b := newBench(t, small, bert.Pretraining, 2)
 	b.batch.MaskedLMPositions = []int32{7, 0, 7, 0, 4, 0}

@@ -5,7 +5,8 @@ import (
 	"harness.invalid/core/kernels"
 )
 
-// stretch is the number of elements of a flat buffer that a worker takes at a time: 64 KiB, and a multiple of random.Group.
+// stretch is the number of elements of a flat buffer that a worker takes at a time: 64 KiB, and a multiple of
+// random.Group.
 const stretch = 16 << 10
 
 // flat calls body for every stretch of n elements, in parallel.
@@ -17,8 +18,8 @@ func flat(n int, body func(i0, i1 int)) {
 	})
 }
 
-// accumulate adds the gradient of micro-batch k (0, 1, ...) of a replica to its sum, which micro-batch 0 sets. Both are the part of a section that
-// begins at an element.
+// accumulate adds the gradient of micro-batch k (0, 1, ...) of a replica to its sum, which micro-batch 0 sets. Both
+// are the part of a section that begins at an element.
 func (d *Device) accumulate(p *bert.Pass, sum, grad []float32, begin, k int) {
 	out := d.weights(p, d.policy.Accumulate, bert.Site{Layer: -1, Op: bert.OpAccumulate}, drawOut, len(sum))
 	old, fresh := float32(1), float32(1)
@@ -58,8 +59,8 @@ func scale(x []float32, factor float32) bool {
 	return true
 }
 
-// storeParameters rounds parameters as the policy keeps them. What is in the format already stays as it is. All replicas draw the same random bits, so that
-// their parameters stay the same.
+// storeParameters rounds parameters as the policy keeps them. What is in the format already stays as it is. All
+// replicas draw the same random bits, so that their parameters stay the same.
 func (d *Device) storeParameters(p *bert.Pass, params []float32) {
 	d.storeSection(p, d.policy.Parameters, drawOut, params)
 }

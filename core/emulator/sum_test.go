@@ -70,8 +70,8 @@ func TestReduceOrder(t *testing.T) {
 	}
 }
 
-// TestBuckets: buckets take tensors from the last to the first until they are full, each is a buffer without gaps that is cut into parts of its own, and
-// every element is reduced once.
+// TestBuckets: buckets take tensors from the last to the first until they are full, each is a buffer without gaps
+// that is cut into parts of its own, and every element is reduced once.
 func TestBuckets(t *testing.T) {
 	const n = 3
 	l := layout(t, 50, 7, stretch+5, 20, 3) // a to e
@@ -120,8 +120,9 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// TestReplicasStayTheSame trains copies of parameters, each replica on gradients of its own: after all-reduce, update and stochastic rounding the copies
-// have the same bits, because the update's random bits are the same in all replicas; those of a replica's own sums are not.
+// TestReplicasStayTheSame trains copies of parameters, each replica on gradients of its own: after all-reduce,
+// update and stochastic rounding the copies have the same bits, because the update's random bits are the same in
+// all replicas; those of a replica's own sums are not.
 func TestReplicasStayTheSame(t *testing.T) {
 	const n, size = 3, 1000
 	half := Store{Format: numerics.FP16, Stochastic: true}

@@ -22,10 +22,11 @@ type tracing struct {
 	rows      []float32 // of all tokens, where only the read tokens have one
 }
 
-// Watch makes the next step show the operators of its first micro-batch, see backend.Tracer, until end is called. An error of yield becomes the
-// step's.
+// Watch makes the next step show the operators of its first micro-batch, see backend.Tracer, until end is called.
+// An error of yield becomes the step's.
 func (t *Trainer) Watch(yield func(backend.Traced) error) (end func()) {
-	w := &tracing{yield: yield, operators: map[bert.Site]bert.Operator{}, normed: map[string]bool{}, policy: &t.train.policy, head: t.model.Head}
+	w := &tracing{yield: yield, operators: map[bert.Site]bert.Operator{}, normed: map[string]bool{}, policy: &t.train.policy,
+		head: t.model.Head}
 	for _, o := range bert.Operators(t.model.Config, t.model.Head) {
 		w.operators[o.Site] = o
 		if o.Kind == bert.NormKind {
@@ -47,7 +48,8 @@ func (t *tracing) see(s bert.Site, gradient bool, values []float32) {
 		format = t.policy.gradientFormat(&o, t.normed[o.Name])
 	}
 	traced := backend.Traced{Operator: o.Name, Gradient: gradient, Scale: 1, Format: format.String(), Values: values}
-	traced.Shape = o.Shape(bert.Shape{Size: t.batch.Size, Length: t.batch.Length, Predictions: t.batch.Predictions, Sequences: t.batch.Sequences})
+	traced.Shape = o.Shape(bert.Shape{Size: t.batch.Size, Length: t.batch.Length, Predictions: t.batch.Predictions,
+		Sequences: t.batch.Sequences})
 	if gradient {
 		traced.Scale = t.scale
 	}
@@ -72,8 +74,8 @@ func (p *Policy) resultFormat(o *bert.Operator) numerics.Format {
 	return p.Linear.Out.Format
 }
 
-// gradientFormat is the format of the gradient of an operator's result, once its parts are added up. normed says that a layer norm reads the
-// result.
+// gradientFormat is the format of the gradient of an operator's result, once its parts are added up. normed says
+// that a layer norm reads the result.
 func (p *Policy) gradientFormat(o *bert.Operator, normed bool) numerics.Format {
 	switch {
 	case o.From == bert.LossName:

@@ -1,8 +1,9 @@
-// Package numerics holds the number formats that accelerators compute in, emulated in float32, and the loss scaling that the narrow
-// ones need.
+// Package numerics holds the number formats that accelerators compute in, emulated in float32, and the loss scaling
+// that the narrow ones need.
 //
-// A value of a narrow format is kept in a float32 that holds only values of that format; Rounding says how a float32 gets there. The
-// functions here are scalar and are the specification; core/kernels does the same to whole slices with vector instructions, bit for bit.
+// A value of a narrow format is kept in a float32 that holds only values of that format; Rounding says how a
+// float32 gets there. The functions here are scalar and are the specification; core/kernels does the same to whole
+// slices with vector instructions, bit for bit.
 package numerics
 
 import (
@@ -75,8 +76,8 @@ func (f *Format) UnmarshalText(text []byte) error {
 // Max returns the largest finite value.
 func (f Format) Max() float32 { return formats[f].max }
 
-// MantissaBits returns the number of explicit mantissa bits: a value of size x is rounded to nearest with an error of at most
-// |x|·2^-(MantissaBits+1), unless it is subnormal in the format.
+// MantissaBits returns the number of explicit mantissa bits: a value of size x is rounded to nearest with an error
+// of at most |x|·2^-(MantissaBits+1), unless it is subnormal in the format.
 func (f Format) MantissaBits() int { return formats[f].mantissa }
 
 // Round returns the value of the format nearest to x, ties to even. What is too large becomes infinite.

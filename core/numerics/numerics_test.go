@@ -19,7 +19,8 @@ func same(a, b float32) bool {
 
 func half(x float32) float32 { return float16.Fromfloat32(x).Float32() }
 
-// TestHalf: every one of the 65,536 halves is a fixed point, of nearest and stochastic rounding, and so is every point halfway to the next.
+// TestHalf: every one of the 65,536 halves is a fixed point, of nearest and stochastic rounding, and so is every
+// point halfway to the next.
 func TestHalf(t *testing.T) {
 	nearest := Rounding{Format: FP16}
 	stochastic := Rounding{Format: FP16, Stochastic: true, Stream: random.New(1, random.Rounding)}
@@ -50,7 +51,8 @@ func TestHalfOfRandomBits(t *testing.T) {
 	}
 }
 
-// TestNearest holds TF32 and BF16 against the definition: no neighbour in the format is nearer, and of two equally near the even one is taken.
+// TestNearest holds TF32 and BF16 against the definition: no neighbour in the format is nearer, and of two equally
+// near the even one is taken.
 func TestNearest(t *testing.T) {
 	for _, f := range []Format{TF32, BF16} {
 		step := uint32(1) << (23 - f.MantissaBits())
@@ -123,10 +125,10 @@ func TestNaN(t *testing.T) {
 	}
 }
 
-// TestUnbiased draws n = 2^16 roundings of one value between neighbours lo < x < hi. The mean of the rounded values has a standard
-// deviation of (hi-lo)·sqrt(p(1-p)/n) <= 0.002·(hi-lo). A bias of 1% of the gap (an off-by-one in 13 bits would be 0.01% and is seen
-// by TestStochasticCount) lies 5 of them out, so the limit of 5 catches a bias of 2% with a probability above 0.999999, and fails
-// without cause once in 1.7 million values.
+// TestUnbiased draws n = 2^16 roundings of one value between neighbours lo < x < hi. The mean of the rounded values
+// has a standard deviation of (hi-lo)·sqrt(p(1-p)/n) <= 0.002·(hi-lo). A bias of 1% of the gap (an off-by-one in 13
+// bits would be 0.01% and is seen by TestStochasticCount) lies 5 of them out, so the limit of 5 catches a bias of
+// 2% with a probability above 0.999999, and fails without cause once in 1.7 million values.
 func TestUnbiased(t *testing.T) {
 	const n = 1 << 16
 	for _, f := range []Format{FP16, BF16} {
@@ -151,7 +153,8 @@ func TestUnbiased(t *testing.T) {
 	}
 }
 
-// TestStochasticCount: over all 2^13 (2^16) values of the random bits, exactly d of them round up a mantissa whose cut part is d.
+// TestStochasticCount: over all 2^13 (2^16) values of the random bits, exactly d of them round up a mantissa whose
+// cut part is d.
 func TestStochasticCount(t *testing.T) {
 	s := random.New(5, random.Rounding)
 	for _, f := range []Format{FP16, BF16} {
@@ -206,7 +209,8 @@ func TestValidate(t *testing.T) {
 		ok bool
 	}{
 		{Rounding{}, true}, {Rounding{Format: FP16, Stochastic: true, Overflow: NaN}, true}, {Rounding{Format: BF16, Stochastic: true}, true},
-		{Rounding{Format: TF32}, true}, {Rounding{Format: TF32, Stochastic: true}, false}, {Rounding{Format: 9}, false}, {Rounding{Overflow: 3}, false},
+		{Rounding{Format: TF32}, true}, {Rounding{Format: TF32, Stochastic: true}, false}, {Rounding{Format: 9}, false},
+		{Rounding{Overflow: 3}, false},
 	} {
 		if err := test.r.Validate(); (err == nil) != test.ok || err != nil && !errors.Is(err, ErrInvalid) {
 			t.Errorf("%+v: %v", test.r, err)
@@ -254,7 +258,8 @@ func TestLossScaler(t *testing.T) {
 	if static.Scale != 128 {
 		t.Errorf("a static scale became %v", static.Scale)
 	}
-	for _, bad := range []string{``, `{`, `{"scale":0}`, `{"scale":-1}`, `{"scale":1,"growth_interval":-1}`, `{"scale":1,"growth_interval":1}`} {
+	for _, bad := range []string{``, `{`, `{"scale":0}`, `{"scale":-1}`, `{"scale":1,"growth_interval":-1}`,
+		`{"scale":1,"growth_interval":1}`} {
 		if err := back.UnmarshalBinary([]byte(bad)); err == nil {
 			t.Errorf("state %q was accepted", bad)
 		}

@@ -7,8 +7,8 @@ import (
 	"harness.invalid/core/random"
 )
 
-// Overflow says what becomes of a finite value that is too large for FP16. Infinite values stay infinite whatever it says, and the other
-// formats, whose range is float32's, overflow to infinity as IEEE 754 has it.
+// Overflow says what becomes of a finite value that is too large for FP16. Infinite values stay infinite whatever
+// it says, and the other formats, whose range is float32's, overflow to infinity as IEEE 754 has it.
 type Overflow uint8
 
 // The treatments of overflow.
@@ -26,7 +26,8 @@ type Rounding struct {
 	Stream     random.Stream // the random bits of stochastic rounding
 }
 
-// Validate reports settings that do not exist: an unknown format or overflow, and stochastic rounding to TF32, which no device does.
+// Validate reports settings that do not exist: an unknown format or overflow, and stochastic rounding to TF32,
+// which no device does.
 func (r Rounding) Validate() error {
 	switch {
 	case int(r.Format) >= len(formats):
@@ -52,12 +53,14 @@ const (
 	halfNormal = 0x38800000
 )
 
-// Round returns x in the format. i is the index of x in its buffer: it names the random bits that stochastic rounding uses,
-// Stream.Uint16(i), of which FP16 takes the upper 13 and BF16 all 16. They are added below the kept mantissa and the sum is cut, so a
-// value between two neighbours goes up with probability equal to the discarded fraction, exactly. (Below 2^-37 and between
-// multiples of 2^-37 in FP16's subnormal range that fraction is itself cut to 13 bits.)
+// Round returns x in the format. i is the index of x in its buffer: it names the random bits that stochastic
+// rounding uses, Stream.Uint16(i), of which FP16 takes the upper 13 and BF16 all 16. They are added below the kept
+// mantissa and the sum is cut, so a value between two neighbours goes up with probability equal to the discarded
+// fraction, exactly. (Below 2^-37 and between multiples of 2^-37 in FP16's subnormal range that fraction is itself
+// cut to 13 bits.)
 //
-// NaN stays NaN, quiet, with the payload cut; an infinity and the sign of a zero stay. TF32 is always rounded to nearest.
+// NaN stays NaN, quiet, with the payload cut; an infinity and the sign of a zero stay. TF32 is always rounded to
+// nearest.
 func (r Rounding) Round(x float32, i int) float32 {
 	if r.Stochastic && r.Format != FP32 {
 		return r.RoundWith(x, r.Stream.Uint16(i))

@@ -18,7 +18,8 @@ type Option struct {
 	Doc     string
 }
 
-// Values are the settings of one plugin with all defaults filled in. Bad values are gathered: read all settings, then ask Err.
+// Values are the settings of one plugin with all defaults filled in. Bad values are gathered: read all settings,
+// then ask Err.
 type Values struct {
 	values map[string]string
 	err    error

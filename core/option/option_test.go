@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-var known = []Option{{Name: "beta1", Default: "0.9"}, {Name: "bias_correction", Default: "true"}, {Name: "mode", Default: "a"}, {Name: "chunk", Default: "16"}}
+var known = []Option{{Name: "beta1", Default: "0.9"}, {Name: "bias_correction", Default: "true"},
+	{Name: "mode", Default: "a"}, {Name: "chunk", Default: "16"}}
 
 func TestRead(t *testing.T) {
 	v, err := Read(known, map[string]string{"beta1": "0.5", "mode": "b"})

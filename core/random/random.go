@@ -1,9 +1,10 @@
-// Package random draws random numbers from counters instead of state: every draw is a pure function of (seed, purpose, step, sample,
-// site, position). Whoever asks gets the same number, in any order, on any thread, before and after a restart.
+// Package random draws random numbers from counters instead of state: every draw is a pure function of (seed,
+// purpose, step, sample, site, position). Whoever asks gets the same number, in any order, on any thread, before
+// and after a restart.
 //
-// The generator is Philox4x32-7 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011), the fewest rounds
-// for which the authors found no failure in BigCrush. core/kernels draws from the same streams with vector instructions; the functions
-// here are the specification.
+// The generator is Philox4x32-7 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC
+// 2011), the fewest rounds for which the authors found no failure in BigCrush. core/kernels draws from the same
+// streams with vector instructions; the functions here are the specification.
 package random
 
 import "math/bits"
@@ -19,7 +20,8 @@ const (
 	Data                        // order of samples, masks, generated text
 )
 
-// Stream is an endless sequence of random bits. The zero Purpose is valid but belongs to nobody; streams with different fields are independent.
+// Stream is an endless sequence of random bits. The zero Purpose is valid but belongs to nobody; streams with
+// different fields are independent.
 type Stream struct {
 	Key    [2]uint32 // from the seed and the purpose: see New
 	Step   uint32    // optimizer step
@@ -29,7 +31,8 @@ type Stream struct {
 
 // New returns the stream of a seed and a purpose; the caller sets Step, Sample and Site.
 func New(seed uint64, p Purpose) Stream {
-	// One round of SplitMix64's finalizer spreads seeds that differ in few bits over the whole key (Steele, Lea, Flood 2014).
+	// One round of SplitMix64's finalizer spreads seeds that differ in few bits over the whole key (Steele, Lea, Flood
+	// 2014).
 	z := seed + uint64(p)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
@@ -65,15 +68,15 @@ func philox(rounds int, key [2]uint32, ctr [4]uint32) [4]uint32 {
 	return [4]uint32{c0, c1, c2, c3}
 }
 
-// Lanes and Group give the order in which a stream deals its bits to the elements of a buffer: 16 blocks make a group of 128 elements with
-// 16 bits each, so that a vector of 16 lanes never needs a shuffle.
+// Lanes and Group give the order in which a stream deals its bits to the elements of a buffer: 16 blocks make a
+// group of 128 elements with 16 bits each, so that a vector of 16 lanes never needs a shuffle.
 const (
 	Lanes = 16
 	Group = 128
 )
 
-// Uint16 returns the 16 bits that belong to element i of a buffer. With g = i/128, o = i%128 they are the half o/16%2 (0: the
-// low one) of word o/32 of block 16·g + o%16.
+// Uint16 returns the 16 bits that belong to element i of a buffer. With g = i/128, o = i%128 they are the half
+// o/16%2 (0: the low one) of word o/32 of block 16·g + o%16.
 func (s Stream) Uint16(i int) uint16 {
 	g, o := i/Group, i%Group
 	w := s.Block(uint32(g*Lanes + o%Lanes))[o/(2*Lanes)]
@@ -97,7 +100,8 @@ func (s Stream) Uint16s(dst []uint16, i int) {
 	}
 }
 
-// Source deals the words of one stream in turn; it is a math/rand/v2.Source for shuffles and choices. Its whole state is Position; the stream stays the same.
+// Source deals the words of one stream in turn; it is a math/rand/v2.Source for shuffles and choices. Its whole
+// state is Position; the stream stays the same.
 type Source struct {
 	Stream   Stream
 	Position uint64 // number of values drawn so far
@@ -108,7 +112,8 @@ type Source struct {
 
 // Uint64 returns the next 64 bits. Each block gives two values.
 func (s *Source) Uint64() uint64 {
-	// Above 2^33 values the block number leaves the 32-bit counter; no use comes near, and wrapping would repeat in silence.
+	// Above 2^33 values the block number leaves the 32-bit counter; no use comes near, and wrapping would repeat in
+	// silence.
 	if s.Position >= 1<<33 {
 		panic("random: source exhausted")
 	}

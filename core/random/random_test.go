@@ -48,8 +48,8 @@ func TestUint16s(t *testing.T) {
 	}
 }
 
-// TestIndependence counts equal bits between streams that differ in one field: 2^17 fair bits have standard deviation 181, and 6 of
-// them are exceeded once in 5e8 tests.
+// TestIndependence counts equal bits between streams that differ in one field: 2^17 fair bits have standard
+// deviation 181, and 6 of them are exceeded once in 5e8 tests.
 func TestIndependence(t *testing.T) {
 	base := New(7, Dropout)
 	other := map[string]Stream{"seed": New(8, Dropout), "purpose": New(7, Rounding), "step": base, "sample": base, "site": base}

@@ -1,8 +1,8 @@
 // Package spelling finds the known word that an unknown one was probably meant to be.
 package spelling
 
-// Nearest returns the known word with the least edit distance to word (the first of equals), and "" when none is near: more than a
-// third of the letters, rounded up, would have to change.
+// Nearest returns the known word with the least edit distance to word (the first of equals), and "" when none is
+// near: more than a third of the letters, rounded up, would have to change.
 func Nearest(word string, known []string) string {
 	best, least := "", (len(word)+2)/3+1
 	for _, k := range known {
@@ -21,7 +21,8 @@ func Hint(word string, known []string) string {
 	return ""
 }
 
-// distance counts the insertions, deletions, replacements and swaps of neighbours that turn a into b (optimal string alignment).
+// distance counts the insertions, deletions, replacements and swaps of neighbours that turn a into b (optimal
+// string alignment).
 func distance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

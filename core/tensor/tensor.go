@@ -1,7 +1,9 @@
-// Package tensor names the pieces of a flat float32 buffer: which tensor lies where, in which shape, and what kind of parameter it is.
+// Package tensor names the pieces of a flat float32 buffer: which tensor lies where, in which shape, and what kind
+// of parameter it is.
 //
-// A Layout flows from the model (core/bert) to everyone who touches parameters: the arena that holds them, the backend that reads
-// them, the optimizer that updates them, the checkpoint that stores them. It holds no numbers itself.
+// A Layout flows from the model (core/bert) to everyone who touches parameters: the arena that holds them, the
+// backend that reads them, the optimizer that updates them, the checkpoint that stores them. It holds no numbers
+// itself.
 package tensor
 
 import (
@@ -55,7 +57,8 @@ func (s Shape) Len() int {
 // String prints the shape as [2 3].
 func (s Shape) String() string { return strings.ReplaceAll(fmt.Sprint([]int(s)), ",", "") }
 
-// Kind is what a parameter is to an optimizer: update rules may treat kinds apart (no weight decay on biases, say), never names.
+// Kind is what a parameter is to an optimizer: update rules may treat kinds apart (no weight decay on biases, say),
+// never names.
 type Kind uint8
 
 // The kinds of parameters of BERT. The numbers are part of the wire format.
@@ -117,7 +120,8 @@ func NewLayout(tensors ...Tensor) (*Layout, error) {
 	return l, nil
 }
 
-// MaxLen is the greatest number of elements a layout may have (1 TiB of float32): a limit on what a plugin or a file may ask for.
+// MaxLen is the greatest number of elements a layout may have (1 TiB of float32): a limit on what a plugin or a
+// file may ask for.
 const MaxLen = 1 << 38
 
 func (l *Layout) add(t Tensor) error {

@@ -16,8 +16,8 @@ import (
 // builtin are the backends of this project.
 var builtin = map[string]backend.Backend{"gpu-ref": gpuref.New(), "ipu": ipu.New()}
 
-// TestMain has one thread: steps of small models are no work for two, and other packages are tested at the same time. That threads change no bit is
-// held by TestBits in harness.
+// TestMain has one thread: steps of small models are no work for two, and other packages are tested at the same
+// time. That threads change no bit is held by TestBits in harness.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
 	os.Exit(m.Run())

@@ -16,8 +16,8 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// Case is a small model with parameters, one batch, and what somebody else computed from them in float64: outputs, losses and gradients of
-// the mean loss without dropout.
+// Case is a small model with parameters, one batch, and what somebody else computed from them in float64: outputs,
+// losses and gradients of the mean loss without dropout.
 type Case struct {
 	Name  string
 	Model *bert.Model
@@ -29,15 +29,17 @@ type Case struct {
 	Gradients map[string][]float64 // by parameter
 }
 
-// ReadCase reads a case from a safetensors file: tensors param.NAME (parameters with Hugging Face's names), input.NAME (fields of the batch),
-// out.NAME, loss.NAME and grad.NAME; metadata task, and config as JSON with Hugging Face's keys.
+// ReadCase reads a case from a safetensors file: tensors param.NAME (parameters with Hugging Face's names),
+// input.NAME (fields of the batch), out.NAME, loss.NAME and grad.NAME; metadata task, and config as JSON with
+// Hugging Face's keys.
 func ReadCase(path string) (c *Case, err error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	c = &Case{Name: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), Outputs: map[string][]float64{}, Losses: map[string]float64{}, Gradients: map[string][]float64{}}
+	c = &Case{Name: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), Outputs: map[string][]float64{},
+		Losses: map[string]float64{}, Gradients: map[string][]float64{}}
 	if err := c.readModel(f); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -134,12 +136,12 @@ func readField[T any](f *weights.File, name string, values *[]T, read func(strin
 	return err
 }
 
-// vanishing is the share of the whole gradient's norm below which a reference tensor is zero but for the rounding of float64: the gradient of a key's bias, which
-// shifts all scores of a query alike, is one.
+// vanishing is the share of the whole gradient's norm below which a reference tensor is zero but for the rounding
+// of float64: the gradient of a key's bias, which shifts all scores of a query alike, is one.
 const vanishing = 1e-12
 
-// GradientError is the relative error of the gradient of a parameter. Where the true gradient vanishes, it is the norm of got over the norm of the
-// whole gradient.
+// GradientError is the relative error of the gradient of a parameter. Where the true gradient vanishes, it is the
+// norm of got over the norm of the whole gradient.
 func (c *Case) GradientError(name string, got []float32) float64 {
 	want := c.Gradients[name]
 	whole := c.gradientNorm()

@@ -1,5 +1,5 @@
-// Package backendtest holds any implementation of backend.Backend against its contract and against results that an independent program
-// computed. It returns what it found, so that a test and a command line can use it alike.
+// Package backendtest holds any implementation of backend.Backend against its contract and against results that an
+// independent program computed. It returns what it found, so that a test and a command line can use it alike.
 package backendtest
 
 import (
@@ -16,8 +16,8 @@ type Result struct {
 	Err  error // nil: the implementation keeps the rule
 }
 
-// Conformance holds b against the contract in each of its precisions, with its default options, on models small enough for all of it to take
-// seconds. The results come in a fixed order.
+// Conformance holds b against the contract in each of its precisions, with its default options, on models small
+// enough for all of it to take seconds. The results come in a fixed order.
 func Conformance(ctx context.Context, b backend.Backend) []Result {
 	info, err := b.Describe(ctx)
 	if err == nil {
@@ -103,7 +103,8 @@ func describes(ctx context.Context, b backend.Backend, info backend.Info) error 
 		}
 		seen[p.Name] = true
 		if !(p.OutputTolerance > 0) || !(p.GradientTolerance > 0) || p.Reason == "" {
-			return fmt.Errorf("precision %s: tolerances %g and %g for the reason %q, want positive ones with a reason", p.Name, p.OutputTolerance, p.GradientTolerance, p.Reason)
+			return fmt.Errorf("precision %s: tolerances %g and %g for the reason %q, want positive ones with a reason",
+				p.Name, p.OutputTolerance, p.GradientTolerance, p.Reason)
 		}
 	}
 	names := map[string]bool{}

@@ -58,7 +58,8 @@ func (s *suite) evaluatesHead(f *fixture, session backend.Session) error {
 	slices.Sort(names)
 	b := f.batch(1, size)
 	var whole backend.Outputs
-	if _, err := session.Evaluate(s.ctx, backend.Evaluation{Outputs: names}, cut(b, size), func(o backend.Outputs) error { whole = o; return nil }); err != nil {
+	if _, err := session.Evaluate(s.ctx, backend.Evaluation{Outputs: names}, cut(b, size),
+		func(o backend.Outputs) error { whole = o; return nil }); err != nil {
 		return err
 	}
 	for name, want := range shapes(&f.program, size) {

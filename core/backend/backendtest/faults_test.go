@@ -78,7 +78,8 @@ func (s *brokenSession) Step(ctx context.Context, step backend.Step, batches ite
 	return r, err
 }
 
-func (s *brokenSession) Trace(ctx context.Context, step backend.Step, batches iter.Seq2[*bert.Batch, error], yield func(backend.Traced) error) (backend.StepResult, error) {
+func (s *brokenSession) Trace(ctx context.Context, step backend.Step, batches iter.Seq2[*bert.Batch, error],
+	yield func(backend.Traced) error) (backend.StepResult, error) {
 	if s.fault == "traces another step" {
 		step.Step++
 	}
@@ -123,7 +124,8 @@ func (s *brokenSession) Commit(ctx context.Context, step int) error {
 	return s.Session.Commit(ctx, step)
 }
 
-func (s *brokenSession) Evaluate(ctx context.Context, e backend.Evaluation, batches iter.Seq2[*bert.Batch, error], yield func(backend.Outputs) error) (bert.Losses, error) {
+func (s *brokenSession) Evaluate(ctx context.Context, e backend.Evaluation, batches iter.Seq2[*bert.Batch, error],
+	yield func(backend.Outputs) error) (bert.Losses, error) {
 	return s.Session.Evaluate(ctx, e, batches, func(o backend.Outputs) error {
 		for name, out := range o {
 			if s.fault == "flattens outputs" {

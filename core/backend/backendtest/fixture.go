@@ -41,7 +41,8 @@ func (s *suite) fixture(task bert.Task) (*fixture, error) {
 
 func (s *suite) fixtureOf(head bert.Head) (*fixture, error) {
 	f := &fixture{suite: s, program: backend.Program{
-		Model: model, Head: head, Precision: s.precision.Name, Seed: 7, Length: 16, MaxPredictions: 3, MicroBatch: 2, Accumulation: 2, Replicas: 2,
+		Model: model, Head: head, Precision: s.precision.Name, Seed: 7, Length: 16, MaxPredictions: 3, MicroBatch: 2,
+		Accumulation: 2, Replicas: 2,
 	}}
 	return f, f.allocate()
 }

@@ -24,8 +24,8 @@ type golden struct {
 	PoolerOutput    []float64   `json:"pooler_output"`
 }
 
-// ReadFolder reads a case from a Hugging Face folder with golden.json beside the model: outputs of the encoder and the pooler for one
-// sequence, and neither losses nor gradients. The head is a classifier that stays zero.
+// ReadFolder reads a case from a Hugging Face folder with golden.json beside the model: outputs of the encoder and
+// the pooler for one sequence, and neither losses nor gradients. The head is a classifier that stays zero.
 func ReadFolder(dir string) (c *Case, err error) {
 	f, err := huggingface.Open(dir)
 	if err != nil {

@@ -22,9 +22,10 @@ const (
 	FP32FolderLimit = 1e-5
 )
 
-// Oracle runs the cases in a folder through a backend and compares every output, loss and gradient with what the files have: a row for each.
-// Cases are safetensors files (ReadCase) and folders (ReadFolder); path may be one of either. precisions are names of the backend's; none means all. The limits are those of the precision, and for fp32 never above
-// FP32OutputLimit and FP32GradientLimit.
+// Oracle runs the cases in a folder through a backend and compares every output, loss and gradient with what the
+// files have: a row for each. Cases are safetensors files (ReadCase) and folders (ReadFolder); path may be one of
+// either. precisions are names of the backend's; none means all. The limits are those of the precision, and for
+// fp32 never above FP32OutputLimit and FP32GradientLimit.
 func Oracle(ctx context.Context, b backend.Backend, path string, precisions ...string) ([]agreement.Row, error) {
 	info, err := b.Describe(ctx)
 	if err != nil {
@@ -123,11 +124,13 @@ func (c *Case) compare(ctx context.Context, b backend.Backend, p backend.Precisi
 		return nil, err
 	}
 	row := func(quantity string, e, limit float64) {
-		rows = append(rows, agreement.Row{Case: c.Name, Task: string(c.Model.Head.Task), Precision: p.Name, Quantity: quantity, RelError: e, Limit: limit, Pass: e <= limit})
+		rows = append(rows, agreement.Row{Case: c.Name, Task: string(c.Model.Head.Task), Precision: p.Name, Quantity: quantity,
+			RelError: e, Limit: limit, Pass: e <= limit})
 	}
 
 	var outputs backend.Outputs
-	losses, err := session.Evaluate(ctx, backend.Evaluation{Outputs: slices.Sorted(maps.Keys(c.Outputs)), Labels: c.trains()}, cut(c.Batch, c.Batch.Size),
+	losses, err := session.Evaluate(ctx, backend.Evaluation{Outputs: slices.Sorted(maps.Keys(c.Outputs)),
+		Labels: c.trains()}, cut(c.Batch, c.Batch.Size),
 		func(o backend.Outputs) error { outputs = o; return nil })
 	if err != nil {
 		return nil, err
@@ -171,7 +174,8 @@ func (c *Case) compare(ctx context.Context, b backend.Backend, p backend.Precisi
 	return rows, nil
 }
 
-// Worst is the row with the largest error for each precision, of gradients and of everything else: what a tolerance must bound.
+// Worst is the row with the largest error for each precision, of gradients and of everything else: what a tolerance
+// must bound.
 func Worst(rows []agreement.Row) []agreement.Row {
 	var worst []agreement.Row
 	for _, r := range rows {

@@ -9,8 +9,9 @@ import (
 	"harness.invalid/core/bert"
 )
 
-// packs compares short sequences in rows of two with the same in rows of their own, without dropout. A backend that does not pack must say so when
-// it is asked to: one that took packed rows for single sequences would train on something else without a sign.
+// packs compares short sequences in rows of two with the same in rows of their own, without dropout. A backend that
+// does not pack must say so when it is asked to: one that took packed rows for single sequences would train on
+// something else without a sign.
 func (s *suite) packs() error {
 	const perRow, rows = 2, 4
 	plain := func(f *fixture) {
@@ -73,7 +74,8 @@ func (s *suite) packs() error {
 	}
 	// Both sides have the precision's error.
 	if e := agreement.RelError(packed.memory.Grads, grads); !(e <= 2*s.precision.GradientTolerance) {
-		return fmt.Errorf("the gradient of packed rows differs by %.3g from that of unpacked ones, want at most %g", e, 2*s.precision.GradientTolerance)
+		return fmt.Errorf("the gradient of packed rows differs by %.3g from that of unpacked ones, want at most %g",
+			e, 2*s.precision.GradientTolerance)
 	}
 	return nil
 }
@@ -96,7 +98,8 @@ func packRows(b *bert.Batch, perRow int) *bert.Batch {
 	S, P := b.Length, b.Predictions*perRow
 	rows := b.Size / perRow
 	p := &bert.Batch{Size: rows, Length: S, Predictions: P, Sequences: perRow,
-		InputIDs: make([]int32, rows*S), TokenTypeIDs: make([]int32, rows*S), AttentionMask: make([]int32, rows*S), PositionIDs: make([]int32, rows*S),
+		InputIDs: make([]int32, rows*S), TokenTypeIDs: make([]int32, rows*S), AttentionMask: make([]int32, rows*S),
+		PositionIDs:       make([]int32, rows*S),
 		MaskedLMPositions: make([]int32, rows*P), MaskedLMIDs: b.MaskedLMIDs, MaskedLMWeights: b.MaskedLMWeights,
 		FirstPositions: make([]int32, b.Size), NextSentenceLabels: b.NextSentenceLabels, NextSentenceWeights: make([]float32, b.Size)}
 	for row := range rows {

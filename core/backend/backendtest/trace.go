@@ -58,8 +58,9 @@ func (f *fixture) trace(session backend.Session, b *bert.Batch) (seen traced, r 
 // operators are those of the fixture's model.
 func (f *fixture) operators() []bert.Operator { return bert.Operators(f.program.Model, f.program.Head) }
 
-// traces holds what operators show against what is known otherwise: the results against the outputs of an evaluation, and the gradient of the result of a
-// dense layer or norm, summed over rows, against the gradient of its bias. A backend may be without it.
+// traces holds what operators show against what is known otherwise: the results against the outputs of an
+// evaluation, and the gradient of the result of a dense layer or norm, summed over rows, against the gradient of
+// its bias. A backend may be without it.
 func (s *suite) traces() error {
 	if err := s.tracesTheStep(); err != nil {
 		return err
@@ -95,7 +96,8 @@ func (s *suite) tracesTheStep() error {
 			return err
 		}
 		if r.Losses != plain.Losses || r.Finite != plain.Finite || r.LossScale != plain.LossScale {
-			return fmt.Errorf("a traced step has losses %+v at scale %g, want %+v at %g as without the trace", r.Losses, r.LossScale, plain.Losses, plain.LossScale)
+			return fmt.Errorf("a traced step has losses %+v at scale %g, want %+v at %g as without the trace",
+				r.Losses, r.LossScale, plain.Losses, plain.LossScale)
 		}
 		return sameBits("gradients of a traced step", f.memory.Grads, want)
 	})
@@ -129,7 +131,8 @@ func (f *fixture) tracesTruly(session backend.Session) error {
 		got, want := o.Relevant(t.Values, f.program.Head, b), o.Relevant(output.Values, f.program.Head, b)
 		// Training may round stochastically where evaluation rounds to nearest; both are within the tolerance of the truth.
 		if e := agreement.RelError(got, float64s(want)); !(e <= 2*f.suite.precision.OutputTolerance) {
-			return fmt.Errorf("operator %s is traced with results that differ by %.3g from output %s, want at most %g", t.Operator, e, name, 2*f.suite.precision.OutputTolerance)
+			return fmt.Errorf("operator %s is traced with results that differ by %.3g from output %s, want at most %g",
+				t.Operator, e, name, 2*f.suite.precision.OutputTolerance)
 		}
 	}
 	if !r.Finite {
@@ -147,8 +150,9 @@ func (f *fixture) tracesTruly(session backend.Session) error {
 	return nil
 }
 
-// biasFollows holds the gradient of an operator's bias against the traced gradient of its result, summed over rows. The difference is held
-// against sums of magnitudes: the gradients of a softmax, for one, add up to zero, and what is left of them is rounding.
+// biasFollows holds the gradient of an operator's bias against the traced gradient of its result, summed over rows.
+// The difference is held against sums of magnitudes: the gradients of a softmax, for one, add up to zero, and what
+// is left of them is rounding.
 func (f *fixture) biasFollows(o bert.Operator, g *backend.Traced) error {
 	p, _ := f.memory.Layout.Lookup(o.Bias)
 	difference, terms := make([]float64, p.Len()), make([]float64, p.Len())

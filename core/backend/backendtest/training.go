@@ -119,14 +119,16 @@ func (s *suite) setsGradients() error {
 		}
 		b := f.batch(1, f.program.GlobalBatch())
 		if l := r.Losses; l.MaskedLM.Weight != b.MaskedWeight() || l.NextSentence.Weight != float64(b.Size) {
-			return fmt.Errorf("losses of %g predictions and %g sequences, want %g and %d", l.MaskedLM.Weight, l.NextSentence.Weight, b.MaskedWeight(), b.Size)
+			return fmt.Errorf("losses of %g predictions and %g sequences, want %g and %d",
+				l.MaskedLM.Weight, l.NextSentence.Weight, b.MaskedWeight(), b.Size)
 		}
 		return nil
 	})
 }
 
 // heads are all tasks, a regression among them.
-var heads = []bert.Head{{Task: bert.Pretraining}, {Task: bert.QuestionAnswering}, {Task: bert.Classification, Labels: labels}, {Task: bert.Classification, Labels: 1}}
+var heads = []bert.Head{{Task: bert.Pretraining}, {Task: bert.QuestionAnswering},
+	{Task: bert.Classification, Labels: labels}, {Task: bert.Classification, Labels: 1}}
 
 // scaleSteps is the number of steps in which a dynamic loss scale must come down to where gradients are finite.
 const scaleSteps = 20
@@ -199,8 +201,8 @@ func (s *suite) repeats() error {
 	return errors.Join(sameBits("parameters of a second run", again, params), sameBits("gradients of a second run", gradsAgain, grads))
 }
 
-// cuts compares a global batch as one micro-batch with the same as replicas and micro-batches, without dropout. The sums are rounded in another
-// order, so the precision's tolerance holds.
+// cuts compares a global batch as one micro-batch with the same as replicas and micro-batches, without dropout. The
+// sums are rounded in another order, so the precision's tolerance holds.
 func (s *suite) cuts() error {
 	gradient := func(micro, accumulation, replicas int) (grads []float32, err error) {
 		err = s.with(bert.Pretraining, func(f *fixture) error {
