@@ -1,20 +1,21 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"harness.invalid/harness/hint"
 	"harness.invalid/results/index"
 	"harness.invalid/results/regression"
 )
 
 func newBaseline() *cobra.Command {
-	cmd := &cobra.Command{Use: "baseline", Short: "Keep runs as what later ones are held against"}
+	cmd := &cobra.Command{Use: "baseline", Short: "Keep runs as what later ones are checked against"}
 	cmd.AddCommand(newBaselineSave())
 	return cmd
 }
@@ -26,12 +27,13 @@ func newBaselineSave() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "save RUN...",
 		Short: "Write a baseline from runs",
-		Long: `Save sums complete runs of one recipe up in a small JSON file, to be reviewed and committed: for each seed digests of batches and of the bits of
-all losses, means of losses on the way, metrics, steps to the target, and the time of the fastest step. Tolerances of metrics are the recipe's margins. What
-people wrote into the file before, tolerances and waivers, stays.
+		Long: `Save summarizes complete runs of one recipe in a small JSON file, to be reviewed and committed: for each seed
+digests of the batches and of the bits of all losses, mean losses along the way, metrics, steps to the target, and the
+time of the fastest step. Tolerances of metrics are the recipe's margins. Tolerances and waivers that people wrote
+into the file before stay.
 
-A RUN is a folder, one that holds several, or the beginning of an id. Save several seeds: sampled facts, such as accuracy on another CPU, can't
-be tested against one. A waiver in the file lets a fact pass until a day:
+A RUN is a folder, one that holds several, or the beginning of an id. Save several seeds: sampled facts, such as
+accuracy on another CPU, can't be tested against one. A waiver in the file lets a fact pass until a day:
 
   "waivers": [{"fact": "ipu/adamw squad.*", "until": "2027-01-31", "reason": "new rounding, see the change of ..."}]`,
 		Example: `  harness baseline save --out my-baseline.json runs/mine
@@ -50,18 +52,8 @@ be tested against one. A waiver in the file lets a fact pass until a day:
 			if out == "" {
 				out = filepath.Join("results", "baselines", b.Recipe+".json")
 			}
-			switch before, err := readBaselineFile(out); {
-			case err == nil:
-				b.Waivers = before.Waivers
-				for name, v := range before.Tolerances.Metrics {
-					if _, ok := b.Tolerances.Metrics[name]; ok {
-						b.Tolerances.Metrics[name] = v
-					}
-				}
-				before.Tolerances.Metrics = b.Tolerances.Metrics
-				b.Tolerances = before.Tolerances
-			case !errors.Is(err, fs.ErrNotExist):
-				return withHint(err, "remove the file to start anew")
+			if err := b.Inherit(out); err != nil {
+				return hint.With(err, "remove the file to start anew")
 			}
 			if err := setTolerances(b, tolerances); err != nil {
 				return err
@@ -88,10 +80,17 @@ be tested against one. A waiver in the file lets a fact pass until a day:
 	return cmd
 }
 
-func readBaselineFile(path string) (*regression.Baseline, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
+// setTolerances changes tolerances as NAME=NUMBER says.
+func setTolerances(b *regression.Baseline, list []string) error {
+	for _, t := range list {
+		name, value, ok := strings.Cut(t, "=")
+		v, err := strconv.ParseFloat(value, 64)
+		if !ok || err != nil {
+			return fmt.Errorf("--tolerance %s: want NAME=NUMBER", t)
+		}
+		if err := b.Tolerances.Set(name, v); err != nil {
+			return fmt.Errorf("--%w", err)
+		}
 	}
-	return regression.ReadBaseline(path, text)
+	return nil
 }

@@ -4,6 +4,7 @@ package baselines
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -22,6 +23,16 @@ func Open(name string) (*regression.Baseline, error) {
 		return nil, fmt.Errorf("no baseline is named %q (known: %s): %w", name, strings.Join(Names(), ", "), fs.ErrNotExist)
 	}
 	return regression.ReadBaseline(name, text)
+}
+
+// OpenAny reads the file of a baseline or, where there is none and name could be one of a baseline, the baseline of
+// that name.
+func OpenAny(name string) (*regression.Baseline, error) {
+	b, err := regression.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(name, "/\\.") {
+		return Open(name)
+	}
+	return b, err
 }
 
 // Names lists the baselines.

@@ -1,0 +1,103 @@
+package regression
+
+import (
+	"bytes"
+	"encoding/xml"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"harness.invalid/results"
+)
+
+func number(v float64) *results.Number { n := results.Number(v); return &n }
+
+var texts = &Check{Baseline: "b", Recipe: "r", Standing: Regressed, Facts: []Fact{
+	{Name: "arm seed 1 losses", Standing: Regressed, Exact: true, Baseline: strings.Repeat("a", 32), Now: "2", Reason: "100% other, a|b"},
+	{Name: "arm step_seconds", Standing: Undecided, Relative: true, Change: number(0.05), Tolerance: number(0.1), Power: number(0.5),
+		Reason: "few"},
+	{Name: "arm f1", Standing: Waived, Change: number(-1.5), Noise: number(2), Baseline: "80", Now: "78.5", Reason: "known"},
+	{Name: "arm data", Standing: Holds},
+}}
+
+func TestTexts(t *testing.T) {
+	for i, want := range []string{
+		"100% other, a|b (was " + strings.Repeat("a", 32) + ", is 2)", "few (was -, is -, change +5%, tolerance 10%, power 0.50)",
+		"known (was 80, is 78.5, change -1.5, noise 2)",
+	} {
+		if got := texts.Facts[i].Explained(); got != want {
+			t.Errorf("fact %d is explained as %q, want %q", i, got, want)
+		}
+	}
+	if f := texts.Facts[0]; f.ShortText(f.Baseline) != strings.Repeat("a", 12) || f.ShortText("1") != "1" {
+		t.Error("digests are not cut, or other values are")
+	}
+}
+
+func TestWriteJUnit(t *testing.T) {
+	var out bytes.Buffer
+	if err := texts.WriteJUnit(&out); err != nil {
+		t.Fatal(err)
+	}
+	var s junitSuite
+	if err := xml.Unmarshal(out.Bytes(), &s); err != nil {
+		t.Fatal(err)
+	}
+	if s.Tests != 4 || s.Failures != 1 || s.Errors != 1 || s.Skipped != 1 || s.Cases[0].Failure == nil || s.Cases[3].Failure != nil {
+		t.Errorf("the suite is %+v", s)
+	}
+}
+
+func TestGitHub(t *testing.T) {
+	var out bytes.Buffer
+	if err := texts.WriteAnnotations(&out); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	first := "::error title=arm seed 1 losses::REGRESSED: 100%25 other, a|b"
+	if len(lines) != 3 || !strings.HasPrefix(lines[0], first) || !strings.HasPrefix(lines[2], "::notice ") {
+		t.Errorf("the annotations are\n%s", &out)
+	}
+	out.Reset()
+	row := "\n| arm seed 1 losses | REGRESSED | 100% other, a\\|b |\n"
+	if err := texts.WriteSummary(&out); err != nil || !strings.Contains(out.String(), row) {
+		t.Errorf("the summary is\n%s%v", &out, err)
+	}
+}
+
+// TestInherit: waivers and tolerances stay, but not those of metrics that the recipe no longer has.
+func TestInherit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "b.json")
+	b := Baseline{Tolerances: Tolerances{Metrics: map[string]float64{"squad.f1": 1, "phase1.loss": 2}, Losses: 0.1}}
+	if err := b.Inherit(path); err != nil || b.Tolerances.Losses != 0.1 {
+		t.Errorf("without a file: %v, %+v", err, b.Tolerances)
+	}
+	before := Baseline{
+		Recipe: "r", Fingerprint: "f", Alpha: 0.05, Arms: []BaselineArm{{Runs: []BaselineRun{{Seed: 3}, {Seed: 4}, {Seed: 9}}}},
+		Tolerances: Tolerances{Metrics: map[string]float64{"squad.f1": 7, "gone.f1": 3}, Losses: 0.5},
+		Waivers:    []Waiver{{Fact: "*", Until: "2099-01-01", Reason: "known"}},
+	}
+	if err := before.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Inherit(path); err != nil {
+		t.Fatal(err)
+	}
+	m := b.Tolerances.Metrics
+	if len(b.Waivers) != 1 || b.Tolerances.Losses != 0.5 || m["squad.f1"] != 7 || m["phase1.loss"] != 2 || len(m) != 2 {
+		t.Errorf("inherited %+v, %+v", b.Waivers, b.Tolerances)
+	}
+	if err := os.WriteFile(path, []byte("{"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Inherit(path); err == nil {
+		t.Error("a broken file is no error")
+	}
+	for n, want := range map[int]string{0: "the baseline has 3", 2: "", 3: "not consecutive", 4: "the baseline has 3"} {
+		first, err := before.FirstSeed(n)
+		if want == "" && (err != nil || first != 3) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%d seeds: %d, %v", n, first, err)
+		}
+	}
+}
