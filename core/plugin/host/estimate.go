@@ -28,7 +28,7 @@ func (b backendClient) Estimate(ctx context.Context, program backend.Program, on
 	return e, nil
 }
 
-// Systems is empty when the plugin lists none.
+// Systems implements backend.Estimator. It is empty if the plugin lists none.
 func (b backendClient) Systems(ctx context.Context) ([]backend.System, error) {
 	c := b.p.call(ctx, 0, b.p.spec.Timeouts.Call, "systems")
 	r, err := b.p.backend.Systems(c.ctx, &pb.SystemsRequest{})
@@ -38,7 +38,7 @@ func (b backendClient) Systems(ctx context.Context) ([]backend.System, error) {
 	return wire.DecodeSystems(r), nil
 }
 
-// Variations is empty when the plugin lists none.
+// Variations implements backend.Estimator. It is empty if the plugin lists none.
 func (b backendClient) Variations(ctx context.Context, program backend.Program, on backend.Machine) ([]backend.Variation, error) {
 	c := b.p.call(ctx, 0, b.p.spec.Timeouts.Call, "variations")
 	r, err := b.p.backend.Variations(c.ctx, wire.EncodeMachine(program, on))

@@ -42,7 +42,7 @@ func (o optimizerClient) Slots(ctx context.Context, options map[string]string) (
 	return r.GetNames(), nil
 }
 
-// Cost is optimizer.ErrNoCost when the plugin states none.
+// Cost implements optimizer.Coster. It fails with optimizer.ErrNoCost if the plugin states none.
 func (o optimizerClient) Cost(ctx context.Context, options map[string]string, l *tensor.Layout) (optimizer.Cost, error) {
 	c := o.p.call(ctx, 0, o.p.spec.Timeouts.Call, "cost")
 	r, err := o.p.optimizer.Cost(c.ctx, &pb.CostRequest{Options: options, Tensors: wire.EncodeLayout(l)})

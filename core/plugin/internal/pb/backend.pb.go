@@ -2290,7 +2290,7 @@ type EstimateRequest struct {
 	Description   string      `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"` // in YAML
 	Packing       float64     `protobuf:"fixed64,5,opt,name=packing,proto3" json:"packing,omitempty"`       // sequences of the data in one sequence of the program; 0 or 1: not packed
 	Update        *UpdateCost `protobuf:"bytes,6,opt,name=update,proto3" json:"update,omitempty"`           // of the optimizer over the tensors of Open; absent: there is no update
-	Grow          bool        `protobuf:"varint,7,opt,name=grow,proto3" json:"grow,omitempty"`              // a system with too few devices stands for the larger ones of its family
+	Grow          bool        `protobuf:"varint,7,opt,name=grow,proto3" json:"grow,omitempty"`              // a system with too few devices may be replaced by a larger one of its family
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2502,10 +2502,11 @@ func (x *System) GetDoc() string {
 	return ""
 }
 
-// VariationsResponse lists other ways to lay a program out; replicas, micro-batch and accumulation are the host's to vary.
+// VariationsResponse lists other ways to place a program. The host itself varies replicas, micro-batch and
+// accumulation.
 type VariationsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Variations    []*Variation           `protobuf:"bytes,1,rep,name=variations,proto3" json:"variations,omitempty"` // those of the same thing follow each other
+	Variations    []*Variation           `protobuf:"bytes,1,rep,name=variations,proto3" json:"variations,omitempty"` // those of one setting follow each other
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2547,12 +2548,12 @@ func (x *VariationsResponse) GetVariations() []*Variation {
 	return nil
 }
 
-// Variation is another value of something that a program leaves to the backend.
+// Variation is another value of a setting that a program leaves to the backend.
 type Variation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Varied        string                 `protobuf:"bytes,1,opt,name=varied,proto3" json:"varied,omitempty"`                                                                             // what is varied, such as "layers per IPU"
 	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`                                                                               // such as 3,7,7,7
-	Options       map[string]string      `protobuf:"bytes,3,rep,name=options,proto3" json:"options,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // that do it, in place of those that the program has
+	Options       map[string]string      `protobuf:"bytes,3,rep,name=options,proto3" json:"options,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // that replace the program's
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -72,7 +72,7 @@ type BackendClient interface {
 	Close(ctx context.Context, in *CloseRequest, opts ...grpc.CallOption) (*CloseResponse, error)
 	// Systems lists the systems that the backend knows by name. UNIMPLEMENTED: none.
 	Systems(ctx context.Context, in *SystemsRequest, opts ...grpc.CallOption) (*SystemsResponse, error)
-	// Variations lists other ways to lay a program out on a machine, for a sweep. UNIMPLEMENTED: none.
+	// Variations lists other ways to place a program on a machine, for a sweep. UNIMPLEMENTED: none.
 	Variations(ctx context.Context, in *EstimateRequest, opts ...grpc.CallOption) (*VariationsResponse, error)
 	// Estimate models a step of a program on a machine: its time and its memory. It needs no session. UNIMPLEMENTED:
 	// the backend has no such model.
@@ -255,7 +255,7 @@ type BackendServer interface {
 	Close(context.Context, *CloseRequest) (*CloseResponse, error)
 	// Systems lists the systems that the backend knows by name. UNIMPLEMENTED: none.
 	Systems(context.Context, *SystemsRequest) (*SystemsResponse, error)
-	// Variations lists other ways to lay a program out on a machine, for a sweep. UNIMPLEMENTED: none.
+	// Variations lists other ways to place a program on a machine, for a sweep. UNIMPLEMENTED: none.
 	Variations(context.Context, *EstimateRequest) (*VariationsResponse, error)
 	// Estimate models a step of a program on a machine: its time and its memory. It needs no session. UNIMPLEMENTED:
 	// the backend has no such model.

@@ -649,13 +649,13 @@ func (*CloseResponse) Descriptor() ([]byte, []int) {
 	return file_v1_common_proto_rawDescGZIP(), []int{10}
 }
 
-// UpdateCost is what an update rule keeps for the tensors of a layout, and what it does with them in one step, on any machine.
+// UpdateCost is what an update rule keeps for the tensors of a layout and does with them in one step, on any machine.
 type UpdateCost struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Slots         []*SlotFormat          `protobuf:"bytes,1,rep,name=slots,proto3" json:"slots,omitempty"`     // in the order of SlotsResponse.names
 	Tensors       []*TensorCost          `protobuf:"bytes,2,rep,name=tensors,proto3" json:"tensors,omitempty"` // one for each tensor of the layout, in its order
-	Probes        bool                   `protobuf:"varint,3,opt,name=probes,proto3" json:"probes,omitempty"`  // a step takes two gradients, and the parameters are set aside during the second one
-	Assumed       string                 `protobuf:"bytes,4,opt,name=assumed,proto3" json:"assumed,omitempty"` // what the rule does not state and somebody assumed, in words; empty: it states all of it
+	Probes        bool                   `protobuf:"varint,3,opt,name=probes,proto3" json:"probes,omitempty"`  // a step takes two gradients; parameters are saved during the second one
+	Assumed       string                 `protobuf:"bytes,4,opt,name=assumed,proto3" json:"assumed,omitempty"` // what was assumed as the rule does not state it, in words; empty: nothing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -718,7 +718,7 @@ func (x *UpdateCost) GetAssumed() string {
 	return ""
 }
 
-// SlotFormat is a kind of state and the format in which a machine would keep it; in sections it is binary32 whatever its format.
+// SlotFormat is a slot and the format in which a machine would keep it. In sections it is always binary32.
 type SlotFormat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`     // of the slot
@@ -779,16 +779,17 @@ func (x *SlotFormat) GetBits() int64 {
 	return 0
 }
 
-// TensorCost is what a rule keeps and does for one tensor in a step. Every element of its state is read and written once.
+// TensorCost is what a rule keeps and does for one tensor in a step. Every element of its state is read and written
+// once.
 type TensorCost struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	State         []int64                `protobuf:"varint,1,rep,packed,name=state,proto3" json:"state,omitempty"` // elements in each slot, at most the tensor's; empty: as many as the tensor has, in every slot
+	State         []int64                `protobuf:"varint,1,rep,packed,name=state,proto3" json:"state,omitempty"` // elements in each slot, at most the tensor's; empty: as many as the tensor has
 	Flops         float64                `protobuf:"fixed64,2,opt,name=flops,proto3" json:"flops,omitempty"`       // on single elements; a root or a division is one
-	Products      []*Product             `protobuf:"bytes,3,rep,name=products,proto3" json:"products,omitempty"`   // matrix products, which flops leaves out
+	Products      []*Product             `protobuf:"bytes,3,rep,name=products,proto3" json:"products,omitempty"`   // matrix products, which are not part of flops
 	Params        float64                `protobuf:"fixed64,4,opt,name=params,proto3" json:"params,omitempty"`     // how often each parameter is read or written
 	Grads         float64                `protobuf:"fixed64,5,opt,name=grads,proto3" json:"grads,omitempty"`       // how often each element of the gradient is read or written
-	Scratch       float64                `protobuf:"fixed64,6,opt,name=scratch,proto3" json:"scratch,omitempty"`   // binary32 elements of intermediate results that are read or written besides
-	Kernels       float64                `protobuf:"fixed64,7,opt,name=kernels,proto3" json:"kernels,omitempty"`   // that only this tensor has; 0: it is updated together with others
+	Scratch       float64                `protobuf:"fixed64,6,opt,name=scratch,proto3" json:"scratch,omitempty"`   // binary32 elements of intermediate results that are read or written
+	Kernels       float64                `protobuf:"fixed64,7,opt,name=kernels,proto3" json:"kernels,omitempty"`   // for this tensor alone; 0: it is updated together with others
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -875,7 +876,7 @@ func (x *TensorCost) GetKernels() float64 {
 // Product is groups of matrix products [m, k] x [k, n] in binary32, computed together.
 type Product struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Count         float64                `protobuf:"fixed64,1,opt,name=count,proto3" json:"count,omitempty"`  // times a step, which may be a fraction
+	Count         float64                `protobuf:"fixed64,1,opt,name=count,proto3" json:"count,omitempty"`  // how often in a step; may be a fraction
 	Groups        int64                  `protobuf:"varint,2,opt,name=groups,proto3" json:"groups,omitempty"` // at least 1
 	M             int64                  `protobuf:"varint,3,opt,name=m,proto3" json:"m,omitempty"`           // rows of the result
 	K             int64                  `protobuf:"varint,4,opt,name=k,proto3" json:"k,omitempty"`           // terms of a sum

@@ -251,7 +251,7 @@ func (x *CostRequest) GetTensors() []*Tensor {
 	return nil
 }
 
-// CostResponse says it.
+// CostResponse states it.
 type CostResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Cost          *UpdateCost            `protobuf:"bytes,1,opt,name=cost,proto3" json:"cost,omitempty"` // over the tensors of the request

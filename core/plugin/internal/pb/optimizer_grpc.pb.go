@@ -48,8 +48,8 @@ type OptimizerClient interface {
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeOptimizerResponse, error)
 	// Slots names the state that the rule keeps for each parameter under these options.
 	Slots(ctx context.Context, in *SlotsRequest, opts ...grpc.CallOption) (*SlotsResponse, error)
-	// Cost states what an update costs over parameters of a layout, for models of machines. UNIMPLEMENTED: the rule states nothing and is priced by its
-	// slots.
+	// Cost states what an update of parameters with a given layout costs, for models of machines. UNIMPLEMENTED: the rule
+	// states nothing and is priced by its slots.
 	Cost(ctx context.Context, in *CostRequest, opts ...grpc.CallOption) (*CostResponse, error)
 	// Open prepares updates of the host's memory.
 	Open(ctx context.Context, in *OpenOptimizerRequest, opts ...grpc.CallOption) (*OpenOptimizerResponse, error)
@@ -177,8 +177,8 @@ type OptimizerServer interface {
 	Describe(context.Context, *DescribeRequest) (*DescribeOptimizerResponse, error)
 	// Slots names the state that the rule keeps for each parameter under these options.
 	Slots(context.Context, *SlotsRequest) (*SlotsResponse, error)
-	// Cost states what an update costs over parameters of a layout, for models of machines. UNIMPLEMENTED: the rule states nothing and is priced by its
-	// slots.
+	// Cost states what an update of parameters with a given layout costs, for models of machines. UNIMPLEMENTED: the rule
+	// states nothing and is priced by its slots.
 	Cost(context.Context, *CostRequest) (*CostResponse, error)
 	// Open prepares updates of the host's memory.
 	Open(context.Context, *OpenOptimizerRequest) (*OpenOptimizerResponse, error)

@@ -5,7 +5,7 @@ import (
 	"harness.invalid/core/plugin/internal/pb"
 )
 
-// EncodeCost is nil for a cost without tensors: there is no update.
+// EncodeCost writes what an update costs. It is nil for a cost without tensors: there is no update.
 func EncodeCost(c optimizer.Cost) *pb.UpdateCost {
 	if len(c.Tensors) == 0 {
 		return nil
@@ -25,7 +25,7 @@ func EncodeCost(c optimizer.Cost) *pb.UpdateCost {
 	return w
 }
 
-// DecodeCost reads what EncodeCost wrote. Whoever uses the result checks it: optimizer.Cost.Check.
+// DecodeCost is the inverse of EncodeCost. Callers must validate the result with optimizer.Cost.Check.
 func DecodeCost(w *pb.UpdateCost) optimizer.Cost {
 	c := optimizer.Cost{Probes: w.GetProbes(), Assumed: w.GetAssumed()}
 	for _, s := range w.GetSlots() {

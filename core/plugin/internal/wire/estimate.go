@@ -5,21 +5,22 @@ import (
 	"harness.invalid/core/plugin/internal/pb"
 )
 
-// EncodeMachine makes the request for an estimate, or for variations, of a program on a machine.
+// EncodeMachine writes a request for an estimate, or for variations, of a program on a machine.
 func EncodeMachine(p backend.Program, on backend.Machine) *pb.EstimateRequest {
 	return &pb.EstimateRequest{
-		Program: EncodeProgram(p), System: on.System, Description: on.Description, Grow: on.Grow, Update: EncodeCost(on.Update), Packing: on.Packing,
+		Program: EncodeProgram(p), System: on.System, Description: on.Description, Grow: on.Grow,
+		Update: EncodeCost(on.Update), Packing: on.Packing,
 	}
 }
 
-// DecodeMachine reads what EncodeMachine wrote, but for the program.
+// DecodeMachine is the inverse of EncodeMachine, without the program.
 func DecodeMachine(r *pb.EstimateRequest) backend.Machine {
 	return backend.Machine{
 		System: r.GetSystem(), Description: r.GetDescription(), Grow: r.GetGrow(), Update: DecodeCost(r.GetUpdate()), Packing: r.GetPacking(),
 	}
 }
 
-// EncodeSystems is the answer of a backend that lists its systems.
+// EncodeSystems writes the systems that a backend models.
 func EncodeSystems(systems []backend.System) *pb.SystemsResponse {
 	w := &pb.SystemsResponse{}
 	for _, s := range systems {
@@ -28,7 +29,7 @@ func EncodeSystems(systems []backend.System) *pb.SystemsResponse {
 	return w
 }
 
-// DecodeSystems reads what EncodeSystems wrote.
+// DecodeSystems is the inverse of EncodeSystems.
 func DecodeSystems(w *pb.SystemsResponse) []backend.System {
 	var systems []backend.System
 	for _, s := range w.GetSystems() {
@@ -37,7 +38,7 @@ func DecodeSystems(w *pb.SystemsResponse) []backend.System {
 	return systems
 }
 
-// EncodeVariations is the answer of a backend that lists variations.
+// EncodeVariations writes the variations that a backend lists.
 func EncodeVariations(variations []backend.Variation) *pb.VariationsResponse {
 	w := &pb.VariationsResponse{}
 	for _, v := range variations {
@@ -46,7 +47,7 @@ func EncodeVariations(variations []backend.Variation) *pb.VariationsResponse {
 	return w
 }
 
-// DecodeVariations reads what EncodeVariations wrote.
+// DecodeVariations is the inverse of EncodeVariations.
 func DecodeVariations(w *pb.VariationsResponse) []backend.Variation {
 	var variations []backend.Variation
 	for _, v := range w.GetVariations() {

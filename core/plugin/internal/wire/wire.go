@@ -6,9 +6,9 @@
 // environment; the plugin prints one line, the handshake of go-plugin, and from then on answers calls over gRPC
 // with mutual TLS. The services:
 //
-//	Backend    Describe, Estimate | Open, Step, Commit, Evaluate, Trace, Save, Load, Close
-//	Optimizer  Describe, Slots    | Open, Step, Probe, Average, Close
-//	Sections   Push, Pull, Settle
+//	Backend    Describe, Systems, Variations, Estimate | Open, Step, Commit, Evaluate, Trace, Save, Load, Close
+//	Optimizer  Describe, Slots, Cost                   | Open, Step, Probe, Average, Close
+//	Sections                                           | Push, Pull, Settle
 //
 // Calls left of the bar stand alone; those to the right work on a session, which Open starts and Close ends. Batches go
 // to Step, Evaluate and Trace as a stream (batch.go); outputs of Evaluate and tensors of Trace come back as one.
