@@ -5,14 +5,14 @@ An optimizer is a subclass of Optimizer, a backend one of Backend, and the last 
     if __name__ == "__main__":
         serve(Signum())
 
-in an executable file named harness-optimizer-NAME or harness-backend-NAME, in a folder of $HARNESS_PLUGIN_PATH. Harness starts it and
-lets it import this package; nothing has to be installed but grpcio, protobuf and numpy.
+in an executable file named harness-optimizer-NAME or harness-backend-NAME, in a folder of $HARNESS_PLUGIN_PATH. Harness
+starts it and lets it import this package; it needs nothing installed but grpcio, protobuf and numpy.
 
-Parameters, gradients and the state of optimizers lie in memory that harness owns and shares with its plugins. Here they are numpy arrays that look
-at that memory without a copy (torch.from_numpy makes tensors of them that do so too). Where memory can't be shared the same arrays are
-filled and fetched by the package, around each call.
+Parameters, gradients and optimizer state lie in memory that harness owns and shares with its plugins. Here they are
+numpy views of that memory (torch.from_numpy makes tensors that are views, too). Where memory cannot be shared, the
+package fills and fetches the same arrays around each call.
 
-Version 1 of the protocol; docs/plugin-protocol.md of harness tells it.
+This is version 1 of the protocol, which docs/plugin-protocol.md of harness describes.
 """
 
 try:

@@ -1,7 +1,7 @@
 """A certificate for one process.
 
-Host and plugin speak mutual TLS with certificates that last as long as the two processes. Python's library can't make one, so this asks the OpenSSL that
-Python itself is linked with.
+Host and plugin speak mutual TLS with certificates that are made for one start of the plugin. Python's library cannot
+make one, so this calls the OpenSSL that Python itself is linked with.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import ssl
 
 
 def make() -> tuple[bytes, bytes, bytes]:
-    """A self-signed certificate for the name localhost on a new P-256 key: the key and the certificate as PEM, and the certificate as DER."""
+    """A self-signed certificate for localhost with a new P-256 key: key and certificate as PEM, and the certificate as DER."""
     lib = _library()
     pointer, number = ctypes.c_void_p, ctypes.c_long
 
@@ -27,7 +27,7 @@ def make() -> tuple[bytes, bytes, bytes]:
     cert = pointer(call("X509_new", pointer))
     call("X509_set_version", ctypes.c_int, cert, number(2))  # v3
     call("ASN1_INTEGER_set", ctypes.c_int, pointer(call("X509_get_serialNumber", pointer, cert)), number(1))
-    # From half a minute ago, for clocks that differ, to as long as no run lasts.
+    # From half a minute ago, for clocks that differ, to ten years from now, longer than any run.
     call("X509_gmtime_adj", pointer, pointer(call("X509_getm_notBefore", pointer, cert)), number(-30))
     call("X509_gmtime_adj", pointer, pointer(call("X509_getm_notAfter", pointer, cert)), number(10 * 365 * 86400))
     name = pointer(call("X509_get_subject_name", pointer, cert))
@@ -53,7 +53,7 @@ def make() -> tuple[bytes, bytes, bytes]:
 
 
 def _library() -> ctypes.CDLL:
-    """The OpenSSL that the module _ssl is linked with. Symbols of what a library depends on are found through the library itself."""
+    """The OpenSSL that the module _ssl is linked with: its symbols can be looked up through the module's own library."""
     import _ssl
 
     if ssl.OPENSSL_VERSION_INFO < (3, 0):

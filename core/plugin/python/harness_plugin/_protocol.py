@@ -1,7 +1,7 @@
 """Messages and services of the protocol.
 
-protocol.binpb holds the compiled descriptors of core/plugin/proto/v1; `go generate ./core/plugin` writes it. Messages are made from it at
-import, so that no code has to be generated for a version of protobuf.
+protocol.binpb holds the compiled descriptors of core/plugin/proto/v1; `go generate ./core/plugin` writes it. Messages are
+made from it at import, so no code has to be generated for a particular version of protobuf.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def __getattr__(name: str) -> Any:
 
 
 def service(name: str, methods: Mapping[str, Callable[..., Any]]) -> grpc.GenericRpcHandler:
-    """A service of the protocol with a function for each of its calls. Calls without one are answered with UNIMPLEMENTED."""
+    """A service of the protocol with a function for each of its calls. Calls without one fail with UNIMPLEMENTED."""
     kinds = {
         (False, False): grpc.unary_unary_rpc_method_handler,
         (False, True): grpc.unary_stream_rpc_method_handler,
@@ -51,5 +51,6 @@ def service(name: str, methods: Mapping[str, Callable[..., Any]]) -> grpc.Generi
     for m in _services[name].method:
         if m.name in methods:
             request, response = (_message(t.lstrip(".")) for t in (m.input_type, m.output_type))
-            handlers[m.name] = kinds[m.client_streaming, m.server_streaming](methods[m.name], request.FromString, response.SerializeToString)
+            make = kinds[m.client_streaming, m.server_streaming]
+            handlers[m.name] = make(methods[m.name], request.FromString, response.SerializeToString)
     return grpc.method_handlers_generic_handler(f"{PACKAGE}.{name}", handlers)

@@ -1,6 +1,6 @@
 """The life of a plugin process: handshake, server, end.
 
-This is HashiCorp's go-plugin protocol as far as harness uses it; docs/plugin-protocol.md of harness tells it.
+This is the part of HashiCorp's go-plugin protocol that harness uses; docs/plugin-protocol.md of harness describes it.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from ._sessions import Sessions
 from .backend import Backend
 from .optimizer import Optimizer
 
-COOKIE = ("HARNESS_PLUGIN", "5f0c4e0e0a2b4c2f9f6d1c7b8a3e2d10")  # keeps people from running a plugin by hand; it is no secret
+COOKIE = ("HARNESS_PLUGIN", "5f0c4e0e0a2b4c2f9f6d1c7b8a3e2d10")  # keeps people from running a plugin by hand; not a secret
 CORE_VERSION, PROTOCOL_VERSION = 1, 1
 MAX_MESSAGE = 16 << 20
-CALLS = 32  # at the same time, those that wait for their session included
+CALLS = 32  # that run at the same time, including those that wait for their session
 
 
 def threads() -> int:
-    """How many CPU threads the plugin is to compute on: the host's setting."""
+    """How many CPU threads the plugin should compute on, as set by the host."""
     return max(1, int(os.environ.get("GOMAXPROCS") or os.cpu_count() or 1))
 
 
 def serve(plugin: Backend | Optimizer) -> NoReturn:
     """Serves a backend or an optimizer until the host is done with it, and ends the process.
 
-    Standard output belongs to the handshake: what is printed from here on goes to standard error, where the host reads it.
+    Standard output belongs to the handshake: what is printed from here on goes to standard error, which the host reads.
     """
     if os.environ.get(COOKIE[0]) != COOKIE[1]:
         kind = "backend" if isinstance(plugin, Backend) else "optimizer"
@@ -66,12 +66,15 @@ def serve(plugin: Backend | Optimizer) -> NoReturn:
     done.wait()
     server.stop(grace=1).wait()
     sys.stderr.flush()
-    # Threads of a call that does not end, or of a library, must not keep the process.
+    # Threads of a call that does not end, or of a library, must not keep the process alive.
     os._exit(0)
 
 
 def _listen(server: grpc.Server) -> tuple[str, str]:
-    """Binds a Unix socket, with mutual TLS when the host sent its certificate. Returns the socket's path and the plugin's certificate for the handshake."""
+    """Binds a Unix socket, with mutual TLS if the host sent its certificate.
+
+    Returns the socket's path and the plugin's certificate for the handshake.
+    """
     folder = os.environ.get("PLUGIN_UNIX_SOCKET_DIR") or tempfile.mkdtemp(prefix="harness-plugin-")
     path = os.path.join(folder, f"plugin{os.getpid()}")
     client = os.environ.get("PLUGIN_CLIENT_CERT")
@@ -85,7 +88,8 @@ def _listen(server: grpc.Server) -> tuple[str, str]:
 
 
 def _go_plugin(done: threading.Event) -> list[grpc.GenericRpcHandler]:
-    """The services of go-plugin and gRPC that a host calls besides those of the protocol. Their messages are short enough to be written out."""
+    """The services of go-plugin and gRPC that a host calls besides those of the protocol. Their messages are short enough
+    to be written out."""
 
     def shutdown(request: bytes, context: grpc.ServicerContext) -> bytes:
         done.set()
@@ -102,7 +106,7 @@ def _go_plugin(done: threading.Event) -> list[grpc.GenericRpcHandler]:
 
 
 def _descriptor(variable: str) -> int | None:
-    """The number of an inherited descriptor, which the plugin's own children do not get."""
+    """The number of an inherited descriptor, which the plugin's own children do not inherit."""
     text = os.environ.get(variable)
     if text is None:
         return None

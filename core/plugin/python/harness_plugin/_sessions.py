@@ -47,7 +47,8 @@ def abort(context: grpc.ServicerContext, e: BaseException) -> None:
 def _print(e: BaseException) -> None:
     """Prints where an exception comes from, without the frames of this package and of the thread pools that it uses."""
     frames = traceback.extract_tb(e.__traceback__)
-    own = [f for f in frames if os.path.dirname(f.filename) not in (os.path.dirname(__file__), os.path.dirname(concurrent.futures.__file__))]
+    others = (os.path.dirname(__file__), os.path.dirname(concurrent.futures.__file__))
+    own = [f for f in frames if os.path.dirname(f.filename) not in others]
     lines = traceback.format_list(own or frames) + traceback.format_exception_only(type(e), e)
     print("Traceback (most recent call last):", "".join(lines), sep="\n", end="", file=sys.stderr, flush=True)
 
@@ -66,7 +67,7 @@ def answering(f: Callable[..., T]) -> Callable[..., T]:
 
 
 def streaming(f: Callable[..., Iterator[T]]) -> Callable[..., Iterator[T]]:
-    """A call with a stream of answers, likewise."""
+    """A call with a stream of answers whose exceptions become its status."""
 
     def answer(request: Any, context: grpc.ServicerContext) -> Iterator[T]:
         try:
@@ -79,7 +80,7 @@ def streaming(f: Callable[..., Iterator[T]]) -> Callable[..., Iterator[T]]:
 
 @dataclasses.dataclass
 class Entry:
-    """An open session. All of a plugin's own code for it runs on one thread, which numerical libraries and devices are glad of."""
+    """An open session. All of the plugin's own code for it runs on one thread, as some libraries and devices require."""
 
     thread: concurrent.futures.ThreadPoolExecutor
     memory: Memory
@@ -120,7 +121,7 @@ class Sessions:
         return number
 
     def acquire(self, number: int, context: grpc.ServicerContext) -> Entry:
-        """Waits until no other call of the session is under way. `with` releases it."""
+        """Waits until no other call of the session is running. `with` releases it."""
         with self._mutex:
             entry = self._entries.get(number)
         while entry and not entry.busy.acquire(timeout=0.1):
@@ -155,7 +156,8 @@ class Sessions:
                     values = np.frombuffer(chunk.values, "<f4") if len(chunk.values) % 4 == 0 else None
                     if values is None or chunk.offset + len(values) > len(section):
                         raise ValueError(
-                            f"chunk of {len(chunk.values)} bytes at element {chunk.offset} of section {chunk.section}, which has {len(section)} elements"
+                            f"chunk of {len(chunk.values)} bytes at element {chunk.offset} of section {chunk.section}, "
+                            f"which has {len(section)} elements"
                         )
                     section[chunk.offset : chunk.offset + len(values)] = values
             finally:
@@ -185,6 +187,6 @@ def _section(entry: Entry, number: int) -> np.ndarray:
 
 
 def chunks(values: np.ndarray) -> Iterator[tuple[int, bytes]]:
-    """Cuts a flat array into little-endian pieces that fit a message, each with its first element."""
+    """Cuts a flat array into little-endian pieces that fit a message, each with the index of its first element."""
     for i in range(0, len(values), CHUNK):
         yield i, values[i : i + CHUNK].astype("<f4", copy=False).tobytes()

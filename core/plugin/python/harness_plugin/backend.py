@@ -26,8 +26,8 @@ class Precision:
 
     name: str
     doc: str
-    # Greatest relative errors (norm of the difference over norm of the reference) that outputs and gradients may have against float64 results on a
-    # small model without dropout, and where they come from.
+    # Largest relative errors (norm of the difference over norm of the reference) that outputs and gradients may have
+    # against float64 results on a small model without dropout, and where these bounds come from.
     output_tolerance: float
     gradient_tolerance: float
     reason: str
@@ -35,24 +35,24 @@ class Precision:
 
 @dataclasses.dataclass(frozen=True)
 class Traced:
-    """What an operator stored, or the gradient of that. docs/plugin-protocol.md and the comments of TracedChunk tell which operators there are."""
+    """What an operator stored, or its gradient. The comments of TracedChunk in backend.proto list the operators."""
 
     operator: str  # by the name of Hugging Face's module
     values: np.ndarray  # rows of tokens, sequences or masked positions, whatever axes they are cut into
     gradient: bool = False  # of scale times the mean loss of the global batch
     scale: float = 1.0
-    format: str = ""  # in which the device stores it: fp32, tf32, bf16 or fp16; empty: not said
+    format: str = ""  # that the device stores it in: fp32, tf32, bf16 or fp16; empty: unknown
 
 
 @dataclasses.dataclass(frozen=True)
 class Step:
     """Names a step and the denominators of its mean losses."""
 
-    number: int  # 1, 2, ...: keys random streams; a run that is resumed goes on counting
+    number: int  # 1, 2, ...: keys random streams; a resumed run goes on counting
     sequences: int  # in the global batch
     masked_weight: float  # sum of masked_lm_weights over the global batch; pre-training only
-    check: Callable[[], None]  # raises when the host has given the step up; for long steps to call now and then
-    # Takes what an operator of the first micro-batch stored, see Traced, where the host wants to see that; None: it does not.
+    check: Callable[[], None]  # raises if the host has cancelled the step; long steps should call it now and then
+    # Takes what an operator of the first micro-batch stored, see Traced. None: the host does not want it.
     trace: Callable[[Traced], None] | None = None
 
 
@@ -68,14 +68,14 @@ class Phase:
 class StepResult:
     losses: Losses  # summed over the global batch
     finite: bool = True  # False: a gradient is infinite or not a number; the host skips the update
-    loss_scale: float = 1.0  # that was in force
+    loss_scale: float = 1.0  # of this step
     overflows: int = 0  # values that left the range of the number format, where the backend counts them
     phases: Sequence[Phase] = ()
 
 
 @dataclasses.dataclass
 class Evaluation:
-    """What became of one batch: the outputs that were asked for, and its losses when it has labels."""
+    """The result of one batch: the outputs that were asked for, and its losses if it has labels."""
 
     outputs: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     losses: Losses = dataclasses.field(default_factory=Losses)
@@ -84,28 +84,31 @@ class Evaluation:
 class Session:
     """An opened program. Its calls come one at a time, on one thread."""
 
-    traces: bool = False  # step calls its trace, where it has one: harness compare --lockstep then finds the operator at which two backends part
+    # Step.trace is called if it is set: harness compare --lockstep then finds the operator at which two backends
+    # diverge.
+    traces: bool = False
 
     def step(self, step: Step, batches: Iterator[Batch]) -> StepResult:
-        """Runs forward and backward over all micro-batches and leaves in memory.grads the gradient of the mean loss of the global batch: unscaled, every
-        element of every tensor set. Parameters are left alone. The micro-batches are micro_batch sequences each, in the order of their samples."""
+        """Runs forward and backward over all micro-batches and leaves the gradient of the mean loss of the global batch
+        in memory.grads: unscaled, every element of every tensor set. It does not change parameters. Each micro-batch
+        has micro_batch sequences, in the order of their samples."""
         raise NotImplementedError(f"{type(self).__name__} has no method step")
 
     def commit(self, step: int) -> None:
-        """Takes memory.params over into the device's own format and writes back what the device really keeps. It is called with step 0 before the first
-        step, and after every change of the parameters."""
+        """Converts memory.params to the device's own format and writes back what the device really keeps. It is called
+        with step 0 before the first step, and after every change of the parameters."""
 
     def evaluate(self, batch: Batch, outputs: Sequence[str], labels: bool) -> Evaluation:
-        """Runs forward without dropout. The names of outputs and their shapes are those of Program.outputs."""
+        """Runs forward without dropout. Program.outputs has the names and shapes of outputs."""
         raise NotImplementedError(f"{type(self).__name__} has no method evaluate")
 
     def save(self) -> bytes:
-        """The session's private state (loss scaler, counters), enough together with the parameters to go on with the same bits in another process.
-        It is at most 8 MiB, and not empty."""
+        """The session's private state (loss scaler, counters): together with the parameters it is enough to continue
+        with the same bits in another process. It is at most 8 MiB, and not empty."""
         return b"\0"
 
     def load(self, state: bytes) -> None:
-        """Takes back what save returned. Anything else is a ValueError."""
+        """Restores what save returned. Anything else is a ValueError."""
         if state != b"\0":
             raise ValueError(f"state of {len(state)} bytes, want that of a session without state")
 
@@ -114,24 +117,26 @@ class Session:
 
 
 class Backend:
-    """A kind of device. A third party's subclass says what it is and opens sessions."""
+    """A kind of device. Subclasses say what it is and open sessions."""
 
     name: str = ""
     version: str = "1"
     doc: str = ""  # one line
     precisions: Sequence[Precision] = ()  # at least one; the first is the default
     options: Sequence[Option] = ()
-    # A session computes a step again after a commit of other parameters, with the same number and batch: for optimizers that want a second gradient.
+    # A session can repeat a step, with the same number and batch, after a commit of other parameters: for optimizers
+    # that need a second gradient.
     repeats_steps: bool = False
 
     def open(self, program: Program, memory: Memory) -> Session:
-        """Prepares the device for a program over the host's memory. A program that it can't run is a ValueError that says what it takes instead."""
+        """Prepares the device for a program over the host's memory. A program that it cannot run is a ValueError that
+        says what it accepts."""
         raise NotImplementedError(f"{type(self).__name__} has no method open")
 
 
 @dataclasses.dataclass
 class _Opened:
-    """A session with what the service must know of it."""
+    """A session and what the service must know about it."""
 
     session: Session
     program: Program
@@ -141,18 +146,28 @@ class _Opened:
         self.session.close()
 
 
-def service(b: Backend, sessions: Sessions) -> grpc.GenericRpcHandler:
+class _Server:
     """Answers a host's calls with a backend."""
 
-    def describe(request: Any, context: grpc.ServicerContext) -> Any:
+    def __init__(self, backend: Backend, sessions: Sessions):
+        self.backend = backend
+        self.sessions = sessions
+
+    def describe(self, request: Any, context: grpc.ServicerContext) -> Any:
+        b = self.backend
         options = [_protocol.Option(name=x.name, default_value=x.default, doc=x.doc) for x in b.options]
         precisions = [_protocol.Precision(**vars(p)) for p in b.precisions]
         return _protocol.DescribeBackendResponse(
             name=b.name, version=b.version, doc=b.doc, options=options, precisions=precisions, repeats_steps=b.repeats_steps
         )
 
-    def open(request: Any, context: grpc.ServicerContext) -> Any:
-        program = program_from_wire(request.program, Values(b.options, request.program.options), _precision(b, request.program.precision))
+    def estimate(self, request: Any, context: grpc.ServicerContext) -> Any:
+        raise Unsupported("the backend has no model of its machine")
+
+    def open(self, request: Any, context: grpc.ServicerContext) -> Any:
+        b = self.backend
+        options = Values(b.options, request.program.options)
+        program = program_from_wire(request.program, options, _precision(b, request.program.precision))
         program.validate()
         want = program.parameters()
 
@@ -161,13 +176,27 @@ def service(b: Backend, sessions: Sessions) -> grpc.GenericRpcHandler:
                 raise ValueError("memory's layout is not that of the program's parameters")
             return _Opened(b.open(program, memory), program)
 
-        return _protocol.OpenBackendResponse(session=sessions.open(request.memory, 2, prepare))
+        return _protocol.OpenBackendResponse(session=self.sessions.open(request.memory, 2, prepare))
 
-    def run(requests: Iterator[Any], context: grpc.ServicerContext, seen: list[Traced] | None) -> Any:
-        """Runs a step and answers it. seen takes what operators store; None: nobody looks."""
+    def step(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
+        return self._step(requests, context, None)
+
+    def trace(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
+        seen: list[Traced] = []
+        result = self._step(requests, context, seen)
+        for t in seen:
+            flat = t.values.reshape(-1, t.values.shape[-1])
+            for _, values in chunks(flat.ravel()):
+                yield _protocol.TraceResponse(traced=_protocol.TracedChunk(
+                    operator=t.operator, gradient=t.gradient, scale=t.scale, format=t.format, shape=flat.shape, values=values,
+                ))  # fmt: skip
+        yield _protocol.TraceResponse(result=result)
+
+    def _step(self, requests: Iterator[Any], context: grpc.ServicerContext, seen: list[Traced] | None) -> Any:
+        """Runs a step and answers it. seen collects what operators store; None: the step is not traced."""
         began = time.perf_counter()
         start = _start(requests, "step")
-        with sessions.acquire(start.session, context) as entry:
+        with self.sessions.acquire(start.session, context) as entry:
             opened: _Opened = entry.session
             if not opened.committed:
                 raise ValueError(f"step {start.step}: no parameters were committed, want Commit before the first Step")
@@ -200,30 +229,16 @@ def service(b: Backend, sessions: Sessions) -> grpc.GenericRpcHandler:
             seconds=time.perf_counter() - began,
         )  # fmt: skip
 
-    def step(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
-        return run(requests, context, None)
-
-    def trace(requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
-        seen: list[Traced] = []
-        result = run(requests, context, seen)
-        for t in seen:
-            flat = t.values.reshape(-1, t.values.shape[-1])
-            for _, values in chunks(flat.ravel()):
-                yield _protocol.TraceResponse(traced=_protocol.TracedChunk(
-                    operator=t.operator, gradient=t.gradient, scale=t.scale, format=t.format, shape=flat.shape, values=values,
-                ))  # fmt: skip
-        yield _protocol.TraceResponse(result=result)
-
-    def commit(request: Any, context: grpc.ServicerContext) -> Any:
-        with sessions.acquire(request.session, context) as entry:
+    def commit(self, request: Any, context: grpc.ServicerContext) -> Any:
+        with self.sessions.acquire(request.session, context) as entry:
             entry.run(entry.session.session.commit, request.step)
             entry.session.committed = True
         return _protocol.CommitResponse()
 
-    def evaluate(requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
+    def evaluate(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
         start = _start(requests, "evaluation")
         losses = Losses()
-        with sessions.acquire(start.session, context) as entry:
+        with self.sessions.acquire(start.session, context) as entry:
             opened: _Opened = entry.session
             for batch in receive(opened.program, start.labels, requests, context.is_active):
                 shapes = opened.program.outputs(batch)
@@ -237,32 +252,39 @@ def service(b: Backend, sessions: Sessions) -> grpc.GenericRpcHandler:
                         got = list(e.outputs[name].shape) if name in e.outputs else "missing"
                         raise ValueError(f"output {name} is {got}, want shape {list(shapes[name])}")
                     for _, values in chunks(np.ravel(e.outputs[name])):
-                        yield _protocol.EvaluateResponse(output=_protocol.OutputChunk(name=name, shape=shapes[name], values=values))
+                        chunk = _protocol.OutputChunk(name=name, shape=shapes[name], values=values)
+                        yield _protocol.EvaluateResponse(output=chunk)
                 yield _protocol.EvaluateResponse(end=_protocol.BatchEnd())
         yield _protocol.EvaluateResponse(result=_protocol.EvaluateResult(losses=losses.to_wire()))
 
-    def save(request: Any, context: grpc.ServicerContext) -> Any:
-        with sessions.acquire(request.session, context) as entry:
+    def save(self, request: Any, context: grpc.ServicerContext) -> Any:
+        with self.sessions.acquire(request.session, context) as entry:
             state = entry.run(entry.session.session.save)
         if len(state) > MAX_STATE:
-            raise ValueError(f"private state of {len(state)} bytes, want at most {MAX_STATE}: large state belongs into memory that the host owns")
+            raise ValueError(
+                f"private state of {len(state)} bytes, want at most {MAX_STATE}: large state belongs in memory that the host owns"
+            )
         return _protocol.SaveResponse(state=state)
 
-    def load(request: Any, context: grpc.ServicerContext) -> Any:
-        with sessions.acquire(request.session, context) as entry:
+    def load(self, request: Any, context: grpc.ServicerContext) -> Any:
+        with self.sessions.acquire(request.session, context) as entry:
             entry.run(entry.session.session.load, request.state)
         return _protocol.LoadResponse()
 
-    def close(request: Any, context: grpc.ServicerContext) -> Any:
-        sessions.close(request.session, context)
+    def close(self, request: Any, context: grpc.ServicerContext) -> Any:
+        self.sessions.close(request.session, context)
         return _protocol.CloseResponse()
 
-    def estimate(request: Any, context: grpc.ServicerContext) -> Any:
-        raise Unsupported("the backend has no model of its machine")
 
-    calls = {"Describe": describe, "Estimate": estimate, "Open": open, "Step": step, "Commit": commit, "Save": save, "Load": load, "Close": close}
-    methods = {name: answering(f) for name, f in calls.items()}
-    return _protocol.service("Backend", {**methods, "Evaluate": streaming(evaluate), "Trace": streaming(trace)})
+def service(backend: Backend, sessions: Sessions) -> grpc.GenericRpcHandler:
+    """The gRPC service of a backend."""
+    s = _Server(backend, sessions)
+    unary = {
+        "Describe": s.describe, "Estimate": s.estimate, "Open": s.open, "Step": s.step, "Commit": s.commit,
+        "Save": s.save, "Load": s.load, "Close": s.close,
+    }  # fmt: skip
+    methods = {name: answering(f) for name, f in unary.items()}
+    return _protocol.service("Backend", {**methods, "Evaluate": streaming(s.evaluate), "Trace": streaming(s.trace)})
 
 
 def _start(requests: Iterator[Any], what: str) -> Any:
@@ -280,7 +302,7 @@ def _precision(b: Backend, name: str) -> str:
 
 
 def _micro_batches(p: Program, start: Any, batches: Iterator[Batch]) -> Iterator[Batch]:
-    """Holds the micro-batches of a step against what the program and the start of the step say of them."""
+    """Checks the micro-batches of a step against the program and the start of the step."""
     if start.sequences != p.global_batch:
         raise ValueError(
             f"step {start.step}: global batch of {start.sequences} sequences, "
@@ -289,7 +311,9 @@ def _micro_batches(p: Program, start: Any, batches: Iterator[Batch]) -> Iterator
     count, want, weight = 0, p.accumulation * p.replicas, 0.0
     for batch in batches:
         if count == want:
-            raise ValueError(f"step {start.step}: more than {want} micro-batches, want accumulation {p.accumulation} x replicas {p.replicas}")
+            raise ValueError(
+                f"step {start.step}: more than {want} micro-batches, want accumulation {p.accumulation} x replicas {p.replicas}"
+            )
         if batch.size != p.micro_batch or batch.sample != count * p.micro_batch:
             raise ValueError(
                 f"step {start.step}: micro-batch {count} has {batch.size} sequences from sample {batch.sample}, "
@@ -304,7 +328,9 @@ def _micro_batches(p: Program, start: Any, batches: Iterator[Batch]) -> Iterator
         count += 1
         yield batch
     if count < want:
-        raise ValueError(f"step {start.step}: {count} micro-batches, want accumulation {p.accumulation} x replicas {p.replicas} = {want}")
-    # A wrong denominator would train at another learning rate without a sign.
+        raise ValueError(
+            f"step {start.step}: {count} micro-batches, want accumulation {p.accumulation} x replicas {p.replicas} = {want}"
+        )
+    # A wrong denominator would silently train at another learning rate.
     if p.pretraining and not math.isclose(weight, start.masked_weight, rel_tol=1e-6):
         raise ValueError(f"step {start.step}: masked weight {start.masked_weight} was announced, the micro-batches have {weight}")

@@ -18,7 +18,7 @@ TASKS = ("pretraining", "question_answering", "classification", "multiple_choice
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """The shape of a BERT. Fields are named and meant as in Hugging Face's config.json."""
+    """The shape of a BERT. Fields have the names and meanings of Hugging Face's config.json."""
 
     vocab_size: int
     hidden_size: int
@@ -41,7 +41,7 @@ class Program:
 
     model: Model
     task: str  # one of TASKS
-    num_labels: int  # of a classification, 1 is a regression; choices of a question
+    num_labels: int  # classes of a classification (1: a regression) or choices of a question
     precision: str
     options: Values
     seed: int  # of all random streams of the run
@@ -51,7 +51,7 @@ class Program:
     micro_batch: int  # sequences that a device computes at a time, B
     accumulation: int  # micro-batches that a replica sums before an update
     replicas: int  # devices that work on parts of the same global batch
-    sequences_per_pack: int = 0  # sequences that a row of a batch holds at most; this package knows rows of one
+    sequences_per_pack: int = 0  # most sequences that a row of a batch holds; this package supports one
 
     @property
     def global_batch(self) -> int:
@@ -103,7 +103,8 @@ class Program:
             within("num_labels", self.num_labels, 2, 1 << 20)
 
     def parameters(self) -> Layout:
-        """The parameters in the model's order, with Hugging Face's names and shapes. The masked LM's decoder is tied to the word embeddings and has none."""
+        """The parameters in the model's order, with Hugging Face's names and shapes. The masked LM's decoder is tied to the
+        word embeddings and has none."""
         m, hidden = self.model, self.model.hidden_size
         tensors: list[Tensor] = []
 
@@ -140,7 +141,7 @@ class Program:
         return Layout(tensors)
 
     def outputs(self, batch: Batch) -> dict[str, tuple[int, ...]]:
-        """What can be asked for of a batch, in the order of the forward pass, with its shape."""
+        """The outputs that a batch has, in the order of the forward pass, with their shapes."""
         m, size = self.model, batch.size
         hidden = (size, batch.length, m.hidden_size)
         shapes = {name: hidden for name in ["embeddings", *(f"layer.{i}" for i in range(m.num_hidden_layers)), "sequence_output"]}
@@ -167,7 +168,7 @@ class Loss:
 
     sum: float = 0.0  # of weight x loss
     weight: float = 0.0  # sum of the weights
-    correct: float = 0.0  # sum of the weights where the first of the greatest logits is the label's
+    correct: float = 0.0  # sum of the weights where the first of the largest logits is the label's
 
     def __iadd__(self, other: Loss) -> Loss:
         self.sum += other.sum
@@ -270,10 +271,13 @@ class Batch:
         return Batch(min(end, self.size) - begin, self.length, self.sample + begin, self.predictions, arrays)
 
     def validate(self, p: Program, labels: bool) -> None:
-        """Raises ValueError for the first thing that the program's model could not take. Without labels they need not be there."""
+        """Raises ValueError for the first thing that the program's model could not take. labels says whether the batch must
+        have labels."""
         m = p.model
         if self.size < 1 or not 1 <= self.length <= m.max_position_embeddings:
-            raise ValueError(f"batch of {self.size} sequences of {self.length} tokens, want at least 1 and 1 to {m.max_position_embeddings}")
+            raise ValueError(
+                f"batch of {self.size} sequences of {self.length} tokens, want at least 1 and 1 to {m.max_position_embeddings}"
+            )
         tokens, positions, sequences = (self.size, self.length), (self.size, self.predictions), (self.size,)
         self._indices("input_ids", tokens, m.vocab_size)
         self._indices("token_type_ids", tokens, m.type_vocab_size)
@@ -283,7 +287,10 @@ class Batch:
                 raise ValueError(f"{self.predictions} predictions a sequence of {self.length} tokens, want 1 to {self.length}")
             self._indices("masked_lm_positions", positions, self.length)
         if p.task == "multiple_choice" and self.size % p.num_labels:
-            raise ValueError(f"batch of {self.size} sequences, want a multiple of num_labels {p.num_labels}: the choices of a question stay together")
+            raise ValueError(
+                f"batch of {self.size} sequences, want a multiple of num_labels {p.num_labels}: "
+                "the choices of a question stay together"
+            )
         if not labels:
             return
         if p.pretraining:
@@ -300,7 +307,7 @@ class Batch:
         else:
             self._indices("labels", sequences, p.num_labels if p.task == "classification" else 2)
             if p.task == "multiple_choice" and (self.labels.reshape(-1, p.num_labels).sum(axis=1) != 1).any():
-                raise ValueError("labels of a question tell another number of right choices than one")
+                raise ValueError("labels of a question mark another number of right choices than one")
 
     def _shape(self, name: str, shape: tuple[int, ...]) -> None:
         if self.arrays[name].shape != shape:
@@ -314,7 +321,7 @@ class Batch:
             raise ValueError(f"{name}[{i}] is {a.flat[i]}, want 0 to {limit - 1}")
 
 
-# The arrays of a batch: what a row is, and the type.
+# The arrays of a batch: what one row is for, and the type.
 _TOKENS, _POSITIONS, _SEQUENCES = range(3)
 _ARRAYS = {
     "input_ids": (_TOKENS, np.int32),
@@ -332,7 +339,7 @@ _ARRAYS = {
 
 
 def receive(p: Program, labels: bool, messages: Iterator[Any], active: Callable[[], bool]) -> Iterator[Batch]:
-    """Puts the parts of batches together as they arrive, and holds them against the program."""
+    """Joins the parts of batches as they arrive, and checks them against the program."""
     parts: list[Any] = []
     for message in messages:
         if not active():
@@ -364,7 +371,7 @@ def _join(parts: list[Any]) -> Batch:
     for name, (per, dtype) in _ARRAYS.items():
         values = np.concatenate([np.array(getattr(part, name), dtype) for part in parts])
         shape = (size, *widths[per])
-        # What has another length is left flat, for Batch.validate to find.
+        # An array of another length stays flat; Batch.validate reports it.
         arrays[name] = values.reshape(shape) if values.size == math.prod(shape) else values
     return Batch(size, first.length, first.sample, first.predictions, arrays)
 

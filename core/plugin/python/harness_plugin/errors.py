@@ -1,7 +1,8 @@
 """Errors that have a meaning to the host.
 
-Any exception that a plugin raises in a call becomes the error of that call, with its message. For those that a user can cause, raise ValueError or one
-of these, with a message for people: lower case, what was seen and what was wanted. Of others the traceback goes to standard error as well.
+Any exception that a plugin raises in a call becomes the error of that call, with its message. For errors that a user can
+cause, raise ValueError or one of these, with a message for people: lower case, what was seen and what was wanted. For all
+others the traceback goes to standard error as well.
 """
 
 
@@ -10,8 +11,8 @@ class OutOfMemory(Exception):
 
 
 class Unsupported(Exception):
-    """The device or rule can't do what was asked."""
+    """The device or rule cannot do what was asked."""
 
 
 class Cancelled(Exception):
-    """The host gave the call up. It is raised where a call waits for the host, and plugins let it pass."""
+    """The host cancelled the call. It is raised where a call waits for the host; plugins should not catch it."""

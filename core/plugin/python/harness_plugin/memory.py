@@ -15,7 +15,7 @@ MAX_ELEMENTS = 1 << 38  # of a layout
 
 
 class Kind(enum.IntEnum):
-    """What a tensor is to an update rule. Rules go by the kind, never by the name."""
+    """What a tensor is to an update rule. Rules decide by the kind, never by the name."""
 
     WEIGHT = 0  # matrix of a linear layer, [out, in]
     EMBEDDING = 1  # table of vectors, [entries, width]
@@ -58,7 +58,9 @@ class Layout:
             if not t.name or t.name in names:
                 raise ValueError(f'layout: tensor {len(self.tensors)} is named "{t.name}", want names that are unique and not empty')
             if any(d < 1 for d in t.shape) or size + len(t) > MAX_ELEMENTS:
-                raise ValueError(f"layout: {t.name} has shape {list(t.shape)}, want extents of at least 1 and at most {MAX_ELEMENTS} elements")
+                raise ValueError(
+                    f"layout: {t.name} has shape {list(t.shape)}, want extents of at least 1 and at most {MAX_ELEMENTS} elements"
+                )
             names.add(t.name)
             self.tensors.append(dataclasses.replace(t, offset=size))
             end = size + len(t)
@@ -85,7 +87,7 @@ class Memory:
 
     layout: Layout
     sections: Sequence[np.ndarray]
-    shared: bool  # with the host; else the host sends what it changed and fetches what was changed here
+    shared: bool  # with the host; else the host sends and fetches sections
 
     @property
     def params(self) -> np.ndarray:

@@ -15,7 +15,7 @@ from ._sessions import Sessions, answering
 from .memory import Memory
 from .option import Option, Values
 
-BLOCK = 1 << 14  # elements that are added up at a time
+BLOCK = 1 << 14  # elements that norm sums at a time
 MAX_SLOTS = 64
 
 
@@ -29,46 +29,48 @@ class Update:
 
 
 class Rule(Protocol):
-    """An optimizer at work on the memory of one session. It has probe and average, too, where the optimizer says so."""
+    """An optimizer opened on the memory of one session. It has probe and average, too, if the optimizer says so."""
 
     def step(self, update: Update) -> None: ...
     def close(self) -> None: ...
 
 
 class Optimizer:
-    """An update rule: a third party's subclass says what it is, which state it needs, and what a step does.
+    """An update rule: a subclass says what it is, which state it needs, and what a step does.
 
-    A step is a pure function of memory, options and update. Nothing may be kept between calls: the host owns all state, writes it into checkpoints, and
-    may start another process in the middle of a run.
+    A step is a pure function of memory, options and update. Nothing may be kept between calls: the host owns all state,
+    writes it to checkpoints, and may start another process in the middle of a run.
     """
 
     name: str = ""
     version: str = "1"
     doc: str = ""  # one line, with the paper
     options: Sequence[Option] = ()
-    probes: bool = False  # the rule wants a second gradient in each step, see probe
-    averages: bool = False  # its model has other parameters than those that it trains at, see average
+    probes: bool = False  # the rule needs a second gradient in each step, see probe
+    averages: bool = False  # its model has other parameters than those it trains, see average
 
     def slots(self, options: Values) -> Sequence[str]:
-        """Names the state that the rule keeps for each parameter under these options, such as m and v. Read all options here: bad ones are an error."""
+        """Names the state that the rule keeps for each parameter under these options, such as m and v. Read all options
+        here, so that bad ones are an error."""
         return ()
 
     def step(self, options: Values, memory: Memory, update: Update) -> None:
-        """Updates memory.params and memory.slots in place from memory.grads, which may be left changed. Padding must stay zero."""
+        """Updates memory.params and memory.slots in place from memory.grads, which it may overwrite. Padding must stay zero."""
         raise NotImplementedError(f"{type(self).__name__} has no method step")
 
     def probe(self, options: Values, memory: Memory, update: Update) -> None:
-        """Moves memory.params to where the second gradient of the step's batch is wanted, from the first one in memory.grads. Harness puts the parameters
-        back, and step gets the second gradient. Slots may carry something to that step; it does not come when the second gradient is not finite."""
+        """Moves memory.params to where the rule needs a second gradient of the step's batch; memory.grads has the first one.
+        Harness restores the parameters, and step gets the second gradient. Slots may carry something to that step, which
+        does not come if the second gradient is not finite."""
         raise NotImplementedError(f"{type(self).__name__} has no method probe")
 
     def average(self, options: Values, memory: Memory, updates: int) -> None:
-        """Replaces memory.params by the parameters of the model, as they are after so many updates, at least 1. Slots stay what they are. Harness puts the
-        parameters back before training goes on."""
+        """Replaces memory.params by the parameters of the model after that many updates, at least 1. Slots must not change.
+        Harness restores the parameters before training continues."""
         raise NotImplementedError(f"{type(self).__name__} has no method average")
 
     def open(self, options: Values, memory: Memory) -> Rule:
-        """Prepares updates of one memory. Rules that have nothing to prepare implement step, and probe or average, alone."""
+        """Prepares updates of one memory. Rules with nothing to prepare implement only step, and probe or average."""
         return _Stateless(self, options, memory)
 
 
@@ -92,7 +94,7 @@ class _Stateless:
 
 
 def norm(section: np.ndarray) -> float:
-    """The L2 norm of a section. Blocks are summed in float32, which is exact enough at that length, and their sums in float64."""
+    """The L2 norm of a section. Each block is summed in float32, which is exact enough at that length, their sums in float64."""
     return math.sqrt(sum(float(np.dot(b, b)) for b in (section[i : i + BLOCK] for i in range(0, len(section), BLOCK))))
 
 
@@ -101,7 +103,9 @@ def service(o: Optimizer, sessions: Sessions) -> grpc.GenericRpcHandler:
 
     def describe(request: Any, context: grpc.ServicerContext) -> Any:
         options = [_protocol.Option(name=x.name, default_value=x.default, doc=x.doc) for x in o.options]
-        return _protocol.DescribeOptimizerResponse(name=o.name, version=o.version, doc=o.doc, options=options, probes=o.probes, averages=o.averages)
+        return _protocol.DescribeOptimizerResponse(
+            name=o.name, version=o.version, doc=o.doc, options=options, probes=o.probes, averages=o.averages
+        )
 
     def slots(request: Any, context: grpc.ServicerContext) -> Any:
         return _protocol.SlotsResponse(names=o.slots(Values(o.options, request.options)))
@@ -115,7 +119,7 @@ def service(o: Optimizer, sessions: Sessions) -> grpc.GenericRpcHandler:
         return _protocol.OpenOptimizerResponse(session=number)
 
     def update(request: Any, context: grpc.ServicerContext, call: str) -> float:
-        """Has a session make a call about an update. Returns the norm of the gradients."""
+        """Makes a session's call about an update. Returns the norm of the gradients."""
         if request.step < 1:
             raise ValueError(f"step is {request.step}, want at least 1")
         if not 0 <= request.learning_rate <= float(np.finfo(np.float32).max):

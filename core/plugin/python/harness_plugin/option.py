@@ -18,7 +18,7 @@ class Option:
 
 
 class Values:
-    """The settings of one session, with all defaults filled in. A value that can't be read is a ValueError that says what would do."""
+    """The settings of one session, with all defaults filled in. A bad value is a ValueError that says what is allowed."""
 
     def __init__(self, known: Sequence[Option], given: Mapping[str, str]):
         self._values = {o.name: o.default for o in known}

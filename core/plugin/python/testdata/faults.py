@@ -1,4 +1,4 @@
-"""An optimizer with one fault in each session, by the name in its option."""
+"""An optimizer whose option names the fault of its session."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from harness_plugin import Memory, Option, Optimizer, OutOfMemory, Unsupported, 
 
 class Faulty(Optimizer):
     name, doc = "faulty", "does something wrong in a step"
-    options = [Option("fault", "bug", "what is done wrong")]
+    options = [Option("fault", "bug", "what goes wrong")]
 
     def step(self, options: Values, memory: Memory, update: Update) -> None:
         getattr(self, options.text("fault"))(memory)
@@ -34,7 +34,7 @@ class Faulty(Optimizer):
         os._exit(3)
 
     def hang(self, memory: Memory) -> None:
-        print("waiting for the device", flush=True)  # standard output goes to where errors go
+        print("waiting for the device", flush=True)  # standard output goes where standard error goes
         time.sleep(600)
 
     def slow(self, memory: Memory) -> None:

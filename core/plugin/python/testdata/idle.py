@@ -1,4 +1,4 @@
-"""A backend that takes batches and computes nothing: what is left of a step is the wire."""
+"""A backend that receives batches and computes nothing: what is left of a step is the wire."""
 
 from harness_plugin import Backend, Losses, Memory, Precision, Program, Session, StepResult, serve
 

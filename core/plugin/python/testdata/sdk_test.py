@@ -1,4 +1,4 @@
-"""Tests of what the SDK does without a host.
+"""Tests of the SDK without a host.
 
     PYTHONPATH=core/plugin/python /usr/bin/python3 core/plugin/python/testdata/sdk_test.py
 """
@@ -18,8 +18,8 @@ from harness_plugin.memory import attach
 from harness_plugin.optimizer import norm
 
 MODEL = Model(
-    vocab_size=61, hidden_size=24, num_hidden_layers=2, num_attention_heads=2, intermediate_size=40, hidden_act="gelu", hidden_dropout_prob=0.1,
-    attention_probs_dropout_prob=0.1, max_position_embeddings=20, type_vocab_size=2, initializer_range=0.02, layer_norm_eps=1e-12,
+    vocab_size=61, hidden_size=24, num_hidden_layers=2, num_attention_heads=2, intermediate_size=40, hidden_act="gelu",
+    hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1, max_position_embeddings=20, type_vocab_size=2, initializer_range=0.02, layer_norm_eps=1e-12,
     attention_mask_value=-10000.0,
 )  # fmt: skip
 
@@ -31,12 +31,13 @@ def program(**changes: object) -> Program:
 
 
 def messages(sizes: list[int], **changes: object) -> list:
-    """A batch of so many sequences in so many parts."""
+    """The messages of a batch, one for each size."""
     sample, out = 0, []
     for i, n in enumerate(sizes):
         b = _protocol.Batch(
-            size=n, length=8, sample=sample, more=i + 1 < len(sizes), input_ids=range(8 * n), token_type_ids=[1] * 8 * n, attention_mask=[1] * 8 * n,
-            predictions=2, masked_lm_positions=[3, 7] * n, masked_lm_ids=[5, 60] * n, masked_lm_weights=[1, 0.5] * n, next_sentence_labels=[1] * n,
+            size=n, length=8, sample=sample, more=i + 1 < len(sizes),
+            input_ids=range(8 * n), token_type_ids=[1] * 8 * n, attention_mask=[1] * 8 * n, predictions=2,
+            masked_lm_positions=[3, 7] * n, masked_lm_ids=[5, 60] * n, masked_lm_weights=[1, 0.5] * n, next_sentence_labels=[1] * n,
         )  # fmt: skip
         for name, value in changes.items():
             b.ClearField(name)
@@ -59,9 +60,10 @@ class Layouts(unittest.TestCase):
         self.assertEqual(section[14], 7)
 
     def test_refuses(self) -> None:
-        for tensors in ([Tensor("", (1,), Kind.BIAS)], [Tensor("a", (1,), Kind.BIAS)] * 2, [Tensor("a", (0,), Kind.BIAS)], [Tensor("a", (1 << 20, 1 << 20), Kind.BIAS)]):
+        named = [("", (1,))], [("a", (1,))] * 2, [("a", (0,))], [("a", (1 << 20, 1 << 20))]
+        for tensors in named:
             with self.assertRaises(ValueError):
-                Layout(tensors)
+                Layout(Tensor(name, shape, Kind.BIAS) for name, shape in tensors)
 
     def test_arena(self) -> None:
         """Two mappings of a file are the same memory."""
@@ -85,13 +87,17 @@ class Options(unittest.TestCase):
 
     def test_reads(self) -> None:
         v = Values(self.known, {"steps": "5", "nesterov": "true"})
-        self.assertEqual((v.number("beta1", 0, 1), v.integer("steps", 1, 9), v.boolean("nesterov"), v.one_of("kind", "mean", "sum")), (0.9, 5, True, "mean"))
+        read = v.number("beta1", 0, 1), v.integer("steps", 1, 9), v.boolean("nesterov"), v.one_of("kind", "mean", "sum")
+        self.assertEqual(read, (0.9, 5, True, "mean"))
 
     def test_refuses(self) -> None:
         with self.assertRaisesRegex(ValueError, "did you mean beta1?"):
             Values(self.known, {"bata1": "1"})
         v = Values(self.known, {"beta1": "nan", "steps": "2.5", "nesterov": "maybe", "kind": "men"})
-        for read in (lambda: v.number("beta1", 0, 1), lambda: v.integer("steps", 1, 9), lambda: v.boolean("nesterov"), lambda: v.one_of("kind", "mean", "sum")):
+        for read in (
+            lambda: v.number("beta1", 0, 1), lambda: v.integer("steps", 1, 9), lambda: v.boolean("nesterov"),
+            lambda: v.one_of("kind", "mean", "sum"),
+        ):  # fmt: skip
             with self.assertRaisesRegex(ValueError, 'option .* is ".*", want '):
                 read()
 
@@ -115,8 +121,9 @@ class Programs(unittest.TestCase):
     def test_refuses(self) -> None:
         for what, changes in {
             "word": {"input_ids": [61] * 16}, "negative type": {"token_type_ids": [-1] * 16}, "too few": {"attention_mask": [1]},
-            "position": {"masked_lm_positions": [8] * 4}, "weight": {"masked_lm_weights": [float("nan")] * 4}, "labels": {"next_sentence_labels": []},
-            "predictions": {"predictions": 9}, "length": {"length": 21}, "size": {"size": 0}, "huge": {"size": 1 << 40}, "negative": {"length": -8},
+            "position": {"masked_lm_positions": [8] * 4}, "weight": {"masked_lm_weights": [float("nan")] * 4},
+            "labels": {"next_sentence_labels": []}, "predictions": {"predictions": 9},
+            "length": {"length": 21}, "size": {"size": 0}, "huge": {"size": 1 << 40}, "negative": {"length": -8},
         }.items():  # fmt: skip
             with self.subTest(what), self.assertRaises(ValueError):
                 list(receive(program(), True, iter(messages([2], **changes)), lambda: True))
@@ -124,7 +131,10 @@ class Programs(unittest.TestCase):
             list(receive(program(), True, iter(messages([2, 2])[:1]), lambda: True))
         with self.assertRaises(Cancelled):
             list(receive(program(), True, iter(messages([2])), lambda: False))
-        for changes in ({"length": 21}, {"micro_batch": 0}, {"max_predictions": 9}, {"task": "juggling"}, {"task": "multiple_choice", "num_labels": 1}):
+        for changes in (
+            {"length": 21}, {"micro_batch": 0}, {"max_predictions": 9}, {"task": "juggling"},
+            {"task": "multiple_choice", "num_labels": 1},
+        ):  # fmt: skip
             with self.subTest(changes), self.assertRaises(ValueError):
                 program(**changes).validate()
         with self.assertRaises(Unsupported):
