@@ -31,6 +31,17 @@ type StepOptions struct {
 	Dropout   float64
 }
 
+// ChoosePrecision sets the backend's default where no precision is given.
+func (o *StepOptions) ChoosePrecision(ctx context.Context, b backend.Backend) error {
+	info, err := b.Describe(ctx)
+	if err != nil {
+		return err
+	}
+	p, err := info.Precision(o.Precision)
+	o.Precision = p.Name
+	return err
+}
+
 // batches is how many batches that a benchmark takes in turn, made before it begins: data preparation is not part of the figure.
 const batches = 4
 
@@ -87,7 +98,7 @@ func step(ctx context.Context, b *testing.B, p train.Plugins, o StepOptions) (f 
 	}
 	defer func() { err = errors.Join(err, t.session.Close(), t.rule.Close()) }()
 	for i := range batches {
-		t.batches[i] = synthetic(&t.program, uint64(i))
+		t.batches[i] = randomBatch(&t.program, uint64(i))
 	}
 	for range 2 { // the first steps allocate
 		if err := t.step(ctx); err != nil {
@@ -221,8 +232,8 @@ func one(b *bert.Batch) iter.Seq2[*bert.Batch, error] {
 	return func(yield func(*bert.Batch, error) bool) { yield(b, nil) }
 }
 
-// synthetic is a batch of random tokens without padding.
-func synthetic(p *backend.Program, seed uint64) *bert.Batch {
+// randomBatch is a batch of random tokens without padding.
+func randomBatch(p *backend.Program, seed uint64) *bert.Batch {
 	r := rand.New(rand.NewPCG(1, seed))
 	size, length := p.MicroBatch, p.Length
 	ids := func(n, limit int) []int32 {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"harness.invalid/core/dataset/synthetic"
 	"harness.invalid/core/wordpiece"
 )
 
@@ -30,4 +31,18 @@ func Tokenizer(t *wordpiece.Tokenizer, text string) Benchmark {
 		f.AllocationsPerLine = float64(allocations) / float64(calls)
 		return f, nil
 	}}
+}
+
+// Text generates text, always the same, and a tokenizer whose vocabulary was learned from it.
+func Text() (*wordpiece.Tokenizer, string, error) {
+	var text strings.Builder
+	if err := synthetic.Text(&text, synthetic.Settings{Seed: 1, People: 1200, Questions: 6000, DevQuestions: 400}); err != nil {
+		return nil, "", err
+	}
+	v, err := wordpiece.Train(wordpiece.TrainOptions{Size: 1500, Options: wordpiece.Google(true)}, strings.NewReader(text.String()))
+	if err != nil {
+		return nil, "", err
+	}
+	t, err := wordpiece.New(v, wordpiece.Google(true))
+	return t, text.String(), err
 }
