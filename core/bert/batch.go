@@ -5,8 +5,7 @@ import (
 	"math"
 )
 
-// Batch is a number of sequences of equal length, with what the task wants to be said of them. All slices are
-// row-major.
+// Batch is a number of sequences of equal length with the labels of a task. All slices are row-major.
 type Batch struct {
 	Size   int // sequences, B
 	Length int // tokens a sequence, S
@@ -23,8 +22,8 @@ type Batch struct {
 	MaskedLMWeights    []float32 // [B, P]: 1 for predictions, 0 for padding
 	NextSentenceLabels []int32   // [B], packed [B, Q]: 0 the next sentence, 1 a random one
 
-	// Packed rows, of pretraining only: up to Q sequences follow each other in a row, and a token sees those of its
-	// own sequence alone.
+	// Packed rows, only for Pretraining: up to Q sequences follow each other in a row, and a token sees only tokens of
+	// its own sequence.
 	Sequences           int       // Q; 0 and 1: rows are not packed
 	PositionIDs         []int32   // [B, S]: position within the sequence; empty: 0 to S-1 in every row
 	FirstPositions      []int32   // [B, Q]: where each sequence begins; 0 where there is none
@@ -60,11 +59,11 @@ func (b *Batch) NextSentenceWeight() float64 {
 // packed reports whether rows hold several sequences.
 func (b *Batch) packed() bool { return b.Sequences > 1 }
 
-// perRow is the number of sequences for which a row has room.
+// perRow is the number of sequences that fit in a row.
 func (b *Batch) perRow() int { return max(1, b.Sequences) }
 
-// Validate reports the first thing in the batch that a model with config c and head h could not take. Labels are
-// not wanted when labels is false (prediction).
+// Validate reports the first field that a model with config c and head h cannot take. It does not look at labels
+// when labels is false, as for a prediction.
 func (b *Batch) Validate(c Config, h Head, labels bool) error {
 	if b.Size < 1 || b.Length < 1 || b.Length > c.MaxPositionEmbeddings {
 		return fmt.Errorf("bert: batch of %d sequences of %d tokens, want at least 1 and 1 to %d (max_position_embeddings)",
@@ -74,7 +73,7 @@ func (b *Batch) Validate(c Config, h Head, labels bool) error {
 		return fmt.Errorf("bert: sample index %d is out of range", b.Sample)
 	}
 	if b.Sequences < 0 || b.Sequences > b.Length || b.packed() && h.Task != Pretraining {
-		return fmt.Errorf("bert: packs of %d sequences in rows of %d tokens for %s, want at most as many as tokens, and packs for %s alone",
+		return fmt.Errorf("bert: packs of %d sequences in rows of %d tokens for %s, want at most one sequence a token, and packs only for %s",
 			b.Sequences, b.Length, h.Task, Pretraining)
 	}
 	tokens := b.Size * b.Length
@@ -88,13 +87,13 @@ func (b *Batch) Validate(c Config, h Head, labels bool) error {
 	}
 	switch {
 	case !b.packed() && len(b.FirstPositions)+len(b.NextSentenceWeights) > 0:
-		return fmt.Errorf("bert: first_positions and next_sentence_weights in rows of %d sequences, want them in packed rows alone", b.perRow())
+		return fmt.Errorf("bert: first_positions and next_sentence_weights in rows of %d sequences, want them only in packed rows", b.perRow())
 	case b.packed():
 		fields = append(fields, field{"first_positions", b.FirstPositions, b.Size * b.Sequences, b.Length})
 	}
 	switch {
 	case h.Task == Pretraining:
-		// The positions say which hidden states go through the decoder: they are input, not only label.
+		// The positions are input as well as labels: they say which hidden states go through the decoder.
 		n := b.Size * b.Predictions
 		if b.Predictions < 1 || b.Predictions > b.Length {
 			return fmt.Errorf("bert: %d predictions a sequence of %d tokens, want 1 to %d", b.Predictions, b.Length, b.Length)
@@ -136,7 +135,7 @@ func (b *Batch) Validate(c Config, h Head, labels bool) error {
 	return nil
 }
 
-// checkWeights reports weights that are not n finite numbers of at least 0.
+// checkWeights reports weights unless they are n finite numbers of at least 0.
 func checkWeights(name string, weights []float32, n int) error {
 	if len(weights) != n {
 		return fmt.Errorf("bert: %s has %d values, want %d", name, len(weights), n)
@@ -149,7 +148,7 @@ func checkWeights(name string, weights []float32, n int) error {
 	return nil
 }
 
-// checkChoices reports a question that has not one right choice.
+// checkChoices reports a question without exactly one right choice.
 func (b *Batch) checkChoices(n int) error {
 	for i := 0; i < b.Size; i += n {
 		right := 0
@@ -157,13 +156,13 @@ func (b *Batch) checkChoices(n int) error {
 			right += int(l)
 		}
 		if right != 1 {
-			return fmt.Errorf("bert: labels[%d] to [%d] tell %d right choices, want one", i, i+n-1, right)
+			return fmt.Errorf("bert: labels[%d] to [%d] mark %d right choices, want one", i, i+n-1, right)
 		}
 	}
 	return nil
 }
 
-// field is a slice of indices with the length and the exclusive upper bound that it must have.
+// field is a slice of indices with its required length and exclusive upper bound.
 type field struct {
 	name   string
 	values []int32

@@ -77,15 +77,15 @@ func (c Config) Size(name string) (Config, error) {
 	return c, fmt.Errorf("bert: no size is named %q, want one of %v", name, SizeNames())
 }
 
-// Limits on what a recipe, file or peer may ask for: well above BERT-Large, well below what would overflow or
-// exhaust memory unseen.
+// Limits on what a recipe, file or peer may ask for: well above BERT-Large, and low enough that no product of sizes
+// overflows.
 const (
 	maxExtent = 1 << 20
 	maxLayers = 1 << 10
 	maxHeads  = 1 << 10
 )
 
-// Validate reports the first field that no BERT can have.
+// Validate reports the first field with an impossible value.
 func (c Config) Validate() error {
 	for _, f := range []struct {
 		key   string
@@ -144,19 +144,19 @@ const (
 	Pretraining       Task = "pretraining"        // masked LM and next sentence prediction
 	QuestionAnswering Task = "question_answering" // start and end of a span (SQuAD)
 	Classification    Task = "classification"     // one label for a sequence; a regression when there is one
-	MultipleChoice    Task = "multiple_choice"    // which of a row of sequences is right
+	MultipleChoice    Task = "multiple_choice"    // which of several sequences is right
 )
 
 // Tasks are all tasks.
 func Tasks() []Task { return []Task{Pretraining, QuestionAnswering, Classification, MultipleChoice} }
 
-// Head is a task and the number of its labels.
+// Head is a task with its number of labels.
 type Head struct {
 	Task   Task `json:"task"`
-	Labels int  `json:"num_labels,omitempty"` // of a Classification, 1 means regression; choices of a MultipleChoice
+	Labels int  `json:"num_labels,omitempty"` // Classification: labels, 1 for a regression; MultipleChoice: choices
 }
 
-// Validate reports a head that does not exist.
+// Validate reports an unknown task, or a number of labels that the task cannot have.
 func (h Head) Validate() error {
 	switch h.Task {
 	case Pretraining, QuestionAnswering:

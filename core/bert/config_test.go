@@ -125,7 +125,7 @@ func TestInitialize(t *testing.T) {
 	}
 }
 
-// TestInitializers: what published systems do that google-research/bert does not. A normal distribution has 4.55%
+// TestInitializers: where published systems differ from google-research/bert. A normal distribution has 4.55%
 // of its values beyond two standard deviations, a uniform one within b of 0 a standard deviation of b/sqrt(3).
 func TestInitializers(t *testing.T) {
 	c, err := bert.Defaults().Size("tiny")

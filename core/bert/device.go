@@ -1,24 +1,23 @@
 package bert
 
-// Device does the arithmetic of the model. The model says what is computed, from which buffers into which; a Device
-// says how: in which number formats, in which order, where. Forward and backward of each operator are a pair; the
-// backward pass gets the same description that the forward pass had, so that a Device may recompute what it did not
-// keep.
+// Device does the arithmetic of the model. The model decides what is computed, from which buffers into which; a
+// Device decides how: in which number formats, in which order, where. Each operator has a forward and a backward
+// method. Both get the same description, so a Device may recompute what it did not keep.
 //
 // All buffers are row-major float32. A Device for a narrower format keeps only values of that format in them. Calls
-// for different micro-batches may come concurrently; a Device holds no state of a pass.
+// for different micro-batches may be concurrent: a Device keeps no state of a pass.
 type Device interface {
 	// Embed: Y = dropout(norm(Word[id] + Position[position] + Type[type])).
 	Embed(p *Pass, op *Embed)
-	// EmbedBackward adds to op.DWord (which may hold the gradient of a tied decoder) and sets the other gradients. dy
-	// is scratch afterwards.
+	// EmbedBackward adds to op.DWord, which may hold the gradient of a tied decoder, and sets the other gradients. It
+	// overwrites dy.
 	EmbedBackward(p *Pass, op *Embed, dy []float32)
 
 	// Linear: Y = dropout(act(X·Wᵀ + B)), or Y = Residual + dropout(X·Wᵀ + B).
 	Linear(p *Pass, op *Linear)
-	// LinearBackward sets op.DW and op.DB, and dx (when it is not nil) to the gradient of X, or adds it when
-	// accumulate is true. The gradient of Residual is dy itself, which is left as it was when op.Residual is set and
-	// is scratch afterwards otherwise.
+	// LinearBackward sets op.DW and op.DB. Unless dx is nil, it sets dx to the gradient of X, or adds the gradient to
+	// dx when accumulate is true. The gradient of op.Residual is dy itself: dy keeps its values where a residual was
+	// added, and is overwritten otherwise.
 	LinearBackward(p *Pass, op *Linear, dy, dx []float32, accumulate bool)
 
 	// Norm: Y = layer normalisation of X.
@@ -35,30 +34,30 @@ type Device interface {
 	Gather(p *Pass, op *Gather)
 	// GatherBackward adds dy[i] to dx[Rows[i]].
 	GatherBackward(p *Pass, op *Gather, dy, dx []float32)
-	// Scatter sets dx[Rows[i]] to dy[i], of equal rows to the first, and all other rows to 0.
+	// Scatter sets dx[Rows[i]] to dy[i], using the first i where rows are equal, and all other rows to 0.
 	Scatter(p *Pass, op *Gather, dy, dx []float32)
 
 	// CrossEntropy returns the weighted loss of softmax(Logits). When p.Train is set, it replaces Logits by the
-	// gradient of Coefficient·loss; else it leaves them.
+	// gradient of Coefficient·loss, else it leaves them as they are.
 	CrossEntropy(p *Pass, op *CrossEntropy) Loss
-	// SquaredError returns the sum of (Y - Target)², and replaces Y by the gradient as CrossEntropy does.
+	// SquaredError returns the sum of (Y - Target)² and, like CrossEntropy, replaces Y by the gradient.
 	SquaredError(p *Pass, op *SquaredError) Loss
 }
 
-// Pass is what all operators of one forward and backward pass over a micro-batch have in common.
+// Pass holds what all operators share in one forward and backward pass over a micro-batch.
 type Pass struct {
 	Seed    uint64 // of the run; random streams are keyed by (Seed, Step, sample, Site, element)
 	Step    uint32
 	Sample  int  // index in the global batch of the micro-batch's first sequence
 	Size    int  // sequences, B; the rows of every buffer are B times the rows of one sequence
-	Replica int  // that computes the pass
+	Replica int  // the one that computes the pass
 	Train   bool // dropout is on and gradients are wanted
 }
 
 // Op names an operator of the model. The numbers key random streams: append, never renumber.
 type Op uint8
 
-// The operators, with their published names where they have one.
+// The operators, with their published names where there is one, and the places outside the model that draw random bits.
 const (
 	OpEmbeddings Op = iota + 1
 	OpQuery
@@ -90,17 +89,17 @@ type Site struct {
 	Op    Op
 }
 
-// Stream is the site's number in random.Stream.Site: layer, operator, kind of draw (0 to 63: forward, backward,
-// weight gradient ...) and head (0 to 1023) in 11, 5, 6 and 10 bits.
+// Stream numbers the draws of a site for random.Stream.Site: layer, operator, kind of draw (0 to 63: forward,
+// backward, weight gradient ...) and attention head (0 to 1023) take 11, 5, 6 and 10 bits.
 func (s Site) Stream(draw, head uint32) uint32 {
 	return uint32(s.Layer+1)<<21 | uint32(s.Op)<<16 | (draw&63)<<10 | head&1023
 }
 
-// Embed is the sum of the embeddings with its layer norm and dropout. T = B·S rows.
+// Embed is the sum of the embeddings, followed by layer norm and dropout. T = B·S rows.
 type Embed struct {
 	Site                    Site
 	IDs, Types              []int32   // [T]
-	Positions               []int32   // [T]; empty: the place in the row
+	Positions               []int32   // [T]; empty: the token's place in its row
 	Word, Position, Type    []float32 // [V, H], [P, H], [types, H]
 	Norm                    Norm      // Norm.X is the sum of the three; Norm.Y is Y before dropout and may be Y itself
 	Dropout                 float64
@@ -108,13 +107,13 @@ type Embed struct {
 	DWord, DPosition, DType []float32
 }
 
-// NoActivation is an identity; Tanh is the pooler's. Hidden activations are GELU and GELUNew.
+// NoActivation is the identity, Tanh the pooler's. Hidden activations are GELU and GELUNew.
 const (
 	NoActivation Activation = ""
 	Tanh         Activation = "tanh"
 )
 
-// Linear is a dense layer with what follows it.
+// Linear is a dense layer with the activation, dropout and residual sum that follow it.
 type Linear struct {
 	Site          Site
 	Rows, In, Out int
@@ -128,7 +127,7 @@ type Linear struct {
 	Pre        []float32 // [Rows, Out]: X·Wᵀ + B, kept for the backward pass; nil without an activation
 
 	Dropout  float64   // after the activation
-	Residual []float32 // [Rows, Out], added after dropout; nil: none. Not together with an activation.
+	Residual []float32 // [Rows, Out], added after dropout; nil: none. Never together with an activation.
 }
 
 // Norm is a layer normalisation over the last axis: Y = (X - μ)/sqrt(σ² + Eps)·Gamma + Beta.
@@ -148,12 +147,12 @@ type Attention struct {
 	Site         Site
 	Size, Length int       // B, S
 	Heads, Width int       // A, H
-	Queries      []int32   // [B·R]: the tokens that ask, as rows of the micro-batch, R of each sequence, at most S; empty: all, in order
 	Q            []float32 // [B·R, H]
+	Queries      []int32   // [B·R]: the tokens of the rows of Q, R of each sequence, R <= S; empty: all tokens, in order
 	K, V         []float32 // [B·S, H]
-	Mask         []int32   // [B, S]: 0 for keys that nobody may see
-	Packed       bool      // Mask numbers the sequences of a row, and a query sees keys of its own number
-	MaskValue    float64   // added to their scores
+	Mask         []int32   // [B, S]: 0 for keys that no query sees
+	Packed       bool      // Mask numbers the sequences of a row, and a query sees only keys with its own number
+	MaskValue    float64   // added to the scores of keys that are not seen
 	Dropout      float64   // of the probabilities
 	Context      []float32 // [B·R, H]
 }
@@ -162,7 +161,7 @@ type Attention struct {
 type Gather struct {
 	Site  Site
 	Width int
-	Rows  []int32   // rows of X; those of one sequence together, and Rows[i] a row of the sequence that i belongs to
+	Rows  []int32   // rows of X, as many for each sequence of the micro-batch, in the order of the sequences
 	X, Y  []float32 // [.., Width], [len(Rows), Width]
 }
 
@@ -173,7 +172,7 @@ type CrossEntropy struct {
 	Logits        []float32 // [Rows, Classes]
 	Labels        []int32   // [Rows]
 	Weights       []float32 // [Rows]; nil: all 1
-	Coefficient   float64   // the gradient is of Coefficient·Σ weight·loss: loss scale over the weight of the global batch
+	Coefficient   float64   // factor of the loss whose gradient is computed: loss scale over the weight of the global batch
 }
 
 // SquaredError is the loss of a regression.

@@ -2,9 +2,9 @@ package bert
 
 import "slices"
 
-// gradients finds memory for the gradients of a part's results, while its nodes are connected in the order of the
-// backward pass. The gradient of hidden states always lies in Network.dhidden, from unit to unit. Others lie in
-// memory that all units share, each from its beginning on.
+// gradients assigns memory to the gradients of a part's results while its nodes are connected in the order of the
+// backward pass. The gradient of hidden states is always in Network.dhidden, from unit to unit. All other gradients
+// are in memory that the units share, since only one works at a time.
 type gradients struct {
 	n       *Network
 	results map[*buffer]*buffer // gradient by result
@@ -14,7 +14,7 @@ type gradients struct {
 	used    int                 // floats of the shared memory, by the unit
 }
 
-// room is a buffer that gets its memory from an offset on in what the units share.
+// room is a buffer that will get its memory at an offset of what the units share.
 type room struct {
 	*buffer
 	offset int
@@ -48,9 +48,9 @@ func (g *gradients) room(as *buffer) *buffer {
 	return b
 }
 
-// connectGradients gives all nodes memory for their gradients, and brings them into the order of the backward pass.
-// last is what the part hands on, or nil when it ends with the heads; entering are the hidden states that enter
-// each unit, nil for the embeddings.
+// connectGradients gives all nodes memory for their gradients and sorts them for the backward pass. last are the
+// hidden states that leave the part, nil when it ends with the heads; entering are those that enter each unit, nil
+// for the embeddings.
 func (n *Network) connectGradients(last *buffer, entering []*buffer) {
 	n.key = workspaceKey{group: gradientsGroup}
 	hidden := n.scratch(AllTokens, n.model.Config.HiddenSize, &n.dhidden)
@@ -77,8 +77,8 @@ func (n *Network) connectGradients(last *buffer, entering []*buffer) {
 	}
 }
 
-// backwardOrder is the order of a unit's backward pass: of the operators whose readers are all done, the first in
-// the forward pass comes next. Where several operators read one result, their parts of its gradient are added up in
+// backwardOrder is the order of a unit's backward pass: of the operators whose readers are all done, it takes the
+// first in the forward pass next. Where several operators read one result, their parts of its gradient are added in
 // this order.
 func backwardOrder(forward []node) []node {
 	left := slices.Clone(forward)

@@ -8,33 +8,33 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// Initializer is how published systems draw the initial values of a model. In all of them biases are 0, except
-// where it is said, and layer norm's scale is 1.
+// Initializer names how a published system draws a model's initial values. Unless stated otherwise, biases are 0
+// and the scales of layer norms 1.
 type Initializer string
 
 // The initializers. The zero value is TruncatedNormal.
 const (
 	// TruncatedNormal draws weights and embeddings from a normal distribution with standard deviation
-	// initializer_range and again what lies beyond two of them. Source: google-research/bert,
+	// initializer_range, and draws again what lies beyond two standard deviations. Source: google-research/bert,
 	// tf.truncated_normal_initializer; graphcore/examples, nlp/bert/pytorch/modeling.py.
 	TruncatedNormal Initializer = "truncated_normal"
-	// Normal keeps what lies beyond, and has zeros in the word embedding of [PAD], entry 0. Source:
+	// Normal does not truncate, and sets the word embedding of [PAD], entry 0, to zero. Source:
 	// huggingface/transformers, modeling_bert.py, _init_weights.
 	Normal Initializer = "normal"
-	// NVIDIA keeps what lies beyond, too. Its linear layers with an activation (first of the feed-forward, pooler,
-	// transform of the masked LM head) begin as PyTorch's do: weights and biases uniform within 1/sqrt(inputs) of 0.
-	// Source: NVIDIA/DeepLearningExamples, PyTorch/LanguageModeling/BERT, modeling.py, init_bert_weights and
-	// LinearActivation.reset_parameters.
+	// NVIDIA does not truncate either. Its linear layers with an activation (the first of the feed-forward layers, the
+	// pooler, the transform of the masked LM head) begin as PyTorch's do: weights and biases uniform within
+	// 1/sqrt(inputs) of 0. Source: NVIDIA/DeepLearningExamples, PyTorch/LanguageModeling/BERT, modeling.py,
+	// init_bert_weights and LinearActivation.reset_parameters.
 	NVIDIA Initializer = "nvidia"
 )
 
-// Initializers are their names.
+// Initializers returns the names of all initializers.
 func Initializers() []string {
 	return []string{string(TruncatedNormal), string(Normal), string(NVIDIA)}
 }
 
-// Initialize fills params with initial values. Each tensor draws from a stream of its own, keyed by its name, so
-// that the encoder starts alike under every head.
+// Initialize fills params with initial values. Each tensor has its own random stream, keyed by its name, so the
+// encoder starts with the same values under every head.
 func (i Initializer) Initialize(c Config, l *tensor.Layout, params []float32, seed uint64) {
 	clear(params[:l.Len()])
 	for _, t := range l.Tensors() {
@@ -42,7 +42,7 @@ func (i Initializer) Initialize(c Config, l *tensor.Layout, params []float32, se
 	}
 }
 
-// Tensor fills the values of one tensor as Initialize does.
+// Tensor fills one tensor as Initialize does.
 func (i Initializer) Tensor(c Config, t tensor.Tensor, values []float32, seed uint64) {
 	s := random.New(seed, random.Init)
 	s.Site = nameHash(t.Name)

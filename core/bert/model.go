@@ -1,3 +1,14 @@
+// Package bert is the model: BERT's encoder with the heads for pre-training and fine-tuning, forward and backward.
+//
+// A Config and a Head go in. Out come the model's operators (Operators, one table that everything else follows), its
+// parameters (Parameters, with Hugging Face's names and shapes), and a Network: the operators bound to memory. A
+// Network takes a Batch, runs the operators in order on a Device, and yields losses, outputs by name, and gradients
+// of all parameters. It decides what is computed and from which buffers into which; the Device decides how, in which
+// number formats and where. Package emulator is such a Device.
+//
+// In comments B is the number of sequences in a micro-batch, S the tokens of a sequence, H the hidden size, A the
+// number of attention heads, I the intermediate size, V the vocabulary, P the masked positions and Q the packed
+// sequences of a row.
 package bert
 
 import (
@@ -32,8 +43,8 @@ type Shape struct {
 }
 
 // Objective is the loss whose gradient a pass computes: Scale times the mean loss of the global batch, of which the
-// micro-batch holds a part. The denominators are the global batch's, so the gradients of its micro-batches add up
-// to the gradient of the mean, however it is cut.
+// micro-batch is a part. Since the denominators are the global batch's, the gradients of its micro-batches add up
+// to the gradient of the mean, however the batch is cut.
 type Objective struct {
 	Scale        float64 // loss scale, 1 for none
 	Sequences    float64 // in the global batch, N
@@ -60,7 +71,7 @@ type binder struct {
 	params, grads []float32
 }
 
-// of returns the values and the gradient of a tensor; the gradient is nil where the network has none.
+// of returns the values and the gradient of a tensor; the gradient is nil in a network that only predicts.
 func (b *binder) of(name string) (value, grad []float32) {
 	t, ok := b.layout.Lookup(name)
 	if !ok {
@@ -72,7 +83,7 @@ func (b *binder) of(name string) (value, grad []float32) {
 	return t.Of(b.params), grad
 }
 
-// checkSections reports sections that are not of the layout's length. grads may be nil.
+// checkSections reports sections of another length than the layout's. grads may be nil.
 func (m *Model) checkSections(params, grads []float32) error {
 	if len(params) != m.Layout.Len() {
 		return fmt.Errorf("bert: parameters have %d elements, want %d", len(params), m.Layout.Len())
@@ -83,7 +94,7 @@ func (m *Model) checkSections(params, grads []float32) error {
 	return nil
 }
 
-// ClearPadding sets the elements between tensors, which no operator writes.
+// ClearPadding zeroes the elements between tensors, which no operator writes.
 func (m *Model) ClearPadding(section []float32) {
 	end := 0
 	for _, t := range m.Layout.Tensors() {

@@ -67,7 +67,7 @@ func TestBatchValidate(t *testing.T) {
 		{bert.QuestionAnswering, "end_positions", func(b *bert.Batch) { b.EndPositions = nil }},
 		{bert.Classification, "labels[1] is 2, want 0 to 1", func(b *bert.Batch) { b.Labels[1] = 2 }},
 		{bert.MultipleChoice, "batch of 1 sequences, want a multiple of num_labels 2", func(b *bert.Batch) { *b = *b.Slice(0, 1) }},
-		{bert.MultipleChoice, "labels[0] to [1] tell 2 right choices, want one", func(b *bert.Batch) { b.Labels[0] = 1 }},
+		{bert.MultipleChoice, "labels[0] to [1] mark 2 right choices, want one", func(b *bert.Batch) { b.Labels[0] = 1 }},
 		{bert.MultipleChoice, "labels has 0 values", func(b *bert.Batch) { b.Labels = nil }},
 	} {
 		b := batch(2, 8, 2)
@@ -115,7 +115,7 @@ func TestSlice(t *testing.T) {
 	})
 }
 
-// TestSites: every layer, operator, draw and head has a number of its own.
+// TestSites: every layer, operator, draw and head has its own stream.
 func TestSites(t *testing.T) {
 	seen := map[uint32]string{}
 	for _, layer := range []int{-1, 0, 1, 23, 1023} {

@@ -6,8 +6,8 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// Parameters returns the parameters of the model with a head, in the model's order and with Hugging Face's names
-// and shapes: a linear layer's weight is [out, in]. The decoder of the masked LM head is tied to the word
+// Parameters returns the parameters of the model with a head, in the order of its operators and with Hugging Face's
+// names and shapes: a linear layer's weight is [out, in]. The decoder of the masked LM head is tied to the word
 // embeddings and has no tensor of its own.
 func Parameters(c Config, h Head) (*tensor.Layout, error) {
 	if err := c.Validate(); err != nil {
@@ -41,7 +41,7 @@ func Parameters(c Config, h Head) (*tensor.Layout, error) {
 	return tensor.NewLayout(ts...)
 }
 
-// KindOf tells the kind of a parameter from its Hugging Face name, for files that store names only.
+// KindOf derives the kind of a parameter from its Hugging Face name, for files that store only names.
 func KindOf(name string) tensor.Kind {
 	norm := strings.Contains(name, "LayerNorm") || strings.Contains(name, "layer_norm")
 	switch {

@@ -2,13 +2,13 @@ package bert
 
 import "fmt"
 
-// A model is cut into units that can be placed apart. One [B·S, H] buffer of hidden states goes from each unit to
-// the next, and one gradient of them comes back. Behind the attention of the last layer, in training, only the rows
-// of the read tokens at their beginning are in use.
+// A model is cut into units that can be placed apart. Each unit hands one [B·S, H] buffer of hidden states to the
+// next and gets their gradient back. In training, after the attention of the last layer, only its first rows are in
+// use: those of the read tokens.
 //
 //	0              embeddings
-//	1 + 2i         attention of layer i, with the layer norm behind it
-//	2 + 2i         feed-forward of layer i, with the layer norm behind it
+//	1 + 2i         attention of layer i and the layer norm after it
+//	2 + 2i         feed-forward of layer i and the layer norm after it
 //	Units() - 1    pooler and heads
 
 // unit is a kind of unit.
@@ -21,7 +21,7 @@ const (
 	headsUnit
 )
 
-// of is the number of the unit in a model; layer is that of a unit in a layer.
+// of returns the number of a unit; layer counts only where the unit is in a layer.
 func (u unit) of(c *Config, layer int) int {
 	switch u {
 	case embeddingsUnit:
@@ -48,8 +48,8 @@ func (c *Config) UnitName(u int) string {
 	return fmt.Sprintf("layer.%d.feed_forward", u/2-1)
 }
 
-// UnitOf returns the unit that has a parameter, by its Hugging Face name, and -1 for a parameter of no model. The
-// word embeddings belong to the embeddings, although they are the decoder's weight as well.
+// UnitOf returns the unit that a parameter belongs to, by its Hugging Face name, and -1 for a name that no model
+// has. The word embeddings belong to the embeddings, although they are the decoder's weight as well.
 func (c *Config) UnitOf(parameter string) int {
 	r, layer := find(parameter)
 	if r == nil {
@@ -58,11 +58,11 @@ func (c *Config) UnitOf(parameter string) int {
 	return r.unit.of(c, layer)
 }
 
-// Recompute says what a part of a network keeps of a forward pass until its backward pass. What it does not keep is
-// computed again, with the same bits: dropout and stochastic rounding draw from counters.
+// Recompute says which activations a part of a network keeps from the forward to the backward pass. It computes the
+// others again, with the same bits, since dropout and stochastic rounding draw from counters.
 type Recompute string
 
-// The ways.
+// What is kept.
 const (
 	RecomputeNone  Recompute = "none"  // all activations are kept
 	RecomputeLayer Recompute = "layer" // the input of each layer
@@ -72,20 +72,22 @@ const (
 // Part says which units of a model a network has, and in which memory.
 type Part struct {
 	First, End int // units, End exclusive; both 0: the whole model
-	// Recompute is RecomputeNone when it is empty. A part with the heads computes nothing again between them and the
-	// layer before: its backward pass must follow on its forward pass at once.
+	// Recompute is RecomputeNone when it is empty. A part with the heads does not compute again what its forward pass
+	// left in the workspace, the last layer or, with RecomputeStage, everything: its backward pass must directly
+	// follow its forward pass.
 	Recompute Recompute
-	// Workspace is the memory for what is not kept. Parts of which one works at a time may share it; nil is a
-	// workspace of the part's own.
+	// Workspace is the memory for activations that are not kept. Parts that never work at the same time may share one;
+	// nil gives the part its own.
 	Workspace *Workspace
 }
 
-// Workspace is memory that is used again: for gradients inside a part, and activations that are not kept.
+// Workspace is memory for values that are overwritten during a pass: gradients inside a part, and activations that
+// are not kept.
 type Workspace struct {
 	buffers map[workspaceKey][]float32
 }
 
-// workspaceKey tells buffers apart that are in use at the same time.
+// workspaceKey names a buffer. Buffers that are in use at the same time have different keys.
 type workspaceKey struct{ group, index int }
 
 func (w *Workspace) take(k workspaceKey, size int) []float32 {
@@ -115,7 +117,7 @@ func forwardWork(first, end int) []Work {
 	return w
 }
 
-// BackwardWork is the backward pass of the network's units, in order, with what is computed again.
+// BackwardWork is the backward pass of the network's units, in order, including the forward passes that are run again.
 func (n *Network) BackwardWork() []Work {
 	var w []Work
 	backward := func(first, end int) {
@@ -147,7 +149,7 @@ func (n *Network) BackwardWork() []Work {
 	return w
 }
 
-// workspaceGroup tells which buffers in the workspace are in use together with those of a unit.
+// workspaceGroup is the group of a unit's buffers in the workspace. Units in one group overwrite each other's.
 func (n *Network) workspaceGroup(u int) int {
 	switch {
 	case n.recompute != RecomputeLayer || u == n.model.Config.Units()-1:
@@ -166,8 +168,8 @@ func (n *Network) group(u int) int {
 	return (u-1)/2*2 + 1
 }
 
-// Input is the buffer for the hidden states that enter the part, as long as the limit of a micro-batch wants; nil
-// when it begins with the embeddings.
+// Input is the buffer for the hidden states that enter the part, with room for the largest micro-batch; nil when
+// the part begins with the embeddings.
 func (n *Network) Input() []float32 { return n.in[:cap(n.in)] }
 
 // Hidden is the buffer with the hidden states that leave the part [B·S, H]; nil when it ends with the heads.
@@ -176,9 +178,8 @@ func (n *Network) Hidden() []float32 { return n.out }
 // HiddenGrad is the gradient of Hidden before a backward pass and of Input after it [B·S, H].
 func (n *Network) HiddenGrad() []float32 { return n.dhidden }
 
-// TieWords makes the embeddings or the decoder of the part use memory of their own for the gradient of the word
-// embeddings [V, H]. Where both are apart, the decoder's backward pass sets it and that of the embeddings, later,
-// adds to it.
+// TieWords makes the part's embeddings or decoder use other memory for the gradient of the word embeddings [V, H]:
+// the decoder's backward pass sets it, and that of the embeddings, which may be in another part, adds to it later.
 func (n *Network) TieWords(grad []float32) {
 	if n.embed != nil {
 		n.embed.DWord = grad

@@ -2,8 +2,8 @@ package bert
 
 import "fmt"
 
-// Forward runs the network over a micro-batch and returns its losses, summed. Without an objective there are no
-// losses and the batch needs no labels. When p.Train is set, Backward must follow with the same Device, Pass and
+// Forward runs the network over a micro-batch and returns its losses as sums. Without an objective there are no
+// losses, and the batch needs no labels. When p.Train is set, Backward must follow with the same Device, Pass and
 // batch.
 func (n *Network) Forward(d Device, p *Pass, b *Batch, o *Objective) (Losses, error) {
 	if err := n.Load(p, b, o != nil); err != nil {
@@ -24,7 +24,7 @@ func (n *Network) Backward(d Device, p *Pass) {
 	}
 }
 
-// Run does one unit's pass. Only the forward pass of the heads has losses, and an objective if there is one.
+// Run does one unit's pass. Losses come only from the forward pass of the heads, and only with an objective.
 func (n *Network) Run(d Device, p *Pass, o *Objective, w Work) (l Losses) {
 	u, heads := &n.units[w.Unit-n.first], w.Unit == n.model.Config.Units()-1
 	if w.Backward {
@@ -48,7 +48,7 @@ func (n *Network) Run(d Device, p *Pass, o *Objective, w Work) (l Losses) {
 	return l
 }
 
-// Load takes a micro-batch, whose memory stays the caller's and is read until the backward pass is over. It sets
+// Load takes a micro-batch. The network reads the caller's memory until the backward pass is over. Load sets
 // p.Sample and p.Size.
 func (n *Network) Load(p *Pass, b *Batch, labels bool) error {
 	if p.Train && (n.grads == nil || !labels) {
@@ -95,7 +95,7 @@ func (n *Network) losses(d Device, p *Pass, o *Objective) (l Losses) {
 				n.rightChoices = append(n.rightChoices, int32(i%head.Labels))
 			}
 		}
-		questions := *p // a row is a question, and so is what a Device draws for it
+		questions := *p // a row of logits is a question, so random bits are keyed by question
 		questions.Sample, questions.Size = p.Sample/head.Labels, p.Size/head.Labels
 		l.Labels = n.classify(d, &questions, OpClassifier, n.sequenceLogits.values, n.rightChoices, nil, o.perSequence()*float64(head.Labels))
 	case head.Labels == 1:
@@ -107,15 +107,15 @@ func (n *Network) losses(d Device, p *Pass, o *Objective) (l Losses) {
 	return l
 }
 
-// classify is the cross entropy with one label a row of logits. The site keys what a Device may draw for the
-// gradient of the logits.
+// classify is the cross entropy with one label a row of logits. The operator keys the random bits that a Device may
+// draw for the gradient.
 func (n *Network) classify(d Device, p *Pass, op Op, logits []float32, labels []int32, weights []float32, coefficient float64) Loss {
 	return d.CrossEntropy(p, &CrossEntropy{Site: Site{-1, op}, Rows: len(labels), Classes: len(logits) / len(labels),
 		Logits: logits, Labels: labels, Weights: weights, Coefficient: coefficient})
 }
 
-// splitSpan copies the two columns of the span's logits, each a softmax over the tokens of a sequence; joinSpan
-// copies their gradients back.
+// splitSpan copies the two columns of the span's logits apart, since each is a softmax over the tokens of a
+// sequence. joinSpan copies their gradients back.
 func (n *Network) splitSpan() {
 	span := n.span.values
 	for i := range n.start {

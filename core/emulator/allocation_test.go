@@ -56,7 +56,7 @@ func TestSteadyAllocation(t *testing.T) {
 	for name, policy := range map[string]emulator.Policy{"fp32": {}, "fp16": half(true)} {
 		early, late := perStep(small, policy)
 		large, _ := perStep(wide, policy)
-		// Of the runtime. The smallest tensor of the larger model, the tokens that heads read, has 6 KB.
+		// Of the runtime. The smallest tensor of the larger model, the hidden states of the read tokens, has 6 KB.
 		const slack = 2 << 10
 		if late > early+slack || large > early+slack {
 			t.Errorf("%s: a step allocates %d bytes, later %d, in a large model %d", name, early, late, large)

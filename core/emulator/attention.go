@@ -10,8 +10,8 @@ import (
 	"harness.invalid/core/random"
 )
 
-// Attention works head by head, each in its worker's cache: scores and probabilities of the batch are never written
-// to memory, and the backward pass computes them again.
+// Attention computes head by head, each in its worker's cache. The scores and probabilities of the whole batch are
+// never in memory; the backward pass computes them again.
 func (d *Device) Attention(p *bert.Pass, op *bert.Attention) {
 	d.heads(p, op, func(h *head) {
 		h.probabilities()
@@ -23,7 +23,7 @@ func (d *Device) Attention(p *bert.Pass, op *bert.Attention) {
 	})
 }
 
-// AttentionBackward is, for each head with P = softmax(scale·Q·Kᵀ + mask) and D = dropout(P),
+// AttentionBackward computes for each head, with P = softmax(scale·Q·Kᵀ + mask) and D = dropout(P),
 //
 //	dV = Dᵀ·dC    dP = dropout(dC·Vᵀ)    dS = scale·P·(dP - Σ dP·P)    dQ = dS·K    dK = dSᵀ·Q
 func (d *Device) AttentionBackward(p *bert.Pass, op *bert.Attention, dcontext, dq, dk, dv []float32) {
@@ -67,7 +67,7 @@ type head struct {
 	scale         float32
 	p, dp         []float32 // [R, S]
 	numbers       []int32   // [S]: op.Mask of the sequence
-	rows          []float32 // [Q, S]: what is added to the scores of the queries of each sequence of a row; Q is 1 unless the row is packed
+	rows          []float32 // [Q, S]: the mask for queries of each sequence of a row, added to their scores; Q is 1 in rows that are not packed
 	ones          []float32 // [S]: 1
 	tile          []float32 // [S, d]
 	gemm          *kernels.Gemm
@@ -116,8 +116,8 @@ func (d *Device) heads(p *bert.Pass, op *bert.Attention, body func(h *head)) {
 	})
 }
 
-// row is what is added to the scores of query i. The queries of padding see what the first sequence sees; nobody
-// reads what comes of it.
+// row is the mask that is added to the scores of query i. Queries of padding get that of the first sequence, since
+// their results are not used.
 func (h *head) row(i int) []float32 {
 	q := 0
 	if h.op.Packed {
@@ -130,7 +130,7 @@ func (h *head) row(i int) []float32 {
 	return h.rows[q*h.length : (q+1)*h.length]
 }
 
-// of is the head's part of a [B·S, H] buffer: its first row, with H from row to row.
+// of is the head's part of a [B·S, H] buffer, from its first row on; rows are H apart.
 func (h *head) of(x []float32) []float32 {
 	return x[h.sequence*h.length*h.op.Width+h.index*h.width:]
 }
@@ -140,7 +140,7 @@ func (h *head) ofQueries(x []float32) []float32 {
 	return x[h.sequence*h.queries*h.op.Width+h.index*h.width:]
 }
 
-// place is where a buffer of this head lies, with a row for each query, or for each token.
+// place is the place of one of this head's buffers.
 func (h *head) place(purpose random.Purpose, draw uint32, width int) place {
 	s := random.New(h.pass.Seed, purpose)
 	s.Step, s.Site = h.pass.Step, h.op.Site.Stream(draw, uint32(h.index))
@@ -154,14 +154,14 @@ func (h *head) store(s Store, draw uint32, width int) store {
 	return store{s, h.place(random.Rounding, draw, width)}
 }
 
-// put stores an [R, S] matrix of this head.
+// put stores an [R, S] matrix of the head.
 func (h *head) put(x []float32, s Store, draw uint32) {
 	out := h.store(s, draw, h.length)
 	h.d.put(&out, x, 0, 0)
 }
 
-// product runs a matrix product on this worker and stores it. A narrow result goes through a tile without gaps, so
-// that it is rounded at once.
+// product runs a matrix product on this worker and stores the result. A narrow one goes through a contiguous tile,
+// where it can be rounded in one call.
 func (h *head) product(draw uint32, s Store, g kernels.Gemm) {
 	out := h.store(h.d.policy.product(s), draw, g.N)
 	g.Partials = h.d.partials(h.pass, h.op.Site, draw, uint32(h.index), h.pass.Sample+h.sequence)
@@ -181,7 +181,7 @@ func (h *head) product(draw uint32, s Store, g kernels.Gemm) {
 	}
 }
 
-// probabilities sets h.p to the softmax of the scaled scores with the mask.
+// probabilities sets h.p to the softmax of the scaled and masked scores.
 func (h *head) probabilities() {
 	d, op, S := h.d, h.op, h.length
 	linear := d.policy.read(d.policy.Linear.Out)
@@ -207,8 +207,7 @@ func (h *head) probabilities() {
 // softmaxRows is the number of rows that narrowSoftmax takes at a time, so that they stay in the first level cache.
 const softmaxRows = 32
 
-// narrowSoftmax is the softmax of a device that stores every step of it: x + mask - max, e^x, and the reciprocal of
-// the sum.
+// narrowSoftmax is the softmax of a device that stores each step: x + mask - max, e^x, and the reciprocal of the sum.
 func (h *head) narrowSoftmax() {
 	d, S := h.d, h.length
 	masked := h.store(d.policy.Masked, drawMasked, S)
@@ -235,7 +234,7 @@ func (h *head) narrowSoftmax() {
 	}
 }
 
-// dropout is dropout of probabilities.
+// dropout applies dropout to probabilities.
 func (h *head) dropout(p []float32) {
 	if h.drop {
 		h.mask.drop(p, h.op.Dropout, 0, 0)

@@ -11,10 +11,10 @@ import (
 	"harness.invalid/core/numerics"
 )
 
-// Every product's inputs are in the format that it names.
+// Products check that their inputs are in the format that they name.
 func init() { kernels.CheckInputs = true }
 
-// small has extents that are no multiples of a vector, and dropout.
+// small has dropout, and extents that are not multiples of a vector's.
 var small = bert.Config{
 	VocabSize: 53, HiddenSize: 36, NumHiddenLayers: 2, NumAttentionHeads: 3, IntermediateSize: 44, HiddenAct: bert.GELU,
 	HiddenDropoutProb: 0.1, AttentionProbsDropoutProb: 0.2, MaxPositionEmbeddings: 24, TypeVocabSize: 2,
@@ -106,7 +106,7 @@ func (b *bench) run(t testing.TB, d *emulator.Device, batch *bert.Batch) bert.Lo
 	return l
 }
 
-// forward is its first half.
+// forward is the forward half of run.
 func (b *bench) forward(t testing.TB, d *emulator.Device, batch *bert.Batch) (*bert.Pass, bert.Losses) {
 	t.Helper()
 	p := &bert.Pass{Seed: 5, Step: 2, Train: true}

@@ -11,7 +11,7 @@ import (
 	"harness.invalid/core/random"
 )
 
-// Device is a bert.Device that follows a Policy. Passes may run at the same time.
+// Device is a bert.Device that follows a Policy. It may serve several passes at the same time.
 type Device struct {
 	policy    Policy
 	overflows atomic.Int64
@@ -26,19 +26,19 @@ var _ bert.Device = (*Device)(nil)
 // New returns a device. The policy must be valid.
 func New(p Policy) *Device { return &Device{policy: p} }
 
-// TakeOverflows returns the number of values that left FP16's range since the last call, where the policy clips
-// them or makes them NaN. Saturation of partial sums inside a matrix product is not counted on its own.
+// TakeOverflows returns how many values left FP16's range since the last call, where the policy clips them or makes
+// them NaN. Partial sums that saturate inside a matrix product are not counted separately.
 func (d *Device) TakeOverflows() int64 { return d.overflows.Swap(0) }
 
-// TakeInvalid returns the number of stored results that were not a number since the last call, also where an
-// operand was none; counted where TakeOverflows counts.
+// TakeInvalid returns how many stored results were NaN since the last call, including those with a NaN as operand.
+// They are counted where overflows are.
 func (d *Device) TakeInvalid() int64 { return d.invalid.Swap(0) }
 
-// TakeHistogram returns how many gradients of parameters were seen since the last call, in all micro-batches, and
-// how many of them were larger than the policy's HistogramEdge.
+// TakeHistogram returns how many gradients of parameters were computed since the last call, over all micro-batches,
+// and how many of them were larger than the policy's HistogramEdge.
 func (d *Device) TakeHistogram() (large, all int64) { return d.large.Swap(0), d.counted.Swap(0) }
 
-// count puts gradients into the histogram.
+// count adds gradients to the histogram.
 func (d *Device) count(grad []float32) {
 	edge := d.policy.HistogramEdge
 	if edge == 0 {
@@ -54,7 +54,7 @@ func (d *Device) count(grad []float32) {
 	d.counted.Add(int64(len(grad)))
 }
 
-// The draws of one site: each store of an operator has random bits of its own.
+// The draws of one site: each store of an operator has its own random bits.
 const (
 	drawOut uint32 = iota
 	drawActivation
@@ -80,10 +80,10 @@ const (
 	drawQueryGrad
 	drawKeyGrad
 	drawValueGrad
-	drawPartials // and above: partial sums of the draw before, less drawOut
+	drawPartials // and above: drawPartials + d is for the partial sums of draw d
 )
 
-// place is where a buffer lies in the global batch; it gives every element its random bits.
+// place is where a buffer belongs in the global batch, which keys the random bits of each element.
 type place struct {
 	stream random.Stream
 	sample int // of the first row
@@ -91,15 +91,15 @@ type place struct {
 	width  int // elements of a row
 }
 
-// place returns where a buffer of the pass lies that has rows of width elements.
+// place returns the place of a buffer of the pass whose rows have width elements.
 func (d *Device) place(p *bert.Pass, purpose random.Purpose, site bert.Site, draw uint32, rows, width int) place {
 	s := random.New(p.Seed, purpose)
 	s.Step, s.Site = p.Step, site.Stream(draw, 0)
 	return place{stream: s, sample: p.Sample, rows: rows / p.Size, width: width}
 }
 
-// from returns the stream and the position of the element at (row, col), and how many of the next n elements of the
-// buffer are of its sequence.
+// from returns the stream and position of the element at (row, col), and how many of the n elements from there on
+// belong to the same sequence.
 func (l *place) from(row, col, n int) (s random.Stream, pos, count int) {
 	s = l.stream
 	s.Sample = uint32(l.sample + row/l.rows)
@@ -110,16 +110,16 @@ func (l *place) from(row, col, n int) (s random.Stream, pos, count int) {
 	return s, row*l.width + col, n
 }
 
-// next is the first row of the sequence after that of a row.
+// next is the first row of the next sequence.
 func (l *place) next(row int) int { return (row/l.rows + 1) * l.rows }
 
-// store is a Store at a place.
+// store is a Store for a buffer at a place.
 type store struct {
 	Store
 	place
 }
 
-// outputs is a store for rows of sequences.
+// outputs returns the store of a buffer with rows for each sequence.
 func (d *Device) outputs(p *bert.Pass, s Store, site bert.Site, draw uint32, rows, width int) store {
 	if s.Format == numerics.FP32 {
 		return store{}
@@ -127,12 +127,13 @@ func (d *Device) outputs(p *bert.Pass, s Store, site bert.Site, draw uint32, row
 	return store{s, d.place(p, random.Rounding, site, draw, rows, width)}
 }
 
-// weights is a store for something that a micro-batch has one of: it is one row, of the first sample.
+// weights returns the store of a buffer that a micro-batch has one of, such as the gradient of a weight: a single
+// row, keyed by the first sample.
 func (d *Device) weights(p *bert.Pass, s Store, site bert.Site, draw uint32, width int) store {
 	return d.outputs(p, s, site, draw, math.MaxInt, width)
 }
 
-// put rounds c, which begins at (row, col) of its buffer and goes on without gaps.
+// put rounds c, the contiguous elements of a buffer from (row, col) on.
 func (d *Device) put(s *store, c []float32, row, col int) {
 	if s.Format == numerics.FP32 {
 		return
@@ -150,7 +151,7 @@ func (d *Device) put(s *store, c []float32, row, col int) {
 	}
 }
 
-// round rounds in place and treats what overflows.
+// round rounds in place and handles overflow.
 func (d *Device) round(c []float32, r numerics.Rounding, pos int) {
 	if r.Format != numerics.FP16 || d.policy.Overflow == numerics.Inf {
 		kernels.Round(c, c, r, pos)
@@ -164,7 +165,7 @@ func (d *Device) putRows(s *store, x []float32, r0, r1 int) {
 	d.put(s, x[r0*s.width:r1*s.width], r0, 0)
 }
 
-// saturate treats what became infinite as the policy wants, and counts it and what is not a number.
+// saturate clips infinities or makes them NaN, as the policy says, and counts them and NaNs.
 func (d *Device) saturate(c []float32) {
 	n, invalid := int64(0), int64(0)
 	for i, v := range c {
@@ -184,7 +185,7 @@ func (d *Device) saturate(c []float32) {
 	d.invalid.Add(invalid)
 }
 
-// partials is how the product that is stored with a draw stores its partial sums.
+// partials says how the product whose result is stored with a draw stores its partial sums.
 func (d *Device) partials(p *bert.Pass, site bert.Site, draw, head uint32, sample int) kernels.Partials {
 	c := &d.policy.Partials
 	if c.Chunk == 0 {
@@ -206,7 +207,7 @@ func (d *Device) keep(p *bert.Pass, probability float64, site bert.Site, rows, w
 	return d.place(p, random.Dropout, site, 0, rows, width), true
 }
 
-// drop is dropout of x, which begins at (row, col) of its buffer and goes on without gaps.
+// drop applies dropout to x, the contiguous elements of a buffer from (row, col) on.
 func (l *place) drop(x []float32, probability float64, row, col int) {
 	for len(x) > 0 {
 		s, pos, n := l.from(row, col, len(x))
@@ -215,13 +216,13 @@ func (l *place) drop(x []float32, probability float64, row, col int) {
 	}
 }
 
-// dropRows is dropout of rows r0 to r1 of a buffer.
+// dropRows applies dropout to rows r0 to r1 of a buffer.
 func (l *place) dropRows(x []float32, probability float64, r0, r1 int) {
 	l.drop(x[r0*l.width:r1*l.width], probability, r0, 0)
 }
 
-// blockRows is the number of rows whose sums over rows are computed together: split points of sums depend on shape
-// alone.
+// blockRows is the number of rows in a block. Sums over rows are computed block by block, so where they split
+// depends only on the shape.
 const blockRows = kernels.GradRows
 
 // blocks calls body for every block of rows, in parallel.
@@ -233,19 +234,19 @@ func blocks(rows int, body func(block, r0, r1 int)) {
 	})
 }
 
-// sumBlocks sets y to the sum of the rows of x, one for each block.
+// sumBlocks sets y to the sum of the rows of x, of which there is one for each block.
 func sumBlocks(y, x []float32, rows, ldx int) {
 	clear(y)
 	kernels.ColumnSums(y, x, (rows+blockRows-1)/blockRows, ldx)
 }
 
-// scratch is memory for the time of one operator, or one worker's share of it.
+// scratch is memory that one operator, or one of its workers, uses while it runs.
 type scratch struct {
 	floats []float32
 	gemm   kernels.Gemm
 }
 
-// take returns n floats of any value.
+// take returns n floats with arbitrary values.
 func (s *scratch) take(n int) []float32 {
 	if cap(s.floats) < n {
 		s.floats = make([]float32, n)
@@ -253,8 +254,7 @@ func (s *scratch) take(n int) []float32 {
 	return s.floats[:n]
 }
 
-// scratchPool keeps what was once allocated, so that steps do not allocate. (A sync.Pool loses it at garbage
-// collections.)
+// scratchPool keeps scratch memory, so that steps do not allocate. A sync.Pool would lose it at garbage collections.
 type scratchPool struct {
 	mu   sync.Mutex
 	free []*scratch

@@ -6,7 +6,7 @@ import (
 	"harness.invalid/core/numerics"
 )
 
-// Embed sums the three embeddings of each token, normalises the sum, and drops out.
+// Embed sums the three embeddings of each token, normalises the sum, and applies dropout.
 func (d *Device) Embed(p *bert.Pass, op *bert.Embed) {
 	norm := &op.Norm
 	H, length := norm.Width, norm.Rows/p.Size
@@ -34,8 +34,9 @@ func (d *Device) Embed(p *bert.Pass, op *bert.Embed) {
 	})
 }
 
-// EmbedBackward goes back through dropout and norm, and adds each token's gradient to the rows of the tables that
-// made it. Workers share the columns and go through the tokens in order, so the sums have one order.
+// EmbedBackward goes back through dropout and norm, and adds each token's gradient to the table rows that the token
+// read. Workers divide the columns among them and each goes through the tokens in order, so sums always have the
+// same order.
 func (d *Device) EmbedBackward(p *bert.Pass, op *bert.Embed, dy []float32) {
 	norm := &op.Norm
 	H, length := norm.Width, norm.Rows/p.Size
@@ -83,7 +84,7 @@ func (d *Device) EmbedBackward(p *bert.Pass, op *bert.Embed, dy []float32) {
 	d.storeTables(p, op, length)
 }
 
-// storeTables rounds the gradients of the tables once, after the sums: rows of DWord that no token touched were
+// storeTables rounds the gradients of the tables once, after they are summed. Rows of DWord that no token read were
 // stored by the decoder.
 func (d *Device) storeTables(p *bert.Pass, op *bert.Embed, length int) {
 	H := op.Norm.Width
@@ -93,8 +94,7 @@ func (d *Device) storeTables(p *bert.Pass, op *bert.Embed, length int) {
 	}
 	position := d.weights(p, d.policy.Embed.Weight, op.Site, drawWeight, H)
 	kind := d.weights(p, d.policy.Embed.Weight, op.Site, drawBias, H)
-	// A row that occurs twice is rounded once: the second time nearest rounding would do nothing, and stochastic
-	// rounding neither, as values of the format stay as they are.
+	// A word that occurs twice is rounded twice, which does no harm: rounding leaves values of the format as they are.
 	kernels.Parallel(len(op.DWord)/H, func(i0, i1 int) {
 		for _, id := range op.IDs {
 			if i := int(id); i >= i0 && i < i1 {
@@ -119,7 +119,7 @@ func (d *Device) Gather(p *bert.Pass, op *bert.Gather) {
 	})
 }
 
-// GatherBackward adds rows, in order. Sequences are apart, so that workers may share them.
+// GatherBackward adds rows in order. No row belongs to two sequences, so workers can divide the sequences among them.
 func (d *Device) GatherBackward(p *bert.Pass, op *bert.Gather, dy, dx []float32) {
 	rows := len(op.Rows) / p.Size
 	meet := d.outputs(p, d.policy.Residual.Grad, op.Site, drawMeet, len(op.Rows), op.Width)
@@ -132,7 +132,7 @@ func (d *Device) GatherBackward(p *bert.Pass, op *bert.Gather, dy, dx []float32)
 	})
 }
 
-// Scatter moves rows: nothing is added or rounded.
+// Scatter moves rows without adding or rounding.
 func (d *Device) Scatter(p *bert.Pass, op *bert.Gather, dy, dx []float32) {
 	rows, sequence := len(op.Rows)/p.Size, len(dx)/p.Size
 	kernels.Parallel(p.Size, func(b0, b1 int) {

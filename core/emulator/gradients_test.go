@@ -19,7 +19,7 @@ import (
 // size, so that the difference stands 100 times above the rounding of an FP32 loss (1e-7) and the cubic term stays
 // below 1%.
 func TestFiniteDifferences(t *testing.T) {
-	// Thousands of passes of a small network are no work for two threads, and FP32 has every input.
+	// Thousands of passes of a small network are too little work for two threads, and every input is an FP32 value.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	kernels.CheckInputs = false
 	defer func() { kernels.CheckInputs = true }()
@@ -37,7 +37,7 @@ func TestFiniteDifferences(t *testing.T) {
 					g := tensor.Of(grads)
 					size := norm(g)
 					if size < 1e-4*whole {
-						continue // the bias of a key, and what else vanishes
+						continue // such as the bias of keys, which does not change the softmax
 					}
 					h := min(0.01*math.Sqrt(float64(len(g))), 0.02/size)
 					params := tensor.Of(b.params)
@@ -131,7 +131,8 @@ func TestWorkersDoNotMatter(t *testing.T) {
 	}
 }
 
-// TestBuffersKeepNothing: a pass gives the same bits after a larger micro-batch and into gradients of any content.
+// TestBuffersKeepNothing: a pass gives the same bits after a larger micro-batch, and whatever its gradients held
+// before.
 func TestBuffersKeepNothing(t *testing.T) {
 	for _, task := range []bert.Task{bert.Pretraining, bert.QuestionAnswering, bert.Classification} {
 		d := emulator.New(half(true))
@@ -149,8 +150,8 @@ func TestBuffersKeepNothing(t *testing.T) {
 	}
 }
 
-// TestPassesAtOnce: a device serves micro-batches at the same time, as a pipeline wants, with the bits that they
-// have one after the other.
+// TestPassesAtOnce: a device serves several micro-batches at the same time, as a pipeline does, with the bits that
+// each has alone.
 func TestPassesAtOnce(t *testing.T) {
 	d := emulator.New(half(true))
 	const passes = 4

@@ -71,7 +71,7 @@ func (d *Device) LinearBackward(p *bert.Pass, op *bert.Linear, dy, dx []float32,
 	}
 	mask, drop := d.keep(p, op.Dropout, op.Site, op.Rows, op.Out)
 
-	// dz takes the place of dy unless that is the gradient of the residual too.
+	// dz overwrites dy unless dy is the gradient of the residual, too.
 	size := nblocks * op.Out
 	dz := dy
 	if op.Residual != nil && (drop || branch.Format != numerics.FP32) {
@@ -105,7 +105,8 @@ func (d *Device) LinearBackward(p *bert.Pass, op *bert.Linear, dy, dx []float32,
 			case bert.GELUNew:
 				kernels.GeluTanhGrad(z, z, pre)
 			case bert.Tanh:
-				// Y may have been dropped out: compute the tanh again, rounded as it was. Pre is not needed any more.
+				// Dropout may have changed Y, so the tanh is computed again, with the same rounding. It overwrites Pre, which
+				// is no longer needed.
 				kernels.Tanh(pre, pre)
 				d.putRows(&again, op.Pre, r0, r1)
 				kernels.TanhGrad(z, z, pre)
@@ -120,8 +121,8 @@ func (d *Device) LinearBackward(p *bert.Pass, op *bert.Linear, dy, dx []float32,
 	bias := d.weights(p, d.policy.Linear.Weight, op.Site, drawBias, op.Out)
 	d.put(&bias, op.DB, 0, 0)
 
-	// dz has the format of Pointwise.Grad or, where nothing is between it and a product, of Linear.Grad; both are
-	// Inputs on every device that rounds its inputs to a narrow storage format.
+	// dz has the format of Pointwise.Grad, or of Linear.Grad where another product computed it. On every device that
+	// rounds inputs to a narrow storage format, both are that format.
 	read := d.policy.read(d.policy.Linear.Grad)
 	weight := d.weights(p, d.policy.product(d.policy.Linear.Weight), op.Site, drawWeight, op.In)
 	g := &s.gemm
@@ -139,7 +140,7 @@ func (d *Device) LinearBackward(p *bert.Pass, op *bert.Linear, dy, dx []float32,
 	}
 }
 
-// epilogue stores what a product computes, nil when that means nothing.
+// epilogue returns the epilogue that stores a product's result, or nil when there is nothing to round.
 func (d *Device) epilogue(s *store) func(row, col int, c []float32) {
 	if s.Format == numerics.FP32 {
 		return nil
@@ -160,7 +161,7 @@ func (d *Device) inputGrad(p *bert.Pass, op *bert.Linear, dz, dx []float32, accu
 		Epilogue: d.epilogue(&grad),
 	}
 	if accumulate && (grad.Format != numerics.FP32 || g.Partials.Chunk > 0) {
-		// The product is stored on its own before it is added.
+		// The device stores the product before it adds it.
 		meet := d.outputs(p, d.policy.Residual.Grad, op.Site, drawMeet, op.Rows, op.In)
 		g.C, g.Accumulate = s.take(len(dx)), false
 		g.Epilogue = func(row, col int, c []float32) {
@@ -182,7 +183,7 @@ func (d *Device) serialGrad(p *bert.Pass, op *bert.Linear, dz, dx []float32, n i
 		k0, k1 := i*op.Out/n, (i+1)*op.Out/n
 		grad := d.outputs(p, d.policy.product(d.policy.Linear.Grad), op.Site, drawGrad, op.Rows, op.In)
 		meet := d.outputs(p, d.policy.Linear.Grad, op.Site, drawMeet, op.Rows, op.In)
-		// Each slice has random bits of its own.
+		// Each slice has its own random bits.
 		grad.stream.Site, meet.stream.Site = op.Site.Stream(drawGrad, uint32(i)), op.Site.Stream(drawMeet, uint32(i))
 		g := &s.gemm
 		*g = kernels.Gemm{

@@ -7,7 +7,7 @@ import (
 	"harness.invalid/core/kernels"
 )
 
-// CrossEntropy computes in FP32 from the stored logits; the gradient of the logits is stored as the policy's LossGrad.
+// CrossEntropy computes in FP32 from the stored logits, and stores their gradient as the policy's LossGrad says.
 func (d *Device) CrossEntropy(p *bert.Pass, op *bert.CrossEntropy) (sum bert.Loss) {
 	s := d.scratch.get()
 	defer d.scratch.put(s)
@@ -47,7 +47,7 @@ func (d *Device) CrossEntropy(p *bert.Pass, op *bert.CrossEntropy) (sum bert.Los
 	return sum
 }
 
-// weight is the weight of row r, 1 where there are none.
+// weight is the weight of row r, 1 where rows have no weights.
 func weight(weights []float32, r int) float64 {
 	if weights == nil {
 		return 1

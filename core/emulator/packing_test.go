@@ -138,7 +138,7 @@ func TestPackedBatch(t *testing.T) {
 		"first_positions[1] is 20":               func(b *bert.Batch) { set(&b.FirstPositions, 1, 20) },
 		"attention_mask[0] is 4":                 func(b *bert.Batch) { set(&b.AttentionMask, 0, 4) },
 		"next_sentence_weights has 0":            func(b *bert.Batch) { b.NextSentenceWeights = nil },
-		"want them in packed rows alone":         func(b *bert.Batch) { b.Sequences = 0; b.AttentionMask = make([]int32, 40) },
+		"want them only in packed rows":          func(b *bert.Batch) { b.Sequences = 0; b.AttentionMask = make([]int32, 40) },
 		"next_sentence_labels has 2 values":      func(b *bert.Batch) { b.NextSentenceLabels = b.NextSentenceLabels[:2] },
 		fmt.Sprintf("packs of %d sequences", 21): func(b *bert.Batch) { b.Sequences = 21 },
 	} {

@@ -96,9 +96,9 @@ func trains(
 	return o
 }
 
-// TestPipelineIsTheSame: gradients, losses and outputs of any cut into stages, any schedule and any recomputation have the
-// bits of the whole model on one device, in FP32 and with stochastic rounding everywhere, for every task, over replicas,
-// and on any number of CPUs.
+// TestPipelineIsTheSame: gradients, losses and outputs of any cut into stages, any schedule and any recomputation
+// have the bits of the whole model on one device, in FP32 and with stochastic rounding everywhere, for every task,
+// over replicas, and on any number of CPUs.
 func TestPipelineIsTheSame(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer func() { kernels.CheckInputs = true }()
@@ -216,8 +216,8 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// TestPlanErrors: an accumulation that would leave stages without work is refused, with the smallest that would not, and
-// so are plans with gaps.
+// TestPlanErrors: an accumulation that would leave stages without work is refused, with the smallest that would
+// not, and so are plans with gaps.
 func TestPlanErrors(t *testing.T) {
 	five := func(s emulator.Schedule) emulator.Plan {
 		return cut(bert.RecomputeNone, s, []int{0, 1, 2, 3, 0}, 3, 5, 7, 9, 10)

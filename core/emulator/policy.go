@@ -1,13 +1,14 @@
 // Package emulator runs the operators of core/bert on the CPU in the number formats of another device.
 //
-// Device implements bert.Device over core/kernels. It computes in float32 and rounds what an operator stores as a
-// Policy says, in the epilogues of the matrix products and while rows are in cache, so emulation costs little more
-// than FP32. Trainer is what every emulated device's session needs around it, micro-batches in, gradients out: a
-// Plan places the model on devices that work as a pipeline, and a ring reduces the gradients of replicas.
+// A Policy, a Plan and batches go in; losses, outputs and gradients come out. Device implements bert.Device over
+// core/kernels: it computes in float32 and rounds what operators store as its Policy says, in the epilogues of
+// matrix products and while rows are in cache, so that emulation costs little more than FP32. Trainer is what the
+// sessions of all emulated devices share: it takes micro-batches through a pipeline of devices, as the Plan places
+// the model on them, and reduces the gradients of replicas along a ring.
 //
-// Rounding draws its random bits from counters keyed by (seed, step, sample, site, element): an activation is
-// rounded alike whichever micro-batch, worker or replica computes its sample. Partial sums inside matrix products
-// and weight gradients belong to a micro-batch and are keyed by its first sample.
+// Rounding draws random bits from counters keyed by (seed, step, sample, site, element), so an activation is
+// rounded the same way whichever micro-batch, worker or replica computes its sample. Partial sums inside matrix
+// products and gradients of weights belong to a micro-batch and are keyed by its first sample.
 package emulator
 
 import (
@@ -16,26 +17,26 @@ import (
 	"harness.invalid/core/numerics"
 )
 
-// Store is the format in which results are stored, and the rounding that takes them there: to nearest, ties to
-// even, or stochastic. The zero value keeps FP32.
+// Store is the format in which a result is stored and how it is rounded to it: to nearest, ties to even, or
+// stochastically. The zero value keeps FP32.
 type Store struct {
 	Format     numerics.Format
 	Stochastic bool
 }
 
-// Row is how an operator stores its results: of the forward pass, of the backward pass (gradients of its inputs),
-// and the gradients of its parameters.
+// Row says how an operator stores what it computes: its result, the gradients of its inputs, and the gradients of
+// its parameters.
 type Row struct {
 	Out, Grad, Weight Store
 }
 
-// Policy is the table of an emulated device: a row per operator. All operators compute in float32 between the
-// stores named here. The zero Policy is FP32 throughout and costs nothing.
+// Policy is the number formats of an emulated device, as a table with a row for each kind of operator. Between the
+// stores named here everything is computed in float32. The zero Policy is FP32 throughout and costs nothing.
 type Policy struct {
-	// Inputs is the format to which both factors of every matrix product are rounded, to nearest, as they are read,
-	// unless they were stored in it already.
+	// Inputs is the format to which both factors of every matrix product are rounded, to nearest, when they are read,
+	// unless they were already stored in it.
 	Inputs numerics.Format
-	// Partials is how a matrix product stores its partial sums, after every Chunk products; Chunk 0 never does.
+	// Partials says how matrix products store partial sums, after every Chunk products; with Chunk 0 they do not.
 	Partials Partials
 
 	Embed      Row   // word + position + type; Weight: their tables' gradients
@@ -53,45 +54,46 @@ type Policy struct {
 
 	LossGrad Store // the gradient of the logits; losses are FP32
 
-	// Serialize cuts the decoder's product into so many slices of the vocabulary; 0 and 1: it is whole. The gradient
+	// Serialize cuts the decoder's product into so many slices of the vocabulary; 0 and 1 leave it whole. The gradient
 	// of the decoder's input is then a sum of as many products, stored as Linear.Grad after each addition.
 	Serialize int
-	// HistogramEdge is the magnitude above which a gradient of a parameter counts as large, see Device.TakeHistogram;
-	// 0: they are not counted.
+	// HistogramEdge is the magnitude above which the gradient of a parameter counts as large, see
+	// Device.TakeHistogram; 0 counts none.
 	HistogramEdge float32
 
 	Accumulate  Store // a replica's sum of the gradients of its micro-batches, after each addition
 	RunningMean bool  // the sum is kept as a mean: (k·sum + gradient)/(k + 1) after k micro-batches
-	// Shares makes a micro-batch's loss its share of the replica's mean loss also where Accumulate is narrow, which
-	// else adds up means and divides at the end.
+	// Shares makes the loss of a micro-batch its share of the replica's mean loss even where Accumulate is narrow. By
+	// default a narrow accumulator adds up means and divides at the end.
 	Shares bool
 
 	Reduce Store // the sum of the gradients of replicas, after each addition
-	// ReduceFirst reduces the replicas' sums after every micro-batch, else after the last one alone.
+	// ReduceFirst reduces the replicas' sums after every micro-batch, not only after the last.
 	ReduceFirst bool
-	// Divide makes the replicas divide by their number before they reduce, else the mean is taken in FP32 at the end.
-	// ReduceFirst does so too.
+	// Divide makes replicas divide by their number before they reduce, as ReduceFirst does. Otherwise the mean is
+	// taken in FP32 at the end.
 	Divide bool
-	// BucketBytes is the size from which on a bucket of gradients is full that is reduced on its own, from the last
-	// tensor to the first, and FirstBucketBytes that of the first bucket; 0: all gradients are reduced as one buffer.
+	// BucketBytes is the size at which a bucket of gradients is full. Buckets are filled from the last tensor to the
+	// first, and each is reduced on its own; FirstBucketBytes is the size of the first. With 0 all gradients are one
+	// buffer.
 	BucketBytes, FirstBucketBytes int
 
 	Parameters Store // parameters after an update
-	// Working is the format of the copy of the parameters that the device computes with, where that is not the
-	// parameters themselves: they are its masters.
+	// Working is the format of the working copy, where the device computes with a narrow copy of the parameters and
+	// keeps these as masters.
 	Working Store
 
-	// Overflow is what becomes of values too large for FP16; the Device counts them unless it is numerics.Inf.
+	// Overflow says what becomes of values too large for FP16. The Device counts them unless it is numerics.Inf.
 	Overflow numerics.Overflow
 }
 
-// Partials is the store of partial sums of matrix products.
+// Partials says how partial sums of matrix products are stored.
 type Partials struct {
 	Chunk int // products between two stores, at most 256
 	Store Store
 }
 
-// stores are all stores of the policy.
+// stores returns all stores of the policy.
 func (p *Policy) stores() []*Store {
 	all := []*Store{&p.Partials.Store, &p.Statistics, &p.Masked, &p.Exponential, &p.Reciprocal, &p.LossGrad, &p.Accumulate,
 		&p.Reduce, &p.Parameters, &p.Working}
@@ -121,8 +123,8 @@ func (p *Policy) Validate() error {
 	return nil
 }
 
-// Nearest is the policy with all rounding to nearest: for evaluation, which wants the best of the numbers and not
-// an unbiased one.
+// Nearest returns the policy with all rounding to nearest, for evaluation, where the smallest error counts and bias
+// does not build up.
 func (p Policy) Nearest() Policy {
 	for _, s := range p.stores() {
 		s.Stochastic = false
@@ -138,8 +140,8 @@ func (p *Policy) read(s Store) numerics.Format {
 	return p.Inputs
 }
 
-// readHidden is the format to which a product must round hidden states: they come from embeddings, norms,
-// activations, residual sums, or as context.
+// readHidden is the format to which a product must round its input, which comes from embeddings, a norm, an
+// activation, a residual sum or attention.
 func (p *Policy) readHidden() numerics.Format {
 	for _, r := range []Row{p.Embed, p.Norm, p.Pointwise, p.Residual, p.Linear} {
 		if p.read(r.Out) != numerics.FP32 {
@@ -157,8 +159,8 @@ func (p *Policy) readWeights() numerics.Format {
 	return p.read(p.Parameters)
 }
 
-// product is how the result of a matrix product is stored that nothing is added to: the last store of its partial
-// sums may have done it.
+// product says how to store the result of a matrix product that nothing is added to: not at all where the last
+// store of its partial sums has done it.
 func (p *Policy) product(s Store) Store {
 	if p.Partials.Chunk > 0 && s == p.Partials.Store {
 		return Store{}

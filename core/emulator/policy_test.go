@@ -37,7 +37,7 @@ func TestRoundingOfActivationsKeepsToTheSample(t *testing.T) {
 	}
 }
 
-// TestStores: with FP16 in every store, outputs and gradients hold only values of FP16; and no sum escapes the table.
+// TestStores: with FP16 in every store, outputs and gradients hold only values of FP16, so no sum misses its store.
 func TestStores(t *testing.T) {
 	for _, stochastic := range []bool{false, true} {
 		d := emulator.New(half(stochastic))

@@ -7,10 +7,10 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// ring is the all-reduce of n replicas in the order of a ring, as Baidu's (2017), which GCL and NCCL follow: a
-// buffer is cut into as many parts as there are replicas. Part c starts at replica c+1, takes up replicas c+2, c+3,
-// ... (modulo their number), and is complete at replica c: the reduce-scatter. Then it goes round once more: the
-// all-gather. So every element has one order of summation, whoever computes it.
+// ring is an all-reduce over n replicas in ring order, as introduced by Baidu (2017) and used by GCL and NCCL. A
+// buffer is cut into as many parts as there are replicas. Part c starts at replica c+1, adds up replicas c+2, c+3,
+// ... (modulo n), and is complete at replica c: the reduce-scatter. Then it goes round once more: the all-gather.
+// Every element so has one order of summation, whoever computes it.
 type ring struct {
 	n      int
 	pieces []piece
@@ -19,7 +19,7 @@ type ring struct {
 // piece is a range of the gradients that lies in one part of one buffer.
 type piece struct{ begin, end, part int }
 
-// newRing cuts all gradients into parts at multiples of a stretch, or each of the buckets that the policy wants.
+// newRing cuts all gradients into parts at multiples of a stretch or, where the policy has buckets, each bucket.
 func newRing(l *tensor.Layout, n int, p *Policy) *ring {
 	r := &ring{n: n}
 	if p.BucketBytes == 0 {
@@ -33,8 +33,7 @@ func newRing(l *tensor.Layout, n int, p *Policy) *ring {
 	if f := p.Reduce.Format; f == numerics.FP16 || f == numerics.BF16 {
 		width = 2
 	}
-	// Gradients are ready from the last tensor to the first. A bucket takes tensors until it is full, and is a buffer
-	// of them without gaps.
+	// Gradients are ready from the last tensor to the first. A bucket takes tensors, without gaps, until it is full.
 	tensors, limit := l.Tensors(), p.FirstBucketBytes
 	for last := len(tensors) - 1; last >= 0; limit = p.BucketBytes {
 		first, size := last, tensors[last].Len()
@@ -52,7 +51,7 @@ func newRing(l *tensor.Layout, n int, p *Policy) *ring {
 	return r
 }
 
-// add adds the pieces of a tensor that begins at an element of its bucket.
+// add adds the pieces of a tensor that begins at element at of its bucket.
 func (r *ring) add(t tensor.Tensor, at, part int) {
 	for i := 0; i < t.Len(); {
 		c := (at + i) / part
@@ -71,14 +70,14 @@ func (r *ring) each(body func(p piece)) {
 	})
 }
 
-// reduceScatter leaves the sum of part c at replica c, stored after each addition; what the others have of it is of
-// no use.
+// reduceScatter leaves the sum of part c at replica c, stored after each addition. The other replicas are left with
+// partial sums of that part.
 func (d *Device) reduceScatter(p *bert.Pass, r *ring, replicas [][]float32) {
 	r.each(func(pc piece) {
 		sum := replicas[(pc.part+1)%r.n][pc.begin:pc.end]
 		for hop := 2; hop <= r.n; hop++ {
 			at := *p
-			at.Sample = (pc.part + hop) % r.n // the replica, which adds with random bits of its own
+			at.Sample = (pc.part + hop) % r.n // the replica that adds, with its own random bits
 			next := replicas[at.Sample][pc.begin:pc.end]
 			kernels.Add(next, sum, next)
 			out := d.weights(&at, d.policy.Reduce, bert.Site{Layer: -1, Op: bert.OpReduce}, drawOut, len(next))
@@ -97,7 +96,8 @@ func (r *ring) allGather(replicas [][]float32) {
 	})
 }
 
-// collect copies each part from the replica that has it to one buffer: what all replicas have after an all-gather.
+// collect copies each part from the replica that has it to one buffer, which then holds what every replica has
+// after an all-gather.
 func (r *ring) collect(sum []float32, replicas [][]float32) {
 	r.each(func(pc piece) { copy(sum[pc.begin:pc.end], replicas[pc.part][pc.begin:pc.end]) })
 }

@@ -8,8 +8,8 @@ import (
 	"harness.invalid/core/emulator"
 )
 
-// TestReadTokens: a token that several heads read is one, with one dropout mask; evaluation after training computes
-// all tokens.
+// TestReadTokens: a token that several heads read has one hidden state, with one dropout mask; evaluation after
+// training computes all tokens.
 func TestReadTokens(t *testing.T) {
 	b := newBench(t, small, bert.Pretraining, 2)
 	b.batch.MaskedLMPositions = []int32{7, 0, 7, 0, 4, 0}
@@ -48,7 +48,7 @@ func TestReadTokens(t *testing.T) {
 	}
 }
 
-// TestScatter: of equal rows the first counts, and rows that are not there are 0.
+// TestScatter: the first of equal rows counts, and missing rows are 0.
 func TestScatter(t *testing.T) {
 	all := []float32{9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9}
 	op := &bert.Gather{Width: 2, Rows: []int32{2, 0, 2, 4, 4, 3}}

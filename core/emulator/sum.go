@@ -18,8 +18,8 @@ func flat(n int, body func(i0, i1 int)) {
 	})
 }
 
-// accumulate adds the gradient of micro-batch k (0, 1, ...) of a replica to its sum, which micro-batch 0 sets. Both
-// are the part of a section that begins at an element.
+// accumulate adds the gradient of a replica's micro-batch k (0, 1, ...) to the replica's sum, which micro-batch 0
+// sets. Both slices are the part of a section from element begin on.
 func (d *Device) accumulate(p *bert.Pass, sum, grad []float32, begin, k int) {
 	out := d.weights(p, d.policy.Accumulate, bert.Site{Layer: -1, Op: bert.OpAccumulate}, drawOut, len(sum))
 	old, fresh := float32(1), float32(1)
@@ -41,7 +41,7 @@ func (d *Device) accumulate(p *bert.Pass, sum, grad []float32, begin, k int) {
 	})
 }
 
-// scale multiplies in FP32, which costs nothing by 1, and reports whether everything is finite.
+// scale multiplies in FP32, unless the factor is 1, and reports whether all values are finite.
 func scale(x []float32, factor float32) bool {
 	stretches := (len(x) + stretch - 1) / stretch
 	finite := make([]bool, stretches)
@@ -59,8 +59,8 @@ func scale(x []float32, factor float32) bool {
 	return true
 }
 
-// storeParameters rounds parameters as the policy keeps them. What is in the format already stays as it is. All
-// replicas draw the same random bits, so that their parameters stay the same.
+// storeParameters rounds parameters to the policy's format; values of the format stay as they are. All replicas
+// draw the same random bits, so their parameters stay equal.
 func (d *Device) storeParameters(p *bert.Pass, params []float32) {
 	d.storeSection(p, d.policy.Parameters, drawOut, params)
 }

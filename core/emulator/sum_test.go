@@ -10,7 +10,7 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// numbers are of very different size, so that the order of a sum shows in its bits.
+// numbers returns values of very different sizes, so that the order of a sum shows in its bits.
 func numbers(n, seed int) []float32 {
 	x := make([]float32, n)
 	for i := range x {
@@ -160,7 +160,7 @@ func TestReplicasStayTheSame(t *testing.T) {
 			}
 		}
 	}
-	// The same gradient in two replicas is rounded apart.
+	// Replicas round the same gradient differently.
 	grad := numbers(l.Len(), 7)
 	for r := range 2 {
 		d.accumulate(pass(9, r), sums[r], grad, 0, 0)

@@ -10,7 +10,7 @@ import (
 
 // tracing shows what the operators of a step's first micro-batch store.
 type tracing struct {
-	device    bert.Device // that the micro-batch is computed on
+	device    bert.Device // computes the micro-batch
 	yield     func(backend.Traced) error
 	operators map[bert.Site]bert.Operator
 	normed    map[string]bool // names of the operators whose result a layer norm reads
@@ -61,7 +61,7 @@ func (t *tracing) see(s bert.Site, gradient bool, values []float32) {
 	t.err = t.yield(traced)
 }
 
-// resultFormat is the format of an operator's result, without dropout.
+// resultFormat is the format of an operator's result, before dropout.
 func (p *Policy) resultFormat(o *bert.Operator) numerics.Format {
 	switch {
 	case o.Kind == bert.EmbedKind || o.Kind == bert.NormKind:

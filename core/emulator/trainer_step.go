@@ -12,9 +12,10 @@ import (
 
 // Step computes a global batch and leaves the unscaled FP32 gradient of its mean loss in Memory.Grads.
 //
-// The loss of a micro-batch is scaled to the magnitude that it has in the narrow formats of the real machine. Apart from
-// the loss scale, that is the mean loss of the micro-batch where micro-batches are averaged (RunningMean, or a narrow
-// accumulator), and its share of the replica's mean loss where they are added up. Replicas are always averaged.
+// The loss of a micro-batch is scaled to the magnitude that it has in the narrow formats of the real machine. Apart
+// from the loss scale, that is the mean loss of the micro-batch where micro-batches are averaged (RunningMean, or a
+// narrow accumulator), and its share of the replica's mean loss where they are added up. Replicas are always
+// averaged.
 func (t *Trainer) Step(
 	ctx context.Context, s backend.Step, batches iter.Seq2[*bert.Batch, error], lossScale float64,
 ) (backend.StepResult, error) {
@@ -103,8 +104,8 @@ func (t *Trainer) reduce(step int) {
 	t.train.reduceScatter(&pass, t.ring, t.replicas)
 }
 
-// microBatches computes and sums the gradients of all micro-batches. The first step of a session returns the schedule of
-// its first replica.
+// microBatches computes and sums the gradients of all micro-batches. The first step of a session returns the
+// schedule of its first replica.
 func (t *Trainer) microBatches(
 	ctx context.Context, s backend.Step, batches iter.Seq2[*bert.Batch, error], o *bert.Objective, clock *backend.Clock,
 ) (losses bert.Losses, schedule *backend.Schedule, err error) {
@@ -160,7 +161,8 @@ func (t *Trainer) microBatches(
 	return losses, schedule, t.checkWeights(&s, &losses)
 }
 
-// checkWeights reports a denominator of the loss that is not that of the batch: it would silently change the learning rate.
+// checkWeights reports a denominator of the loss that is not that of the batch: it would silently change the
+// learning rate.
 func (t *Trainer) checkWeights(s *backend.Step, losses *bert.Losses) error {
 	p := &t.program
 	if w := losses.MaskedLM.Weight; p.Head.Task == bert.Pretraining && math.Abs(w-s.MaskedWeight) > 1e-6*w {
@@ -172,9 +174,9 @@ func (t *Trainer) checkWeights(s *backend.Step, losses *bert.Losses) error {
 	return nil
 }
 
-// reduceFirst replaces all sums by their mean after every micro-batch, not only after the last: for every k each replica
-// adds the gradient of its k-th micro-batch to its sum, and the sums are reduced. DistributedDataParallel does so unless
-// it is told to wait (no_sync).
+// reduceFirst replaces all sums by their mean after every micro-batch, not only after the last: for every k each
+// replica adds the gradient of its k-th micro-batch to its sum, and the sums are reduced. DistributedDataParallel
+// does so unless it is told to wait (no_sync).
 func (t *Trainer) reduceFirst(
 	ctx context.Context, step int, batches []*bert.Batch, o *bert.Objective, losses *bert.Losses, clock *backend.Clock,
 ) error {

@@ -1,9 +1,9 @@
 // Package numerics holds the number formats that accelerators compute in, emulated in float32, and the loss scaling
 // that the narrow ones need.
 //
-// A value of a narrow format is kept in a float32 that holds only values of that format; Rounding says how a
-// float32 gets there. The functions here are scalar and are the specification; core/kernels does the same to whole
-// slices with vector instructions, bit for bit.
+// Float32 values go in, and float32 values that the narrow format also has come out; a Rounding says how. The
+// functions here are scalar and are the specification: core/kernels does the same to whole slices with vector
+// instructions, bit for bit.
 package numerics
 
 import (
@@ -12,7 +12,7 @@ import (
 	"math"
 )
 
-// ErrInvalid marks a combination of settings that no device has.
+// ErrInvalid marks settings that no device has.
 var ErrInvalid = errors.New("invalid numerics")
 
 // Format is a binary floating point format.
@@ -80,5 +80,5 @@ func (f Format) Max() float32 { return formats[f].max }
 // of at most |x|·2^-(MantissaBits+1), unless it is subnormal in the format.
 func (f Format) MantissaBits() int { return formats[f].mantissa }
 
-// Round returns the value of the format nearest to x, ties to even. What is too large becomes infinite.
+// Round returns the value of the format nearest to x, ties to even. Values that are too large become infinite.
 func (f Format) Round(x float32) float32 { return Rounding{Format: f}.Round(x, 0) }

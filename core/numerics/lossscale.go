@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// LossScaler holds the factor that a loss is multiplied with so that small gradients do not vanish in FP16. It is
-// dynamic as torch.amp.GradScaler is, or static when GrowthInterval is 0. Its JSON form has the keys of
+// LossScaler holds the factor by which a loss is multiplied to keep small gradients from vanishing in FP16. It is
+// dynamic, like torch.amp.GradScaler, or static when GrowthInterval is 0. Its JSON form has the keys of
 // GradScaler.state_dict.
 type LossScaler struct {
 	Scale          float32 `json:"scale"`
@@ -17,8 +17,8 @@ type LossScaler struct {
 	GrowthTracker  int     `json:"_growth_tracker"` // finite steps since the scale last changed
 }
 
-// NewDynamicLossScaler returns GradScaler's defaults: 2^16, doubled after 2000 finite steps in a row, halved by a
-// step that is not. Source: pytorch, torch/amp/grad_scaler.py.
+// NewDynamicLossScaler returns a scaler with GradScaler's defaults: 2^16, doubled after 2000 finite steps in a row,
+// halved after a step that is not finite. Source: pytorch, torch/amp/grad_scaler.py.
 func NewDynamicLossScaler() *LossScaler {
 	return &LossScaler{Scale: 1 << 16, GrowthFactor: 2, BackoffFactor: 0.5, GrowthInterval: 2000}
 }
@@ -26,12 +26,12 @@ func NewDynamicLossScaler() *LossScaler {
 // NewStaticLossScaler returns a scaler that never changes.
 func NewStaticLossScaler(scale float32) *LossScaler { return &LossScaler{Scale: scale} }
 
-// Inverse returns the factor that takes gradients back: 1/Scale in float64, rounded to float32, as
+// Inverse returns the factor that unscales gradients: 1/Scale in float64, rounded to float32, as
 // GradScaler.unscale_ computes it.
 func (s *LossScaler) Inverse() float32 { return float32(1 / float64(s.Scale)) }
 
-// Update is told after every step whether all gradients were finite. It follows PyTorch's _amp_update_scale_: a
-// scale that would leave float32's range does not grow, and nothing keeps it from shrinking.
+// Update adjusts the scale after a step; finite says whether all gradients were finite. It follows PyTorch's
+// _amp_update_scale_: the scale does not grow beyond float32's range, and may shrink without limit.
 func (s *LossScaler) Update(finite bool) {
 	if s.GrowthInterval == 0 {
 		return
@@ -54,7 +54,7 @@ func (s *LossScaler) Update(finite bool) {
 // MarshalBinary returns the state as JSON, for a checkpoint.
 func (s *LossScaler) MarshalBinary() ([]byte, error) { return json.Marshal(s) }
 
-// UnmarshalBinary restores what MarshalBinary returned. The scaler is left as it was when the state makes no sense.
+// UnmarshalBinary restores what MarshalBinary returned. An invalid state leaves the scaler as it was.
 func (s *LossScaler) UnmarshalBinary(data []byte) error {
 	var read LossScaler
 	if err := json.Unmarshal(data, &read); err != nil {

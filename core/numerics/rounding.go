@@ -7,18 +7,18 @@ import (
 	"harness.invalid/core/random"
 )
 
-// Overflow says what becomes of a finite value that is too large for FP16. Infinite values stay infinite whatever
-// it says, and the other formats, whose range is float32's, overflow to infinity as IEEE 754 has it.
+// Overflow says what becomes of a finite value that is too large for FP16. Infinite values stay infinite in any
+// case. The other formats have float32's range and overflow to infinity, as in IEEE 754.
 type Overflow uint8
 
-// The treatments of overflow.
+// What becomes of values that are too large.
 const (
 	Inf  Overflow = iota // infinity, as IEEE 754
 	Clip                 // ±65504: an IPU with the NANOO bit of FP_ICTL cleared
 	NaN                  // not a number: an IPU with the NANOO bit set
 )
 
-// Rounding takes float32 values to a format. The zero value keeps FP32 and does nothing.
+// Rounding rounds float32 values to a format. The zero value keeps FP32 and does nothing.
 type Rounding struct {
 	Format     Format
 	Stochastic bool          // round up with probability equal to the discarded fraction, instead of to nearest, ties to even
@@ -26,8 +26,7 @@ type Rounding struct {
 	Stream     random.Stream // the random bits of stochastic rounding
 }
 
-// Validate reports settings that do not exist: an unknown format or overflow, and stochastic rounding to TF32,
-// which no device does.
+// Validate reports an unknown format or overflow, and stochastic rounding to TF32, which no device does.
 func (r Rounding) Validate() error {
 	switch {
 	case int(r.Format) >= len(formats):
@@ -40,27 +39,27 @@ func (r Rounding) Validate() error {
 	return nil
 }
 
-// Identity reports whether Round returns every value as it is.
+// Identity reports whether Round returns every value unchanged.
 func (r Rounding) Identity() bool { return r.Format == FP32 }
 
 const (
 	signBit  = 1 << 31
 	quietBit = 1 << 22
 	infBits  = 0xff << 23
-	// halfInf is 2^16 as float32 bits, the first power of two that FP16 lacks.
+	// halfInf is 2^16 as float32 bits, the first power of two beyond FP16.
 	halfInf = 0x47800000
 	// halfNormal is 2^-14 as float32 bits, FP16's least normal value.
 	halfNormal = 0x38800000
 )
 
-// Round returns x in the format. i is the index of x in its buffer: it names the random bits that stochastic
-// rounding uses, Stream.Uint16(i), of which FP16 takes the upper 13 and BF16 all 16. They are added below the kept
-// mantissa and the sum is cut, so a value between two neighbours goes up with probability equal to the discarded
-// fraction, exactly. (Below 2^-37 and between multiples of 2^-37 in FP16's subnormal range that fraction is itself
+// Round returns x in the format. i is the index of x in its buffer and selects the random bits for stochastic
+// rounding, Stream.Uint16(i), of which FP16 takes the upper 13 and BF16 all 16. They are added to the discarded
+// bits and the sum is truncated, so a value between two neighbours is rounded up with a probability of exactly the
+// discarded fraction. (Below 2^-37 and between multiples of 2^-37 in FP16's subnormal range that fraction is itself
 // cut to 13 bits.)
 //
-// NaN stays NaN, quiet, with the payload cut; an infinity and the sign of a zero stay. TF32 is always rounded to
-// nearest.
+// NaN stays NaN, quiet, with its payload truncated; infinities and the sign of zero are kept. TF32 is always
+// rounded to nearest.
 func (r Rounding) Round(x float32, i int) float32 {
 	if r.Stochastic && r.Format != FP32 {
 		return r.RoundWith(x, r.Stream.Uint16(i))
@@ -68,7 +67,7 @@ func (r Rounding) Round(x float32, i int) float32 {
 	return r.RoundWith(x, 0)
 }
 
-// RoundWith is Round with the random bits given: what Stream.Uint16(i) returned. Rounding to nearest ignores them.
+// RoundWith is Round with given random bits, those of Stream.Uint16(i). Rounding to nearest ignores them.
 func (r Rounding) RoundWith(x float32, random uint16) float32 {
 	if r.Format == FP32 {
 		return x

@@ -1,6 +1,6 @@
 // Package random draws random numbers from counters instead of state: every draw is a pure function of (seed,
-// purpose, step, sample, site, position). Whoever asks gets the same number, in any order, on any thread, before
-// and after a restart.
+// purpose, step, sample, site, position). The result is the same in any order, on any thread, before and after a
+// restart. A Stream goes in with its fields set, bits and numbers come out.
 //
 // The generator is Philox4x32-7 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC
 // 2011), the fewest rounds for which the authors found no failure in BigCrush. core/kernels draws from the same
@@ -9,7 +9,7 @@ package random
 
 import "math/bits"
 
-// Purpose keeps streams of one seed apart that serve different ends.
+// Purpose keeps the streams of one seed apart by what they are for.
 type Purpose uint32
 
 // The purposes. The numbers fix the bits of every run: append, never renumber.
@@ -20,13 +20,12 @@ const (
 	Data                        // order of samples, masks, generated text
 )
 
-// Stream is an endless sequence of random bits. The zero Purpose is valid but belongs to nobody; streams with
-// different fields are independent.
+// Stream is a sequence of random bits. Streams with different fields are independent.
 type Stream struct {
 	Key    [2]uint32 // from the seed and the purpose: see New
 	Step   uint32    // optimizer step
 	Sample uint32    // sample within the global batch, or another index of the work
-	Site   uint32    // place in the model, see bert.Site; or another name of the use
+	Site   uint32    // place in the model, see bert.Site, or another number for the use
 }
 
 // New returns the stream of a seed and a purpose; the caller sets Step, Sample and Site.
@@ -68,7 +67,7 @@ func philox(rounds int, key [2]uint32, ctr [4]uint32) [4]uint32 {
 	return [4]uint32{c0, c1, c2, c3}
 }
 
-// Lanes and Group give the order in which a stream deals its bits to the elements of a buffer: 16 blocks make a
+// Lanes and Group define the order in which the elements of a buffer get a stream's bits: 16 blocks make a
 // group of 128 elements with 16 bits each, so that a vector of 16 lanes never needs a shuffle.
 const (
 	Lanes = 16
@@ -100,8 +99,8 @@ func (s Stream) Uint16s(dst []uint16, i int) {
 	}
 }
 
-// Source deals the words of one stream in turn; it is a math/rand/v2.Source for shuffles and choices. Its whole
-// state is Position; the stream stays the same.
+// Source returns the words of one stream in turn, as a math/rand/v2.Source for shuffles and choices. Its whole
+// state is Position.
 type Source struct {
 	Stream   Stream
 	Position uint64 // number of values drawn so far
@@ -112,8 +111,8 @@ type Source struct {
 
 // Uint64 returns the next 64 bits. Each block gives two values.
 func (s *Source) Uint64() uint64 {
-	// Above 2^33 values the block number leaves the 32-bit counter; no use comes near, and wrapping would repeat in
-	// silence.
+	// After 2^33 values the block number exceeds the 32-bit counter. No use comes near; wrapping would silently repeat
+	// values.
 	if s.Position >= 1<<33 {
 		panic("random: source exhausted")
 	}

@@ -1,9 +1,9 @@
 // Package tensor names the pieces of a flat float32 buffer: which tensor lies where, in which shape, and what kind
 // of parameter it is.
 //
-// A Layout flows from the model (core/bert) to everyone who touches parameters: the arena that holds them, the
-// backend that reads them, the optimizer that updates them, the checkpoint that stores them. It holds no numbers
-// itself.
+// Names, shapes and kinds go in, a Layout comes out: the model (core/bert) makes it, and everything that touches
+// parameters uses it: the arena that holds them, the backend that reads them, the optimizer that updates them, the
+// checkpoint that stores them. A Layout contains no numbers itself.
 package tensor
 
 import (
@@ -27,7 +27,7 @@ const (
 	Bool DType = "BOOL"
 )
 
-// Size is the number of bytes of one element, 0 for a type that is not known.
+// Size is the number of bytes of one element, 0 for an unknown type.
 func (d DType) Size() int {
 	switch d {
 	case F64, I64:
@@ -57,8 +57,8 @@ func (s Shape) Len() int {
 // String prints the shape as [2 3].
 func (s Shape) String() string { return strings.ReplaceAll(fmt.Sprint([]int(s)), ",", "") }
 
-// Kind is what a parameter is to an optimizer: update rules may treat kinds apart (no weight decay on biases, say),
-// never names.
+// Kind is what a parameter is to an optimizer. Update rules may go by kind (no weight decay on biases, say), but
+// never by name.
 type Kind uint8
 
 // The kinds of parameters of BERT. The numbers are part of the wire format.
@@ -109,7 +109,7 @@ type Layout struct {
 	size    int
 }
 
-// NewLayout returns the layout of the given tensors, one after the other; their offsets are set.
+// NewLayout returns the layout of the given tensors in order, with their offsets set.
 func NewLayout(tensors ...Tensor) (*Layout, error) {
 	l := &Layout{index: make(map[string]int, len(tensors))}
 	for _, t := range tensors {
@@ -120,8 +120,8 @@ func NewLayout(tensors ...Tensor) (*Layout, error) {
 	return l, nil
 }
 
-// MaxLen is the greatest number of elements a layout may have (1 TiB of float32): a limit on what a plugin or a
-// file may ask for.
+// MaxLen is the largest number of elements in a layout (1 TiB of float32), which limits what a plugin or a file can
+// ask for.
 const MaxLen = 1 << 38
 
 func (l *Layout) add(t Tensor) error {
