@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"harness.invalid/harness/export"
+	"harness.invalid/harness/series"
 )
 
 func newExport() *cobra.Command {
@@ -19,8 +20,8 @@ func newExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export --to FORMAT RUN...",
 		Short: "Write runs for TensorBoard, MLflow, benchstat and other tools",
-		Long: `Export writes what runs recorded in the formats of other tools. RUN is the folder of a run, or a folder with runs below. -o is a folder, or a file
-where one holds all runs; what another export has left there is replaced.
+		Long: `Export writes what runs recorded in the formats of other tools. RUN is the folder of a run, or a folder with
+runs below. -o is a folder, or a file where one holds all runs; what another export has left there is replaced.
 
 Formats:` + formats.String() + `
 
@@ -41,7 +42,7 @@ For a tracking server MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLF
 			if out == "" && f.Folder {
 				return withHint(fmt.Errorf("-o names no folder for %s", f.Doc), "harness export --to %s %s -o %s", to, args[0], to)
 			}
-			records, err := openRecords(args, "")
+			records, err := series.Open(args, "")
 			if err != nil {
 				return err
 			}
@@ -52,7 +53,8 @@ For a tracking server MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLF
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "format: "+strings.Join(export.Names(), ", "))
-	cmd.Flags().StringVarP(&out, "output", "o", "", "folder or file to write, or the address of an MLflow server (default for a file: standard output)")
+	cmd.Flags().StringVarP(&out, "output", "o", "",
+		"folder or file to write, or the address of an MLflow server (default for a file: standard output)")
 	_ = cmd.RegisterFlagCompletionFunc("to", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return export.Names(), cobra.ShellCompDirectiveNoFileComp
 	})

@@ -2,15 +2,14 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"harness.invalid/harness/report"
 	"harness.invalid/results/index"
 	"harness.invalid/results/scoring"
-	"harness.invalid/results/statistics"
 )
 
 func newMLPerf() *cobra.Command {
@@ -18,12 +17,14 @@ func newMLPerf() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mlperf RUN...",
 		Short: "Score runs to a target as MLPerf does",
-		Long: `Mlperf takes runs of one recipe whose phase has a target, arm by arm, and prints MLPerf's score: the mean of the measured training seconds to the
-target without the fastest and the slowest run. A run that did not reach the target counts as the slowest, and two make the score infinite.
+		Long: `Mlperf takes runs of one recipe whose phase has a target, arm by arm, and prints MLPerf's score: the mean of
+the measured training seconds to the target without the fastest and the slowest run. A run that did not reach the
+target counts as the slowest; two such runs make the score infinite.
 
-With --points, a file such as rcps_bert.json of mlcommons/logging, it also tests that the runs did not converge in fewer samples than the reference
-does by more than chance: points are pruned, interpolated between batch sizes, tested by the one-sided t test of the rules, and the score of runs that
-were faster by chance is multiplied. The exit code is 1 when an arm does not pass.`,
+With --points, a file such as rcps_bert.json of mlcommons/logging, it also tests whether the runs converged in fewer
+samples than the reference by more than chance: it prunes the points, interpolates between batch sizes, applies the
+one-sided t test of the rules, and multiplies the score of runs that were faster by chance. The exit code is 1 when an
+arm fails the test.`,
 		Example: `  harness mlperf runs/mine
   harness mlperf --points rcps_bert.json --phase phase2 runs/bert`,
 		Args: cobra.MinimumNArgs(1),
@@ -46,37 +47,14 @@ were faster by chance is multiplied. The exit code is 1 when an arm does not pas
 			if err != nil {
 				return err
 			}
-			races, err := scoring.Races(runs, phase)
+			scores, err := scoring.MLPerf(runs, phase, reference)
 			if err != nil {
 				return err
 			}
-			s := &report.Sheet{Columns: []report.Column{{Name: "arm"}, {Name: "runs", Right: true}, {Name: "reached", Right: true}, {Name: "measured seconds", Key: "measured_seconds", Right: true},
-				{Name: "samples", Right: true}, {Name: "least allowed", Key: "least_samples", Right: true}, {Name: "score, measured seconds", Key: "score", Right: true}, {Name: "result"}}}
-			failed := false
-			for _, r := range races {
-				score, samples := statistics.OlympicMean(r.Seconds), statistics.OlympicMean(r.Samples)
-				if math.IsNaN(score) {
-					return fmt.Errorf("%s has %d runs: an olympic mean takes 3 or more", r.Arm, len(r.Seconds))
-				}
-				row := report.Texts(r.Arm.String(), fmt.Sprint(len(r.Seconds)), fmt.Sprint(r.Reached()), fmt.Sprintf("%.4g", score), fmt.Sprintf("%.7g", samples), "", fmt.Sprintf("%.4g", score), "")
-				if reference != nil {
-					test, err := scoring.CheckConvergence(reference, float64(r.Batch), r.Samples)
-					if err != nil {
-						return fmt.Errorf("%s: %w", r.Arm, err)
-					}
-					row[5].Text = fmt.Sprintf("%.7g", float64(test.Least))
-					row[6].Text = fmt.Sprintf("%.4g", score*float64(test.Normalization))
-					row[7] = report.Cell{Text: "passed: " + test.Reason, Mark: report.Good}
-					if !test.Passed {
-						row[7], failed = report.Cell{Text: "failed: " + test.Reason, Mark: report.Bad}, true
-					}
-				}
-				s.Rows = append(s.Rows, row)
-			}
-			if err := printSheet(cmd, s, f); err != nil {
+			if err := printSheet(cmd, mlperfSheet(scores), f); err != nil {
 				return err
 			}
-			if failed {
+			if slices.ContainsFunc(scores, func(s scoring.MLPerfScore) bool { return s.Test != nil && !s.Test.Passed }) {
 				return errFailed
 			}
 			return nil
@@ -87,4 +65,27 @@ were faster by chance is multiplied. The exit code is 1 when an arm does not pas
 	cmd.Flags().StringVar(&phase, "phase", "", "phase whose target counts (default: the last that has one)")
 	cmd.Flags().StringVar(&format, "format", "table", report.Formats)
 	return cmd
+}
+
+// mlperfSheet has a row for each arm.
+func mlperfSheet(scores []scoring.MLPerfScore) *report.Sheet {
+	s := &report.Sheet{Columns: []report.Column{
+		{Name: "arm"}, {Name: "runs", Right: true}, {Name: "reached", Right: true},
+		{Name: "measured seconds", Key: "measured_seconds", Right: true}, {Name: "samples", Right: true},
+		{Name: "least allowed", Key: "least_samples", Right: true},
+		{Name: "score, measured seconds", Key: "score", Right: true}, {Name: "result"},
+	}}
+	for _, r := range scores {
+		row := report.Texts(r.Arm.String(), fmt.Sprint(len(r.Seconds)), fmt.Sprint(r.Reached()), fmt.Sprintf("%.4g", r.MeanSeconds),
+			fmt.Sprintf("%.7g", r.MeanSamples), "", fmt.Sprintf("%.4g", r.Score()), "")
+		if t := r.Test; t != nil {
+			row[5].Text = fmt.Sprintf("%.7g", float64(t.Least))
+			row[7] = report.Cell{Text: "passed: " + t.Reason, Mark: report.Good}
+			if !t.Passed {
+				row[7] = report.Cell{Text: "failed: " + t.Reason, Mark: report.Bad}
+			}
+		}
+		s.Rows = append(s.Rows, row)
+	}
+	return s
 }

@@ -20,8 +20,9 @@ func newPlot() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plot RUN... -o FILE",
 		Short: "Draw curves of runs as SVG, PNG or PDF",
-		Long: `Plot draws a quantity that runs recorded: a curve for each arm, the mean over its seeds, with a band of one standard deviation to each side.
-RUN is the folder of a run, or a folder with runs below. The ending of the file says which format it gets.`,
+		Long: `Plot draws a quantity that runs recorded: a curve for each arm, the mean over its seeds, with a band of one
+standard deviation to each side. RUN is the folder of a run, or a folder with runs below. The ending of the file says
+which format it gets.`,
 		Example: `  harness plot runs/mine -o loss.svg
   harness plot runs/mine --quantity f1 --phase squad --against measured-seconds -o f1.pdf
   harness plot runs/mine --quantity gradient_norm --log --smooth 20 -o norm.png`,
@@ -41,11 +42,11 @@ RUN is the folder of a run, or a folder with runs below. The ending of the file 
 			if o.Against, err = series.ParseAxis(against); err != nil {
 				return fmt.Errorf("--against: %w", err)
 			}
-			records, err := openRecords(args, baseline)
+			records, err := series.Open(args, baseline)
 			if err != nil {
 				return err
 			}
-			if _, err := verdict.Compare(runsOf(records)); err != nil {
+			if _, err := verdict.Compare(series.Runs(records)); err != nil {
 				return err // curves of different experiments do not belong into one picture
 			}
 			return writeTo(cmd, out, func(w io.Writer) error { return plotting.Write(w, records, o) })
@@ -53,7 +54,9 @@ RUN is the folder of a run, or a folder with runs below. The ending of the file 
 	}
 	f := cmd.Flags()
 	f.StringVarP(&out, "output", "o", "", "file to write, ending in .svg, .png or .pdf")
-	f.StringVar(&o.Quantity, "quantity", "loss", `metric, gradient_norm, loss_scale, learning_rate, measured_step_seconds or modelled_step_seconds; "evaluated loss" where both are recorded`)
+	f.StringVar(&o.Quantity, "quantity", "loss",
+		`metric, gradient_norm, loss_scale, learning_rate, measured_step_seconds or modelled_step_seconds; `+
+			`"evaluated loss" where both are recorded`)
 	f.StringVar(&o.Phase, "phase", "", "one phase of the recipe (default: all)")
 	f.StringVar(&against, "against", string(series.Steps), "steps, samples, measured-seconds or modelled-seconds")
 	f.BoolVar(&o.Log, "log", false, "logarithmic axis of values")

@@ -4,16 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"harness.invalid/core/dataset/tasks"
 	"harness.invalid/harness/evaluation"
-	"harness.invalid/results"
-	"harness.invalid/results/statistics"
 )
 
 func newScore() *cobra.Command {
@@ -22,12 +18,13 @@ func newScore() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "score TASK DATA... PREDICTIONS",
 		Short: "Score predictions as the official program of a task does",
-		Long: `Score prints what the official program of a task prints, as JSON: exact match and F1 of SQuAD from 0 to 100, accuracy, F1, Matthews, Pearson and
-Spearman of GLUE and CLUE as fractions. Predictions are in the benchmark's own format: an object of answers by question, GLUE's index and
-prediction, CLUE's lines of {"id": 0, "label": "1"}.
+		Long: `Score prints what the official program of a task prints, as JSON: exact match and F1 of SQuAD from 0 to 100,
+accuracy, F1, Matthews, Pearson and Spearman of GLUE and CLUE as fractions. Predictions are in the benchmark's own
+format: an object of answers by question, GLUE's index and prediction, CLUE's lines of {"id": 0, "label": "1"}.
 
-For glue and clue it takes the folders of runs that were fine-tuned on their tasks, and prints the score of the benchmark: the mean over its tasks
-of the mean over a task's runs, which differ in their seeds. It names the tasks that it has no run of.
+For glue and clue it takes the folders of runs that were fine-tuned on their tasks, and prints the score of the
+benchmark: the mean over its tasks of the mean over a task's runs, which differ in their seeds. It names the tasks
+that it has no run of.
 
 Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 		Example: `  harness score squad dev-v1.1.json runs/quick/ipu-adamw-seed1/squad.predictions.json
@@ -84,62 +81,18 @@ Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 	return cmd
 }
 
-// taskScore is what the runs of a task come to, in %.
-type taskScore struct {
-	Mean results.Number  `json:"mean"`
-	SD   *results.Number `json:"sd,omitempty"` // of two runs or more
-	Best float64         `json:"best"`
-	Runs int             `json:"runs"`
-}
-
 // scoreBenchmark prints the score of a benchmark over the runs in some folders.
 func scoreBenchmark(cmd *cobra.Command, b tasks.Benchmark, folders []string) error {
-	values := map[string][]float64{}
-	arms := map[string]bool{}
-	for _, folder := range folders {
-		dirs, err := results.Find(folder)
-		if err != nil {
-			return err
-		}
-		for _, dir := range dirs {
-			r, err := results.Open(dir)
-			if err != nil {
-				return err
-			}
-			if r.Result == nil || r.Result.Status != results.Complete {
-				fmt.Fprintf(cmd.ErrOrStderr(), "harness: %s is not complete and is left out\n", dir)
-				continue
-			}
-			for i := range r.Recipe.Phases {
-				p := &r.Recipe.Phases[i]
-				if t := p.FineTuning(); t != nil && t.Benchmark == b {
-					scores := evaluation.Scores{Metrics: r.Result.Phases[i].Metrics}
-					values[t.Name] = append(values[t.Name], scores.TaskScore(t))
-					arms[r.Arm().String()] = true
-				}
-			}
-		}
+	s, err := evaluation.ScoreRuns(b, folders)
+	if err != nil {
+		return err
 	}
-	out := struct {
-		Score   float64              `json:"score"`
-		Tasks   map[string]taskScore `json:"tasks"`
-		Missing []string             `json:"missing"`
-	}{Tasks: map[string]taskScore{}, Missing: []string{}}
-	means := map[string]float64{}
-	for name, v := range values {
-		s := statistics.NewSample(v)
-		out.Tasks[name] = taskScore{Mean: s.Mean, SD: s.SD, Best: slices.Max(v), Runs: len(v)}
-		means[name] = float64(s.Mean)
+	for _, dir := range s.Incomplete {
+		fmt.Fprintf(cmd.ErrOrStderr(), "harness: %s is not complete and is left out\n", dir)
 	}
-	if len(arms) > 1 {
+	if len(s.Arms) > 1 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "harness: the runs are of %s, and counted as seeds of one: name those of one backend for its score\n",
-			strings.Join(slices.Sorted(maps.Keys(arms)), ", "))
+			strings.Join(s.Arms, ", "))
 	}
-	if len(means) == 0 {
-		return fmt.Errorf("%s: no complete run of one of its tasks in %s", b, strings.Join(folders, ", "))
-	}
-	var missing []string
-	out.Score, missing = evaluation.BenchmarkScore(b, means)
-	out.Missing = append(out.Missing, missing...)
-	return json.NewEncoder(cmd.OutOrStdout()).Encode(out)
+	return json.NewEncoder(cmd.OutOrStdout()).Encode(s)
 }

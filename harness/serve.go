@@ -1,20 +1,15 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"harness.invalid/harness/hint"
 	"harness.invalid/harness/page"
 	"harness.invalid/results/index"
 )
@@ -24,8 +19,9 @@ func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve [FOLDER]",
 		Short: "Show runs in a browser and follow those that go on",
-		Long: `Serve shows the pages of report over all runs of the index, wherever their folders are, or over those in and below a folder, and keeps them up to date
-while runs go on. It reads them and changes nothing. By default it answers this machine alone. Ctrl-C ends it.`,
+		Long: `Serve shows the pages of report for all runs of the index, wherever their folders are, or for those in and
+below a folder, and keeps them up to date while runs go on. It only reads. By default only this machine can reach it.
+Ctrl-C ends it.`,
 		Example: `  harness serve
   harness serve runs/mine
   harness serve --store postgres://ci@db.example/runs --address localhost:9000`,
@@ -47,7 +43,7 @@ while runs go on. It reads them and changes nothing. By default it answers this 
 					return withHint(fmt.Errorf("there is no index %s yet", location), "harness serve FOLDER shows the runs of a folder")
 				}
 			}
-			return index.Use(cmd.Context(), store, func(x *index.Index) error { return serve(cmd, inIndex(x), address) })
+			return index.Use(cmd.Context(), store, func(x *index.Index) error { return serve(cmd, page.InIndex(x), address) })
 		},
 	}
 	storeFlag(cmd.Flags(), &store)
@@ -55,63 +51,11 @@ while runs go on. It reads them and changes nothing. By default it answers this 
 	return cmd
 }
 
-// inIndex are the runs of an index whose folders are here.
-func inIndex(x *index.Index) page.Source {
-	return page.Source{Name: "index " + x.Location(), Folders: func(ctx context.Context) (dirs, notes []string, err error) {
-		known, elsewhere, err := x.Folders(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		gone := 0
-		for _, dir := range known {
-			if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-				gone++
-			} else {
-				dirs = append(dirs, dir)
-			}
-		}
-		if gone > 0 {
-			notes = append(notes, fmt.Sprintf("Of the index %s not shown, since the folders are gone: harness runs reindex forgets them.", runsAre(gone)))
-		}
-		for _, host := range slices.Sorted(maps.Keys(elsewhere)) {
-			notes = append(notes, fmt.Sprintf("Of the index %s on %s: harness serve shows them there.", runsAre(elsewhere[host]), host))
-		}
-		return dirs, notes, nil
-	}}
-}
-
-func runsAre(n int) string {
-	if n == 1 {
-		return "1 run is"
-	}
-	return fmt.Sprintf("%d runs are", n)
-}
-
 func serve(cmd *cobra.Command, source page.Source, address string) error {
-	ctx := cmd.Context()
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", address)
 	if err != nil {
-		return withHint(err, "another port: --address localhost:0 takes one that is free")
-	}
-	server := &http.Server{
-		Handler: page.NewServer(source), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		BaseContext: func(net.Listener) context.Context { return ctx }, // readers who wait for news are let go at the end
+		return hint.With(err, "another port: --address localhost:0 takes one that is free")
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "serving the runs in %s at http://%s; Ctrl-C ends\n", source.Name, listener.Addr())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	if err := server.Shutdown(grace); err != nil {
-		return err
-	}
-	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return page.Serve(cmd.Context(), source, listener)
 }

@@ -1,4 +1,4 @@
-package main
+package page_test
 
 import (
 	"bufio"
@@ -18,14 +18,17 @@ import (
 	"harness.invalid/results/index"
 )
 
-// TestServeIndex: the runs of an index are shown wherever their folders are, and one that begins later is told of and shown as well.
+// TestServeIndex: the runs of an index are shown wherever their folders are, and one that begins later is told of and
+// shown as well.
 func TestServeIndex(t *testing.T) {
-	arms := []seriestest.Arm{{Backend: "ipu", Precision: "fp16.16", F1: 80, StepSeconds: 0.01}, {Backend: "gpu-ref", Precision: "fp32", F1: 81, StepSeconds: 0.01}}
+	arms := []seriestest.Arm{
+		{Backend: "ipu", Precision: "fp16.16", F1: 80, StepSeconds: 0.01}, {Backend: "gpu-ref", Precision: "fp32", F1: 81, StepSeconds: 0.01},
+	}
 	x, err := index.Open(t.Context(), filepath.Join(t.TempDir(), "index.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer x.Close()
+	t.Cleanup(func() { x.Close() })
 	put := func(dir string) {
 		t.Helper()
 		r, err := results.Open(dir)
@@ -44,10 +47,10 @@ func TestServeIndex(t *testing.T) {
 	}
 	put(filepath.Join(second, seriestest.Name(arms[0], 1)))
 
-	handler := page.NewServer(inIndex(x))
+	handler := page.NewServer(page.InIndex(x))
 	handler.Every = 10 * time.Millisecond
 	server := httptest.NewServer(handler)
-	defer server.Close()
+	t.Cleanup(server.Close)
 	get := func(path string) string {
 		t.Helper()
 		r, err := http.Get(server.URL + path)
@@ -65,27 +68,7 @@ func TestServeIndex(t *testing.T) {
 		t.Errorf("want an experiment in %s and one in %s:\n%s", first, second, list)
 	}
 
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reply, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reply.Body.Close()
-	lines := bufio.NewScanner(reply.Body)
-	wait := func() {
-		t.Helper()
-		for lines.Scan() {
-			if lines.Text() == "event: change" {
-				return
-			}
-		}
-		t.Fatalf("no event: %v", lines.Err())
-	}
+	wait := changes(t, server.URL)
 	wait()
 	more := seriestest.Begun(t, third, arms[0], 7, 5)
 	put(filepath.Join(third, seriestest.Name(arms[0], 7)))
@@ -101,5 +84,31 @@ func TestServeIndex(t *testing.T) {
 	}
 	if list := get("/"); strings.Contains(list, second) || !strings.Contains(list, "Of the index 1 run is not shown") {
 		t.Errorf("a run whose folder is gone:\n%s", list)
+	}
+}
+
+// changes follows the events of a server. It returns a function that waits for the next one that tells of a change.
+func changes(t *testing.T, address string) (wait func()) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { reply.Body.Close() })
+	lines := bufio.NewScanner(reply.Body)
+	return func() {
+		t.Helper()
+		for lines.Scan() {
+			if lines.Text() == "event: change" {
+				return
+			}
+		}
+		t.Fatalf("no event: %v", lines.Err())
 	}
 }
