@@ -20,7 +20,7 @@ import (
 	"harness.invalid/plugins/optimizers/adamw"
 )
 
-// inProcess has its plugins in this process: benchmarks of steps without the wire.
+// inProcess runs its plugins in this process, for benchmarks without the wire.
 type inProcess struct{ backend backend.Backend }
 
 func (p inProcess) Backend() backend.Backend { return p.backend }
@@ -37,7 +37,7 @@ func (inProcess) Allocate(l *tensor.Layout, slots int) (optimizer.Memory, error)
 	return m, nil
 }
 
-// BenchmarkStep is harness bench step without the wire.
+// BenchmarkStep is `harness bench step` without the wire.
 func BenchmarkStep(b *testing.B) {
 	for _, x := range []struct {
 		backend backend.Backend
@@ -46,7 +46,9 @@ func BenchmarkStep(b *testing.B) {
 	}{{gpuref.New(), "gpu-ref", []string{"fp32", "tf32", "bf16", "fp16"}}, {ipu.New(), "ipu", []string{"fp16.16", "fp16.32"}}} {
 		for _, size := range []string{"tiny", "mini"} {
 			for _, format := range x.formats {
-				m := Step(b.Context(), inProcess{x.backend}, StepOptions{Size: size, Task: bert.Pretraining, Backend: x.name, Precision: format, Length: 128, Batch: 32, Dropout: 0.1})
+				m := Step(b.Context(), inProcess{x.backend}, StepOptions{
+					Size: size, Task: bert.Pretraining, Backend: x.name, Precision: format, Length: 128, Batch: 32, Dropout: 0.1,
+				})
 				b.Run(strings.TrimPrefix(m.Name, "Step/"), m.Run)
 			}
 		}
@@ -67,7 +69,8 @@ func all(b *testing.B, list []Benchmark) {
 	}
 }
 
-// TestFLOP: the forward pass of BERT-Base over 128 tokens is published as 22.5 GFLOP. Source: Jiao et al. 2020, "TinyBERT" (arXiv:1909.10351), table 1.
+// TestFLOP: the published forward pass of BERT-Base over 128 tokens takes 22.5 GFLOP.
+// Source: Jiao et al. 2020, "TinyBERT" (arXiv:1909.10351), table 1.
 func TestFLOP(t *testing.T) {
 	o := StepOptions{Size: "base", Task: bert.QuestionAnswering, Length: 128, Batch: 1}
 	c, err := o.Config()
@@ -81,7 +84,9 @@ func TestFLOP(t *testing.T) {
 
 func TestMeasureStep(t *testing.T) {
 	for _, task := range []bert.Task{bert.Pretraining, bert.QuestionAnswering} {
-		m := Step(t.Context(), inProcess{gpuref.New()}, StepOptions{Size: "tiny", Task: task, Backend: "gpu-ref", Precision: "fp32", Length: 8, Batch: 2, Dropout: 0.1})
+		m := Step(t.Context(), inProcess{gpuref.New()}, StepOptions{
+			Size: "tiny", Task: task, Backend: "gpu-ref", Precision: "fp32", Length: 8, Batch: 2, Dropout: 0.1,
+		})
 		f, err := m.Measure(3)
 		if err != nil {
 			t.Fatal(err)
@@ -119,9 +124,10 @@ func TestMeasureErrors(t *testing.T) {
 	}
 }
 
-// TestTokenizer: WordPiece allocates nothing on lines of text.
+// TestTokenizer: WordPiece does not allocate memory for lines of text.
 func TestTokenizer(t *testing.T) {
-	v, err := wordpiece.Train(wordpiece.TrainOptions{Size: 80, Options: wordpiece.Google(true)}, strings.NewReader("the cat sat on the mat\nthe dog sat\n"))
+	text := strings.NewReader("the cat sat on the mat\nthe dog sat\n")
+	v, err := wordpiece.Train(wordpiece.TrainOptions{Size: 80, Options: wordpiece.Google(true)}, text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +140,7 @@ func TestTokenizer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The runtime may allocate a few times on its own while a thousand lines pass.
+	// The runtime itself may allocate a few times during a thousand lines.
 	if f.MBs <= 0 || f.AllocationsPerLine > 0.05 {
 		t.Errorf("%g MB/s, %g allocations a line, want none", f.MBs, f.AllocationsPerLine)
 	}
@@ -155,7 +161,7 @@ func TestAlone(t *testing.T) {
 	figures := []Figure{
 		{Samples: []Sample{{MS: 5, Share: 0.9, ProbeNS: 0.5}, {MS: 7, Share: 0.6, ProbeNS: 0.8}, {MS: 5, Share: 0.8, ProbeNS: 0.62}}},
 		{Samples: []Sample{{MS: 4, Share: 0.7, ProbeNS: 0.63}}},
-		{Samples: []Sample{{MS: 2001, Share: 0.5, ProbeNS: 0.5}, {MS: 4, Share: 0.4}}}, // too long, and not known
+		{Samples: []Sample{{MS: 2001, Share: 0.5, ProbeNS: 0.5}, {MS: 4, Share: 0.4}}}, // too long, and unknown
 	}
 	want := [][]float64{{0.9, 0.8}, nil, nil}
 	if got := Alone(figures); !slices.EqualFunc(got, want, slices.Equal) {
@@ -163,16 +169,17 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// TestAgainstPyTorch: the program that bench step is measured against runs, and counts the same operations.
+// TestAgainstPyTorch: the program with which `bench step` is compared runs and counts the same operations.
 func TestAgainstPyTorch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("PyTorch takes seconds to load")
 	}
 	const python = "/usr/bin/python3"
-	if err := exec.CommandContext(t.Context(), python, "-c", "import importlib.util, sys; sys.exit(not importlib.util.find_spec('torch'))").Run(); err != nil {
-		t.Skip("PyTorch is not there: apt-get install python3-torch libopenblas0-openmp")
+	const found = "import importlib.util, sys; sys.exit(not importlib.util.find_spec('torch'))"
+	if err := exec.CommandContext(t.Context(), python, "-c", found).Run(); err != nil {
+		t.Skip("PyTorch is not installed: apt-get install python3-torch libopenblas0-openmp")
 	}
-	// One process runs the program for both tasks: PyTorch takes two seconds to load.
+	// One process runs the program for both tasks, because PyTorch takes two seconds to load.
 	const twice = `
 import runpy, sys
 for task in "pretraining", "squad":
@@ -201,7 +208,8 @@ for task in "pretraining", "squad":
 		}
 		want := o.FLOP(c)
 		if task == bert.Pretraining {
-			// PyTorch computes all of the last layer for every token. The heads read 1 + 2 of 16: query, attention, its output, feed-forward.
+			// PyTorch computes the whole last layer for every token. The heads read 1 + 2 of 16 tokens; for the others the query, the
+			// attention, its output and the feed-forward block are superfluous.
 			want += 3 * 2 * (16 - 3) * (2*128*128 + 4*16*128 + 2*128*128 + 4*128*512)
 		}
 		if want /= 1e9; math.Abs(got.GFLOP/want-1) > 1e-12 {

@@ -8,7 +8,7 @@ import (
 	"harness.invalid/core/random"
 )
 
-// Memory are passes over arrays of 256 MiB, as a share of the bandwidth of scaling one in place.
+// Memory returns benchmarks of passes over arrays of 256 MiB, relative to the bandwidth of scaling one in place.
 func Memory() []Benchmark {
 	const n = 64 << 20
 	var list []Benchmark
@@ -17,7 +17,7 @@ func Memory() []Benchmark {
 			x, y := make([]float32, n), make([]float32, n)
 			var s samples
 			s.pair(b, func() {
-				inStretches(n, func(i0, i1 int) { pass(x[i0:i1], y[i0:i1]) })
+				inChunks(n, func(i0, i1 int) { pass(x[i0:i1], y[i0:i1]) })
 			}, func() { stream(x) })
 			f := s.figure()
 			f.GBs, f.PeakGBs = f.against(&s, bytes*n, 8*n)

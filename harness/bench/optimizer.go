@@ -9,12 +9,13 @@ import (
 	"harness.invalid/harness/train"
 )
 
-// traffic is how many bytes an update moves for each parameter when every array passes once through the processor: reads of p, g and the slots, writes of
-// p and the slots; LAMB also writes the update over g and reads p and it again in a second pass. The norm of the gradients comes with the step, as the host
-// takes it while it looks through them.
+// traffic is how many bytes per parameter an update moves if every array passes through the processor once: it reads p, g and the
+// slots, and writes p and the slots. LAMB also writes the update over g, and reads p and the update again in a second pass. The
+// norm of the gradients costs nothing here, since the host computes it when it scans them.
 var traffic = map[string]float64{"adamw": 28, "lamb": 40, "sgd": 12}
 
-// Optimizer is an update of a model's parameters by an optimizer plugin, in the memory that it shares with the host, as a share of the memory's bandwidth.
+// Optimizer is a benchmark of an optimizer plugin's update of a model's parameters in shared memory, relative to the bandwidth of the
+// memory.
 func Optimizer(ctx context.Context, p train.Plugins, name, size string) Benchmark {
 	return Benchmark{"Optimizer/" + name + "/model=" + size, func(b *testing.B) (f Figure, err error) {
 		c, err := bert.Defaults().Size(size)

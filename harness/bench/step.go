@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +16,7 @@ import (
 	"harness.invalid/harness/train"
 )
 
-// StepOptions say what a training step is of.
+// StepOptions describe a training step.
 type StepOptions struct {
 	Size      string // tiny, mini, small, medium, base or large
 	Task      bert.Task
@@ -31,7 +29,7 @@ type StepOptions struct {
 	Dropout   float64
 }
 
-// ChoosePrecision sets the backend's default where no precision is given.
+// ChoosePrecision sets the backend's default if no precision is given.
 func (o *StepOptions) ChoosePrecision(ctx context.Context, b backend.Backend) error {
 	info, err := b.Describe(ctx)
 	if err != nil {
@@ -42,10 +40,10 @@ func (o *StepOptions) ChoosePrecision(ctx context.Context, b backend.Backend) er
 	return err
 }
 
-// batches is how many batches that a benchmark takes in turn, made before it begins: data preparation is not part of the figure.
+// batches is how many batches a benchmark cycles through. They are prepared before it begins and do not count.
 const batches = 4
 
-// Predictions is the number of masked positions of a sequence: 20 at length 128 as in google-research/bert, else 15%.
+// Predictions is the number of masked positions in a sequence: 20 at length 128 as in google-research/bert, otherwise 15%.
 func (o *StepOptions) Predictions() int {
 	if o.Length == 128 {
 		return 20
@@ -61,9 +59,9 @@ func (o *StepOptions) Config() (bert.Config, error) {
 	return c, err
 }
 
-// FLOP is the number of floating point operations of the matrix products of a step that the loss depends on, a multiplication and an addition counted as
-// two. The backward pass is twice the forward pass. What an implementation computes again to save memory does not count, nor do the tokens that no head
-// reads, in the last layer: of those the loss depends on keys and values alone.
+// FLOP is the number of floating point operations of a step's matrix products on which the loss depends; a multiply-add counts as
+// two. The backward pass has twice as many as the forward pass. Recomputation to save memory does not count, nor does work in the
+// last layer for tokens that no head reads: only their keys and values affect the loss.
 func (o *StepOptions) FLOP(c bert.Config) float64 {
 	B, S, H, I, V := float64(o.Batch), float64(o.Length), float64(c.HiddenSize), float64(c.IntermediateSize), float64(c.VocabSize)
 	T := B * S
@@ -73,13 +71,15 @@ func (o *StepOptions) FLOP(c bert.Config) float64 {
 		read, heads = min(T, B+P), 2*B*H*H+2*B*H*2+2*P*H*H+2*P*H*V
 	}
 	layers := float64(c.NumHiddenLayers)
-	keys, rest := 2*2*H*H, 2*2*H*H+2*2*S*H+2*2*H*I // of a token in a layer; keys and values, and all that is computed for a query
+	keys, rest := 2*2*H*H, 2*2*H*H+2*2*S*H+2*2*H*I // per token and layer: keys and values; everything else
 	return 3 * (layers*T*keys + ((layers-1)*T+read)*rest + heads)
 }
 
-// Step is a whole training step through plugins: batch to the backend, forward, backward, gradients to the optimizer, parameters back.
+// Step is a benchmark of a whole training step through plugins: batch to the backend, forward and backward pass, gradients to the
+// optimizer, parameters back.
 func Step(ctx context.Context, p train.Plugins, o StepOptions) Benchmark {
-	name := fmt.Sprintf("Step/model=%s/task=%s/backend=%s:%s/seq=%d/batch=%d/dropout=%g", o.Size, o.Task, o.Backend, o.Precision, o.Length, o.Batch, o.Dropout)
+	name := fmt.Sprintf("Step/model=%s/task=%s/backend=%s:%s/seq=%d/batch=%d/dropout=%g",
+		o.Size, o.Task, o.Backend, o.Precision, o.Length, o.Batch, o.Dropout)
 	return Benchmark{name, func(b *testing.B) (Figure, error) { return step(ctx, b, p, o) }}
 }
 
@@ -88,8 +88,10 @@ func step(ctx context.Context, b *testing.B, p train.Plugins, o StepOptions) (f 
 	if err != nil {
 		return Figure{}, err
 	}
-	t := trainer{program: backend.Program{Model: c, Head: bert.Head{Task: o.Task}, Precision: o.Precision, Options: o.Options, Seed: 1,
-		Length: o.Length, MicroBatch: o.Batch, Accumulation: 1, Replicas: 1}}
+	t := trainer{program: backend.Program{
+		Model: c, Head: bert.Head{Task: o.Task}, Precision: o.Precision, Options: o.Options, Seed: 1,
+		Length: o.Length, MicroBatch: o.Batch, Accumulation: 1, Replicas: 1,
+	}}
 	if o.Task == bert.Pretraining {
 		t.program.MaxPredictions = o.Predictions()
 	}
@@ -107,7 +109,8 @@ func step(ctx context.Context, b *testing.B, p train.Plugins, o StepOptions) (f 
 	}
 	t.parts = map[string][]float64{}
 	inputs := inputs(o.Precision)
-	// The clock falls, and rises again, within tens of milliseconds of vector work: a limit that is taken for one alone may be of another clock than the step.
+	// The clock changes within tens of milliseconds of vector work, so a limit measured for one millisecond may have another clock
+	// than the step.
 	const sustained = 25
 	flop := sustained * peak(inputs)
 	limit := func() {
@@ -136,7 +139,7 @@ func step(ctx context.Context, b *testing.B, p train.Plugins, o StepOptions) (f 
 	return f, nil
 }
 
-// inputs is the format of the factors of products, as far as the name of a precision tells.
+// inputs is the format of the factors of matrix products, as far as the name of a precision tells.
 func inputs(precision string) numerics.Format {
 	name, _, _ := strings.Cut(precision, "-") // fp16-o2
 	name, _, _ = strings.Cut(name, ".")       // fp16.16
@@ -147,7 +150,7 @@ func inputs(precision string) numerics.Format {
 	return f
 }
 
-// trainer does steps as harness/train does, without data, evaluation and record.
+// trainer does steps like harness/train, without data, evaluations and records.
 type trainer struct {
 	program backend.Program
 	session backend.Session
@@ -188,7 +191,8 @@ func (t *trainer) open(ctx context.Context, p train.Plugins, rule string) error 
 	return errors.Join(err, t.rule.Close())
 }
 
-// step is one training step. Its part "other" is what of the backend's call the backend does not compute: the wire, and the host's look at the gradients.
+// step does one training step. Its part "other" is the time of the backend's call in which the backend does not compute: the wire,
+// and the host's scan of the gradients.
 func (t *trainer) step(ctx context.Context) error {
 	batch := t.batches[t.done%batches]
 	t.done++
@@ -226,44 +230,4 @@ func (t *trainer) step(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func one(b *bert.Batch) iter.Seq2[*bert.Batch, error] {
-	return func(yield func(*bert.Batch, error) bool) { yield(b, nil) }
-}
-
-// randomBatch is a batch of random tokens without padding.
-func randomBatch(p *backend.Program, seed uint64) *bert.Batch {
-	r := rand.New(rand.NewPCG(1, seed))
-	size, length := p.MicroBatch, p.Length
-	ids := func(n, limit int) []int32 {
-		x := make([]int32, n)
-		for i := range x {
-			x[i] = int32(r.IntN(limit))
-		}
-		return x
-	}
-	b := &bert.Batch{Size: size, Length: length, InputIDs: ids(size*length, p.Model.VocabSize), TokenTypeIDs: make([]int32, size*length), AttentionMask: make([]int32, size*length)}
-	for i := range b.AttentionMask {
-		b.AttentionMask[i] = 1
-		if i%length >= length/2 {
-			b.TokenTypeIDs[i] = 1
-		}
-	}
-	if p.Head.Task != bert.Pretraining {
-		b.StartPositions, b.EndPositions = ids(size, length), ids(size, length)
-		return b
-	}
-	b.Predictions = p.MaxPredictions
-	b.MaskedLMPositions, b.MaskedLMIDs = make([]int32, 0, size*b.Predictions), ids(size*b.Predictions, p.Model.VocabSize)
-	b.MaskedLMWeights, b.NextSentenceLabels = make([]float32, size*b.Predictions), ids(size, 2)
-	for range size {
-		for _, at := range r.Perm(length)[:b.Predictions] {
-			b.MaskedLMPositions = append(b.MaskedLMPositions, int32(at))
-		}
-	}
-	for i := range b.MaskedLMWeights {
-		b.MaskedLMWeights[i] = 1
-	}
-	return b
 }

@@ -9,7 +9,7 @@ import (
 	"harness.invalid/core/wordpiece"
 )
 
-// Tokenizer is WordPiece on one thread over the lines of a text.
+// Tokenizer is a benchmark of WordPiece on one thread over the lines of a text.
 func Tokenizer(t *wordpiece.Tokenizer, text string) Benchmark {
 	lines := strings.Split(text, "\n")
 	return Benchmark{"Tokenizer", func(b *testing.B) (Figure, error) {
