@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""One BERT training step in plain PyTorch: forward, backward, AdamW. What `harness bench step` is measured against.
+"""A BERT training step in plain PyTorch, with which `harness bench step` is compared: forward, backward, AdamW.
 
-The model is that of `harness bench step`: masked positions only through the decoder that shares the word embeddings, GELU with erf, dropout on hidden
-states and attention, random tokens without padding, batches made beforehand. Prints one line of JSON with the same names.
+The model is that of `harness bench step`: only masked positions pass through the decoder, which shares the word embeddings; GELU with
+erf; dropout on hidden states and attention; random tokens without padding, in batches prepared beforehand. It prints one line of JSON
+with the same names.
 
 Run it through run.py, which sets the environment that makes PyTorch fast.
 """
@@ -110,7 +111,7 @@ def batch(a, generator):
 
 
 def flop(a):
-    """Floating point operations of the matrix products of a step, as `harness bench step` counts them."""
+    """Floating point operations of the matrix products of a step, counted like in `harness bench step`, with all of the last layer."""
     layers, h, _ = SIZES[a.model]
     t = a.batch * a.seq
     forward = layers * (4 * 2 * t * h * h + 2 * 2 * t * h * 4 * h + 2 * 2 * t * a.seq * h)
@@ -133,7 +134,8 @@ def main():
     decayed = [p for p in model.parameters() if p.dim() > 1]
     plain = [p for p in model.parameters() if p.dim() <= 1]
     # foreach=False is the fastest of PyTorch 1.13's AdamWs on CPUs.
-    optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.01}, {"params": plain, "weight_decay": 0.0}], lr=1e-4, eps=1e-6, foreach=False)
+    groups = [{"params": decayed, "weight_decay": 0.01}, {"params": plain, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=1e-4, eps=1e-6, foreach=False)
     generator = torch.Generator().manual_seed(1)
     batches = [batch(a, generator) for _ in range(4)]
     model.train()
