@@ -37,7 +37,8 @@ func (f *fineTuning) flags(cmd *cobra.Command, t *training) {
 func (f *fineTuning) check() error {
 	switch {
 	case f.Model == "":
-		return withHint(errors.New("--model names no model folder"), "harness run --save-model leaves one; harness convert makes one of other formats")
+		return withHint(errors.New("--model names no model folder"),
+			"harness run --save-model leaves one; harness convert makes one of other formats")
 	case f.backend == "":
 		return withHint(errors.New("--backend names no backend"), "--backend gpu-ref")
 	}

@@ -69,7 +69,8 @@ func execute(args []string, in io.Reader, out, errOut io.Writer) int {
 	return code
 }
 
-// unknownCommand reports a word that is no command of the group before it: cobra shows the group's help instead, as if nothing were wrong.
+// unknownCommand reports a word that is no command of the group before it: cobra shows the group's help instead, as
+// if nothing were wrong.
 func unknownCommand(root *cobra.Command, args []string) error {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -77,7 +78,8 @@ func unknownCommand(root *cobra.Command, args []string) error {
 	if cmd.Parent() == root && cmd.Name() == "help" {
 		cmd, rest, _ = root.Find(rest)
 	}
-	if !cmd.HasSubCommands() || cmd.Runnable() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") || strings.HasPrefix(rest[0], cobra.ShellCompRequestCmd) {
+	isWord := len(rest) > 0 && !strings.HasPrefix(rest[0], "-") && !strings.HasPrefix(rest[0], cobra.ShellCompRequestCmd)
+	if !cmd.HasSubCommands() || cmd.Runnable() || !isWord {
 		return nil
 	}
 	var known []string
@@ -86,7 +88,8 @@ func unknownCommand(root *cobra.Command, args []string) error {
 			known = append(known, c.Name())
 		}
 	}
-	return fmt.Errorf("unknown command %q for %q%s (known: %s)", rest[0], cmd.CommandPath(), spelling.Hint(rest[0], known), strings.Join(known, ", "))
+	return fmt.Errorf("unknown command %q for %q%s (known: %s)",
+		rest[0], cmd.CommandPath(), spelling.Hint(rest[0], known), strings.Join(known, ", "))
 }
 
 // withHint adds to an error what to do about it.
@@ -96,8 +99,8 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "harness",
 		Short: "Train the same BERT on several backends and compare accuracy and time",
-		Long: `harness trains the same BERT recipe on several backends, each a plugin in a process of its own, and says whether they reach the
-same accuracy and how long they take.`,
+		Long: `harness trains the same BERT recipe on several backends, each a plugin in a process of its own, and says whether they
+reach the same accuracy and how long they take.`,
 		Example: strings.TrimPrefix(`
   harness compare --backends ipu,gpu-ref
   harness compare --backends gpu-ref:fp32,gpu-ref:fp16,ipu --seeds 3 --out runs/formats
@@ -106,16 +109,19 @@ same accuracy and how long they take.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newCompare(), newRun(), newPlugin(), newTokenize(), newVocab(), newData(), newScore(), newFinetune(), newPredict(), newEvaluate(), newRecipe(), newConvert(), newInspect(), newReport(), newServe(), newPlot(), newExport(), newBench())
-	root.AddCommand(newRuns())
-	root.AddCommand(newCheck(), newBaseline())
-	root.AddCommand(newEstimate(), newProfile())
-	root.AddCommand(newMLPerf(), newAlgoPerf(), newTune())
+	root.AddCommand(
+		newCompare(), newRun(), newFinetune(), newTune(), newPredict(), newEvaluate(),
+		newReport(), newPlot(), newServe(), newRuns(), newExport(),
+		newRecipe(), newData(), newTokenize(), newVocab(), newConvert(), newInspect(), newScore(),
+		newEstimate(), newProfile(), newBench(), newPlugin(),
+		newCheck(), newBaseline(), newMLPerf(), newAlgoPerf(),
+	)
 	explainMistakes(root)
 	return root
 }
 
-// explainMistakes lets errors about the words of a command line say what was wanted: the nearest flag, and how the command is used.
+// explainMistakes adds to errors about the words of a command line what was wanted: the nearest flag, or how the
+// command is used.
 func explainMistakes(root *cobra.Command) {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		var unknown *pflag.NotExistError

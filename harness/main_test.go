@@ -18,8 +18,9 @@ import (
 	"harness.invalid/harness/catalog"
 )
 
-// programVariable makes the test binary be the program. Variables of that prefix are handed to plugins, so the binary that the host starts
-// again as a plugin is the program as well, and its value marks all processes of one test.
+// programVariable makes the test binary be the program. Variables of that prefix are handed to plugins, so the
+// binary that the host starts again as a plugin is the program as well, and its value marks all processes of one
+// test.
 const programVariable = "HARNESS_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -81,8 +82,9 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// quickly is the environment of processes that live for a moment: many of them run beside each other, their steps are no work for two threads, and what they
-// leave in memory need not be collected. Where an interpreter has all modules it is named, for a search starts several; torch.txtar searches.
+// quickly is the environment of processes that live for a moment: many of them run beside each other, their steps
+// are no work for two threads, and what they leave in memory need not be collected. Where an interpreter has all
+// modules it is named, for a search starts several; torch.txtar searches.
 func quickly() []string {
 	env := []string{"GOMAXPROCS=1", "GOGC=400"}
 	if interpreter := torchPython(); interpreter != "" {

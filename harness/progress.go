@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
 
 	"harness.invalid/core/recipe"
@@ -100,7 +99,7 @@ func (p *progress) run(name string) (observe train.Observer, done func()) {
 	case p.off:
 		return func(train.Event) {}, func() {}
 	case p.bars != nil:
-		return p.bar(name)
+		return p.runBar(name)
 	}
 	last := time.Now()
 	return func(e train.Event) {
@@ -128,16 +127,7 @@ func (p *progress) task(name string) (observe func(done, total int64), end func(
 	case p.off:
 		return func(int64, int64) {}, func() {}
 	case p.bars != nil:
-		bar := p.bars.AddBar(0, mpb.PrependDecorators(decor.Name(name, decor.WCSyncSpaceR)),
-			mpb.AppendDecorators(decor.Percentage(decor.WC{W: 5}), decor.OnComplete(decor.AverageETA(decor.ET_STYLE_GO, decor.WC{W: 10}), "")))
-		return func(done, total int64) {
-				bar.SetCurrent(done)
-				bar.SetTotal(total, done >= total)
-			}, func() {
-				if !bar.Completed() {
-					bar.Abort(false)
-				}
-			}
+		return p.taskBar(name)
 	}
 	last := start
 	return func(done, total int64) {
@@ -149,37 +139,6 @@ func (p *progress) task(name string) (observe func(done, total int64), end func(
 		left := time.Duration(float64(spent) * (float64(total)/float64(done) - 1))
 		fmt.Fprintf(p.out, "%s: %d%%  %v left\n", name, 100*done/max(total, 1), left.Round(time.Second))
 	}, func() {}
-}
-
-// barSteps is the resolution of a bar.
-const barSteps = 10000
-
-func (p *progress) bar(name string) (train.Observer, func()) {
-	var mu sync.Mutex
-	text := "starting"
-	bar := p.bars.AddBar(barSteps,
-		mpb.PrependDecorators(decor.Name(name, decor.WCSyncSpaceR)),
-		mpb.AppendDecorators(decor.Percentage(decor.WC{W: 5}), decor.Any(func(decor.Statistics) string {
-			mu.Lock()
-			defer mu.Unlock()
-			return "  " + text
-		})))
-	return func(e train.Event) {
-			if e.Doubt != "" {
-				p.doubt(name, e)
-				return
-			}
-			mu.Lock()
-			text = describe(e)
-			mu.Unlock()
-			bar.SetCurrent(int64(e.Done * (barSteps - 1)))
-		}, func() {
-			if bar.Current() >= barSteps-1 {
-				bar.SetCurrent(barSteps)
-			} else {
-				bar.Abort(false)
-			}
-		}
 }
 
 // describe is an event in words.

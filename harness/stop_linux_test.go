@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// stopAfter starts the program, sends it a signal once a run has recorded so many steps, waits for its end and returns what it printed on
-// standard error and its exit code, -1 when the signal ended it.
+// stopAfter starts the program, sends it a signal once a run has recorded so many steps, waits for its end and
+// returns what it printed on standard error and its exit code, -1 when the signal ended it.
 func (h *hostProcess) stopAfter(steps int, run string, sig syscall.Signal, args ...string) (stderr string, code int) {
 	h.t.Helper()
 	return h.disturb(steps, run, func(cmd *exec.Cmd) error { return cmd.Process.Signal(sig) }, args...)
@@ -97,8 +97,8 @@ func (h *hostProcess) gone() {
 // long makes a run long enough for a signal to meet it in every phase.
 var long = []string{"--set", "phases.phase1.steps=40", "--set", "phases.phase2.steps=50", "--set", "phases.squad.steps=20", "--set", "phases.squad.evaluation.every=1"}
 
-// TestStopped interrupts one run in each of its phases, kills it, and kills its backend. Resumed each time, it ends with the bits of a run that nobody
-// disturbed.
+// TestStopped interrupts one run in each of its phases, kills it, and kills its backend. Resumed each time, it ends
+// with the bits of a run that nobody disturbed.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -15,7 +15,7 @@ import (
 	"harness.invalid/results"
 )
 
-// TestMain plays the built-in plugins: the catalog starts this executable again for them.
+// TestMain serves the built-in plugins: the catalog starts this executable again for them.
 func TestMain(m *testing.M) {
 	if kind, name, ok := catalog.Asked(os.Args); ok {
 		if err := catalog.Serve(kind, name); err != nil {

@@ -10,7 +10,7 @@ import (
 	"harness.invalid/harness/catalog"
 )
 
-// TestMain plays the built-in plugins: the catalog starts this executable again for them.
+// TestMain serves the built-in plugins: the catalog starts this executable again for them.
 func TestMain(m *testing.M) {
 	if kind, name, ok := catalog.Asked(os.Args); ok {
 		if err := catalog.Serve(kind, name); err != nil {
