@@ -41,14 +41,14 @@ func (a Adam) Kernel(s Step, gradScale float64) kernels.Adam {
 }
 
 // Cost is that of a step with all of the gradient's elements read once and the parameters read and written: m takes 3 operations, v 4, bias correction 2,
-// root, eps and division 3, the learning rate and the difference 2, decay 2 more. Source: Kingma and Ba 2014, algorithm 1; Loshchilov and Hutter 2019,
+// root, eps and division 3, the learning rate and the difference 2, decay 2 more, by 0 where none applies. Source: Kingma and Ba 2014, algorithm 1; Loshchilov and Hutter 2019,
 // algorithm 2. NVIDIA's FusedAdam (apex, multi_tensor_adam.cu) makes the same accesses.
 func (a Adam) Cost(t tensor.Tensor) TensorCost {
 	flops := 12.
 	if a.BiasCorrection {
 		flops += 2
 	}
-	if a.WeightDecay != 0 && Decays(t.Kind) {
+	if a.WeightDecay != 0 {
 		flops += 2
 	}
 	return TensorCost{Flops: flops * float64(t.Len()), Params: 2, Grads: 1}

@@ -25,6 +25,9 @@ type Cost struct {
 	Tensors []TensorCost // one for each tensor of the layout, in its order
 	// Probes is Info.Probes: a step takes two gradients, and the parameters are set aside during the second one.
 	Probes bool
+	// Fused: the rule goes over all tensors with a few kernels in every program that is in use. Other rules do where masters are kept in FP32 beside
+	// narrower weights; elsewhere each operation on each tensor is a kernel, as PyTorch's operators are.
+	Fused bool
 	// Assumed says in words what the rule does not state and somebody assumed; empty: the rule states all of it.
 	Assumed string
 }

@@ -94,7 +94,7 @@ type model struct {
 	chip     Chip // whose tiles compute
 	format   format
 	packing  float64
-	updates  updates
+	updates  [updateParts]update
 	probes   bool     // a step takes two gradients
 	notes    []string // on the optimizer
 

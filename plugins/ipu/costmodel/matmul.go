@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"sort"
+
+	"harness.invalid/core/optimizer"
 )
 
 // product is groups matrix products C[m, n] = A[m, k]·B[k, n] that are computed at once.
@@ -47,6 +49,7 @@ type planner struct {
 	constants
 	fronts map[productKey][]plan
 	serial map[serialKey]plan
+	stated map[*optimizer.TensorCost]*[updateParts]stated // by the first of a cost's tensors
 }
 
 type productKey struct {
@@ -61,7 +64,7 @@ type serialKey struct {
 }
 
 func newPlanner(c constants) *planner {
-	return &planner{c, map[productKey][]plan{}, map[serialKey]plan{}}
+	return &planner{c, map[productKey][]plan{}, map[serialKey]plan{}, map[*optimizer.TensorCost]*[updateParts]stated{}}
 }
 
 // limit is the memory of a tile that a product may take on the device that is being worked on.

@@ -166,7 +166,7 @@ func (m *model) heldPhased(phases []stage) held {
 		h.stash, h.live = max(h.stash, kept), max(h.live, alive)
 		u := m.stageUpdate(s)
 		if s.head && m.program.Head.Task == bert.Pretraining {
-			u = u.plus(m.updates.words)
+			u = u.plus(m.updates[wordsUpdate])
 		}
 		h.state = max(h.state, u.bytes/m.shards())
 	}

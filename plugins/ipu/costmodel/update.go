@@ -33,47 +33,93 @@ func (u update) times(f float64) update {
 	return update{u.params * f, u.bytes * f, u.flops * f, u.products.times(f)}
 }
 
-// updates are those of the parts of which stages are made.
-type updates struct {
-	words, attention, feedForward, embeddings, head update
+// The parts of the model whose updates make up those of stages: both halves of a layer, the embeddings and among them the table of words, the heads.
+const (
+	attentionUpdate = iota
+	feedForwardUpdate
+	embeddingsUpdate
+	wordsUpdate
+	headUpdate
+	updateParts
+)
+
+// stated is what the optimizer states of a part, with the products of each shape, and how often a step has them.
+type stated struct {
+	update
+	products []counted
 }
 
-// readUpdates prices what the optimizer states tensor by tensor, and adds it up by the part of the model that each is in.
-func (m *model) readUpdates(c *optimizer.Cost) error {
+// counted is a product with the number of times that a step has it.
+type counted struct {
+	product
+	count float64
+}
+
+func (s *stated) add(u update, products []optimizer.Product, share float64) {
+	s.update = s.plus(u.times(share))
+	for _, p := range products {
+		of := product{p.Groups, p.M, p.K, p.N}
+		i := slices.IndexFunc(s.products, func(c counted) bool { return c.product == of })
+		if i < 0 {
+			i, s.products = len(s.products), append(s.products, counted{product: of})
+		}
+		s.products[i].count += p.Count * share
+	}
+}
+
+// statement adds up what the optimizer states tensor by tensor. Programs that differ in their cut alone have the same.
+func (m *model) statement(c *optimizer.Cost) (*[updateParts]stated, error) {
+	key := &c.Tensors[0]
+	if known := m.planner.stated[key]; known != nil {
+		return known, nil
+	}
 	l, err := bert.Parameters(m.program.Model, m.program.Head)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	if err := c.Check(l); err != nil {
+		return nil, err
+	}
+	parts := new([updateParts]stated)
+	perLayer := 1 / float64(m.program.Model.NumHiddenLayers)
+	for i, t := range l.Tensors() {
+		n, of := t.Len(), &c.Tensors[i]
+		u := update{params: float64(n), bytes: c.StateBytes(i, n), flops: of.Flops, products: cost{supersteps: of.Kernels}}
+		switch layer := strings.HasPrefix(t.Name, "bert.encoder.layer."); {
+		case layer && strings.Contains(t.Name, ".attention."):
+			parts[attentionUpdate].add(u, of.Products, perLayer)
+		case layer:
+			parts[feedForwardUpdate].add(u, of.Products, perLayer)
+		case strings.HasPrefix(t.Name, "bert.embeddings."):
+			parts[embeddingsUpdate].add(u, of.Products, 1)
+			if i == 0 {
+				parts[wordsUpdate].add(u, of.Products, 1)
+			}
+		default:
+			parts[headUpdate].add(u, of.Products, 1)
+		}
+	}
+	m.planner.stated[key] = parts
+	return parts, nil
+}
+
+// readUpdates prices what the optimizer states.
+func (m *model) readUpdates(c *optimizer.Cost) error {
 	if len(c.Tensors) == 0 {
 		return nil
 	}
-	if err := c.Check(l); err != nil {
+	parts, err := m.statement(c)
+	if err != nil {
 		return err
 	}
 	q := *m
 	q.format = formats["fp32"]
 	q.vectorCycles = m.planner.VectorCycles * q.format.vectorSlow
 	q.settings.Proportions = []float64{updateProportion}
-	u := &m.updates
-	perLayer := 1 / float64(m.program.Model.NumHiddenLayers)
-	for i, t := range l.Tensors() {
-		n, of := t.Len(), &c.Tensors[i]
-		one := update{params: float64(n), bytes: c.StateBytes(i, n), flops: of.Flops, products: cost{supersteps: of.Kernels}}
-		for _, p := range of.Products {
-			one.products = one.products.plus(q.multiply(p.Groups, p.M, p.K, p.N).times(p.Count))
-		}
-		switch layer := strings.HasPrefix(t.Name, "bert.encoder.layer."); {
-		case layer && strings.Contains(t.Name, ".attention."):
-			u.attention = u.attention.plus(one.times(perLayer))
-		case layer:
-			u.feedForward = u.feedForward.plus(one.times(perLayer))
-		case strings.HasPrefix(t.Name, "bert.embeddings."):
-			if i == 0 {
-				u.words = one
-			}
-			u.embeddings = u.embeddings.plus(one)
-		default:
-			u.head = u.head.plus(one)
+	for i := range parts {
+		m.updates[i] = parts[i].update
+		for _, p := range parts[i].products {
+			m.updates[i].products = m.updates[i].products.plus(q.planProduct(p.product).cost.times(p.count))
 		}
 	}
 	return nil
@@ -81,12 +127,12 @@ func (m *model) readUpdates(c *optimizer.Cost) error {
 
 // stageUpdate is that of a stage; the decoder of pre-training has the table of the embeddings.
 func (m *model) stageUpdate(s *stage) update {
-	u := m.updates.attention.times(float64(s.attention)).plus(m.updates.feedForward.times(float64(s.feedForward)))
+	u := m.updates[attentionUpdate].times(float64(s.attention)).plus(m.updates[feedForwardUpdate].times(float64(s.feedForward)))
 	if s.embeddings {
-		u = u.plus(m.updates.embeddings)
+		u = u.plus(m.updates[embeddingsUpdate])
 	}
 	if s.head {
-		u = u.plus(m.updates.head)
+		u = u.plus(m.updates[headUpdate])
 	}
 	return u
 }
@@ -107,8 +153,8 @@ func (m *model) updateSeconds(u update) float64 {
 	if u.params == 0 {
 		return 0
 	}
-	share := 1 / m.shards()
-	return m.seconds(m.vector(u.params*share, u.flops/u.params/flopsPerPass).plus(u.products.times(share)))
+	elements := m.vector(u.params/m.shards(), u.flops/u.params/flopsPerPass)
+	return m.seconds(elements.plus(u.products.times(1 / m.shards())))
 }
 
 // asideBytes are those of parameters that are set aside while the second gradient of a step is computed.

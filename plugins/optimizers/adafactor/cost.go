@@ -35,7 +35,7 @@ func (a *rule) Cost(l *tensor.Layout) optimizer.Cost {
 		if a.beta1 > 0 {
 			flops, c.State = flops+3, append(c.State, n)
 		}
-		if a.weightDecay != 0 && optimizer.Decays(t.Kind) {
+		if a.weightDecay != 0 {
 			flops, c.Params = flops+1, c.Params+2
 		}
 		c.Flops = flops * float64(n)

@@ -12,9 +12,11 @@ import (
 //	parameters  read for the update, for the norm and to be changed, written                     4
 //	gradients   read for the update, which is written in their place, read for the norm, applied 4
 func (r *rule) Cost(l *tensor.Layout) optimizer.Cost {
-	return optimizer.CostOver(l, r.moment.Slots(), func(t tensor.Tensor) optimizer.TensorCost {
+	cost := optimizer.CostOver(l, r.moment.Slots(), func(t tensor.Tensor) optimizer.TensorCost {
 		c := r.moment.Cost(r.Adam.Cost(t), t.Len())
 		c.Params, c.Grads, c.Flops = 4, 4, c.Flops+4*float64(t.Len())
 		return c.Clipped(t, r.maxGradNorm)
 	})
+	cost.Fused = true
+	return cost
 }

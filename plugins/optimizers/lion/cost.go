@@ -9,7 +9,7 @@ import (
 func (r *rule) Cost(l *tensor.Layout) optimizer.Cost {
 	return optimizer.CostOver(l, optimizer.FP32Slots(r.Slots()...), func(t tensor.Tensor) optimizer.TensorCost {
 		flops := 9.
-		if r.weightDecay != 0 && optimizer.Decays(t.Kind) {
+		if r.weightDecay != 0 {
 			flops += 2
 		}
 		c := optimizer.TensorCost{Flops: flops * float64(t.Len()), Params: 2, Grads: 1}

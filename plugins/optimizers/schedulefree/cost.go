@@ -11,7 +11,7 @@ func (r *rule) Cost(l *tensor.Layout) optimizer.Cost {
 	first := true
 	return optimizer.CostOver(l, optimizer.FP32Slots(r.Slots()...), func(t tensor.Tensor) optimizer.TensorCost {
 		flops, n := 19., int64(t.Len())
-		if r.WeightDecay != 0 && optimizer.Decays(t.Kind) {
+		if r.WeightDecay != 0 {
 			flops += 2
 		}
 		c := optimizer.TensorCost{State: []int64{n, n, 0}, Flops: flops * float64(n), Params: 2, Grads: 1}

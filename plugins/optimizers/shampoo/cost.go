@@ -24,7 +24,7 @@ func (r *rule) Cost(l *tensor.Layout) optimizer.Cost {
 		i++
 		n := int64(t.Len())
 		c := optimizer.TensorCost{State: []int64{n, n, 0, 0, 0, 0}, Flops: 17 * float64(n), Params: 2, Grads: 3}
-		if r.weightDecay != 0 && optimizer.Decays(t.Kind) {
+		if r.weightDecay != 0 {
 			c.Flops += 2 * float64(n)
 		}
 		r.addBlocks(&c, blocks[i])

@@ -651,11 +651,14 @@ func (*CloseResponse) Descriptor() ([]byte, []int) {
 
 // UpdateCost is what an update rule keeps for the tensors of a layout and does with them in one step, on any machine.
 type UpdateCost struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Slots         []*SlotFormat          `protobuf:"bytes,1,rep,name=slots,proto3" json:"slots,omitempty"`     // in the order of SlotsResponse.names
-	Tensors       []*TensorCost          `protobuf:"bytes,2,rep,name=tensors,proto3" json:"tensors,omitempty"` // one for each tensor of the layout, in its order
-	Probes        bool                   `protobuf:"varint,3,opt,name=probes,proto3" json:"probes,omitempty"`  // a step takes two gradients; parameters are saved during the second one
-	Assumed       string                 `protobuf:"bytes,4,opt,name=assumed,proto3" json:"assumed,omitempty"` // what was assumed as the rule does not state it, in words; empty: nothing
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Slots   []*SlotFormat          `protobuf:"bytes,1,rep,name=slots,proto3" json:"slots,omitempty"`     // in the order of SlotsResponse.names
+	Tensors []*TensorCost          `protobuf:"bytes,2,rep,name=tensors,proto3" json:"tensors,omitempty"` // one for each tensor of the layout, in its order
+	Probes  bool                   `protobuf:"varint,3,opt,name=probes,proto3" json:"probes,omitempty"`  // a step takes two gradients; parameters are saved during the second one
+	Assumed string                 `protobuf:"bytes,4,opt,name=assumed,proto3" json:"assumed,omitempty"` // what was assumed as the rule does not state it, in words; empty: nothing
+	// The rule updates all tensors with a few kernels in every program in use. Other rules are fused so only where FP32
+	// masters are kept beside narrower weights.
+	Fused         bool `protobuf:"varint,5,opt,name=fused,proto3" json:"fused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -716,6 +719,13 @@ func (x *UpdateCost) GetAssumed() string {
 		return x.Assumed
 	}
 	return ""
+}
+
+func (x *UpdateCost) GetFused() bool {
+	if x != nil {
+		return x.Fused
+	}
+	return false
 }
 
 // SlotFormat is a slot and the format in which a machine would keep it. In sections it is always binary32.
@@ -982,13 +992,14 @@ const file_v1_common_proto_rawDesc = "" +
 	"\x0fDescribeRequest\"(\n" +
 	"\fCloseRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x04R\asession\"\x0f\n" +
-	"\rCloseResponse\"\x9e\x01\n" +
+	"\rCloseResponse\"\xb4\x01\n" +
 	"\n" +
 	"UpdateCost\x12,\n" +
 	"\x05slots\x18\x01 \x03(\v2\x16.harness.v1.SlotFormatR\x05slots\x120\n" +
 	"\atensors\x18\x02 \x03(\v2\x16.harness.v1.TensorCostR\atensors\x12\x16\n" +
 	"\x06probes\x18\x03 \x01(\bR\x06probes\x12\x18\n" +
-	"\aassumed\x18\x04 \x01(\tR\aassumed\"L\n" +
+	"\aassumed\x18\x04 \x01(\tR\aassumed\x12\x14\n" +
+	"\x05fused\x18\x05 \x01(\bR\x05fused\"L\n" +
 	"\n" +
 	"SlotFormat\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +

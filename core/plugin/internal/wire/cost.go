@@ -10,7 +10,7 @@ func EncodeCost(c optimizer.Cost) *pb.UpdateCost {
 	if len(c.Tensors) == 0 {
 		return nil
 	}
-	w := &pb.UpdateCost{Probes: c.Probes, Assumed: c.Assumed}
+	w := &pb.UpdateCost{Probes: c.Probes, Fused: c.Fused, Assumed: c.Assumed}
 	for _, s := range c.Slots {
 		w.Slots = append(w.Slots, &pb.SlotFormat{Name: s.Name, Format: s.Format, Bits: int64(s.Bits)})
 	}
@@ -27,7 +27,7 @@ func EncodeCost(c optimizer.Cost) *pb.UpdateCost {
 
 // DecodeCost is the inverse of EncodeCost. Callers must validate the result with optimizer.Cost.Check.
 func DecodeCost(w *pb.UpdateCost) optimizer.Cost {
-	c := optimizer.Cost{Probes: w.GetProbes(), Assumed: w.GetAssumed()}
+	c := optimizer.Cost{Probes: w.GetProbes(), Fused: w.GetFused(), Assumed: w.GetAssumed()}
 	for _, s := range w.GetSlots() {
 		c.Slots = append(c.Slots, optimizer.Slot{Name: s.GetName(), Format: s.GetFormat(), Bits: int(s.GetBits())})
 	}
