@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// Address is where a plugin that another process started, such as a debugger, listens: unix:PATH, or tcp:HOST:PORT with
-// this machine as HOST. There is no TLS: the permissions of its folder protect a socket.
+// Address is where a plugin listens that this process did not start, such as one under a debugger: unix:PATH, or
+// tcp:HOST:PORT on this machine. There is no TLS: a Unix socket is protected by the permissions of its folder.
 type Address string
 
 func (a Address) split() (network, address string, err error) {

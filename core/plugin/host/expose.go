@@ -83,8 +83,8 @@ func expose(ctx context.Context, spec Spec, in io.Reader, out io.Writer, ready f
 	return nil
 }
 
-// exposedInheritance has what go-plugin would set, as here nothing of go-plugin starts the process, and the terminal.
-// There is no certificate, so the plugin listens without TLS.
+// exposedInheritance adds the terminal and the variables that go-plugin sets when it starts a process itself. There is
+// no certificate, so the plugin listens without TLS.
 func exposedInheritance(sockets string) *inheritance {
 	i := newInheritance(sockets)
 	i.variables[wire.Handshake.MagicCookieKey] = wire.Handshake.MagicCookieValue
