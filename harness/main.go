@@ -109,13 +109,24 @@ reach the same accuracy and how long they take.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(
-		newCompare(), newRun(), newFinetune(), newTune(), newPredict(), newEvaluate(),
-		newReport(), newPlot(), newServe(), newRuns(), newExport(),
-		newRecipe(), newData(), newTokenize(), newVocab(), newConvert(), newInspect(), newScore(),
-		newEstimate(), newProfile(), newBench(), newPlugin(),
-		newCheck(), newBaseline(), newMLPerf(), newAlgoPerf(),
-	)
+	for _, g := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Compare", []*cobra.Command{newCompare()}},
+		{"Train", []*cobra.Command{newRun(), newFinetune(), newPredict(), newEvaluate(), newTune()}},
+		{"Look", []*cobra.Command{newReport(), newServe(), newPlot(), newRuns(), newExport()}},
+		{"Data and models", []*cobra.Command{newRecipe(), newData(), newVocab(), newTokenize(), newConvert(), newInspect()}},
+		{"Machines", []*cobra.Command{newEstimate(), newProfile(), newBench()}},
+		{"Extend", []*cobra.Command{newPlugin()}},
+		{"Check", []*cobra.Command{newCheck(), newBaseline(), newScore(), newMLPerf(), newAlgoPerf()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
+		for _, c := range g.commands {
+			c.GroupID = g.title
+			root.AddCommand(c)
+		}
+	}
 	explainMistakes(root)
 	return root
 }
