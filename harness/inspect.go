@@ -1,23 +1,17 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"math"
-	"runtime"
 	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/spf13/cobra"
 
-	"harness.invalid/core/checkpoint/huggingface"
 	"harness.invalid/core/checkpoint/weights"
-	"harness.invalid/core/tensor"
+	"harness.invalid/harness/conversion"
 )
 
 func newInspect() *cobra.Command {
@@ -26,42 +20,29 @@ func newInspect() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect FILE",
 		Short: "List the tensors of a file: names, types, shapes, statistics",
-		Long: `Inspect lists the tensors of a file of safetensors, of torch.save (pytorch_model.bin, either form), or of a TensorFlow checkpoint, or of a folder with
-one of them, under the names that they have there; of a run it is the model in its newest checkpoint. The file is mapped, not loaded; values are read
-once, a piece at a time, for their statistics, and not at all with --statistics=false. Values that are not finite are counted and left out of the
-others.`,
+		Long: `Inspect lists the tensors of a file of safetensors, of torch.save (pytorch_model.bin, either form) or of a TensorFlow
+checkpoint, or of a folder with one of them, under the names that they have there; of a run it takes the model in its
+newest checkpoint. It maps the file rather than loading it, and reads values once, a piece at a time, for their
+statistics; with --statistics=false not at all. Values that are not finite are counted, and left out of the other
+statistics.`,
 		Example: `  harness inspect bert-tiny/model.safetensors
   harness inspect uncased_L-2_H-128_A-2/bert_model.ckpt --statistics=false
   harness inspect pytorch_model.bin --format json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if format != "table" && format != "json" {
-				return fmt.Errorf("--format is %q, want table or json", format)
+			if err := tableOrJSON(format); err != nil {
+				return err
 			}
-			path := args[0]
-			if run, at, ok := checkpointOf(path); ok {
-				c, err := openCheckpoint(run, at)
-				if err != nil {
-					return err
-				}
-				path = c.ModelFile()
-				if err := c.Close(); err != nil {
-					return err
-				}
-			}
-			f, err := huggingface.OpenTensors(path)
+			f, err := conversion.OpenTensors(args[0])
 			if err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, f.Close()) }()
-			in := inspection{File: f.Name(), Format: f.Format(), Metadata: f.Metadata(), Tensors: []inspected{}}
-			for _, t := range f.Tensors() {
-				in.add(t)
-			}
+			in := weights.Inspect(f)
 			if statistics {
 				show := newProgress(cmd.ErrOrStderr(), quiet)
 				observe, done := show.task("statistics")
-				err := in.measure(cmd.Context(), observe)
+				err := in.Measure(cmd.Context(), observe)
 				done()
 				show.close()
 				if err != nil {
@@ -69,11 +50,9 @@ others.`,
 				}
 			}
 			if format == "json" {
-				enc := json.NewEncoder(cmd.OutOrStdout())
-				enc.SetIndent("", "  ")
-				return enc.Encode(in)
+				return writeJSON(cmd.OutOrStdout(), in)
 			}
-			return in.print(cmd.OutOrStdout(), statistics)
+			return tellInspection(cmd.OutOrStdout(), in, statistics)
 		},
 	}
 	f := cmd.Flags()
@@ -83,95 +62,7 @@ others.`,
 	return cmd
 }
 
-// inspection is what inspect says of a file.
-type inspection struct {
-	File     string            `json:"file"`
-	Format   string            `json:"format"`
-	Metadata map[string]string `json:"metadata,omitempty"`
-	Elements int64             `json:"elements"` // of all tensors; those that share their data count once
-	Bytes    int64             `json:"bytes"`
-	Tensors  []inspected       `json:"tensors"`
-}
-
-// inspected is what it says of a tensor. Statistics are absent when they were not asked for, and for types that are not numbers.
-type inspected struct {
-	Name   string       `json:"name"`
-	DType  tensor.DType `json:"dtype"`
-	Shape  tensor.Shape `json:"shape"`
-	Bytes  int64        `json:"bytes"`
-	File   string       `json:"file"`
-	Offset int64        `json:"offset"`           // of the first value in the file
-	Shares string       `json:"shares,omitempty"` // the tensor before it whose data it shows
-	Min    *float64     `json:"min,omitempty"`    // of the finite values, if there are any
-	Max    *float64     `json:"max,omitempty"`
-	Mean   *float64     `json:"mean,omitempty"`
-	Std    *float64     `json:"std,omitempty"`
-	Zeros  *int         `json:"zeros,omitempty"`
-	NaNs   *int         `json:"nans,omitempty"`
-	Infs   *int         `json:"infs,omitempty"`
-
-	tensor weights.Tensor
-}
-
-func (in *inspection) add(t weights.Tensor) {
-	i := inspected{Name: t.Name, DType: t.DType, Shape: append(tensor.Shape{}, t.Shape...), Bytes: t.ByteLen(), File: t.Part().Name(), Offset: t.Offset(), tensor: t}
-	for _, other := range in.Tensors {
-		if i.Bytes > 0 && t.SameData(other.tensor) {
-			i.Shares = other.Name
-			break
-		}
-	}
-	if i.Shares == "" {
-		in.Elements += int64(t.Shape.Len())
-		in.Bytes += i.Bytes
-	}
-	in.Tensors = append(in.Tensors, i)
-}
-
-// measure reads all values, several tensors at a time.
-func (in *inspection) measure(ctx context.Context, observe func(done, total int64)) error {
-	var mu sync.Mutex
-	var wait sync.WaitGroup
-	next, done, total := 0, int64(0), int64(0)
-	for _, t := range in.Tensors {
-		total += t.Bytes
-	}
-	errs := make([]error, len(in.Tensors))
-	for range min(runtime.GOMAXPROCS(0), len(in.Tensors)) {
-		wait.Go(func() {
-			for {
-				mu.Lock()
-				i := next
-				next++
-				mu.Unlock()
-				if i >= len(in.Tensors) || ctx.Err() != nil {
-					return
-				}
-				errs[i] = in.Tensors[i].measure()
-				mu.Lock()
-				done += in.Tensors[i].Bytes
-				observe(done, total)
-				mu.Unlock()
-			}
-		})
-	}
-	wait.Wait()
-	return errors.Join(append(errs, ctx.Err())...)
-}
-
-func (i *inspected) measure() error {
-	s, ok, err := i.tensor.Statistics()
-	if err != nil || !ok {
-		return err
-	}
-	i.Zeros, i.NaNs, i.Infs = &s.Zeros, &s.NaNs, &s.Infs
-	if !math.IsNaN(s.Mean) {
-		i.Min, i.Max, i.Mean, i.Std = &s.Min, &s.Max, &s.Mean, &s.Std
-	}
-	return nil
-}
-
-func (in *inspection) print(out io.Writer, statistics bool) error {
+func tellInspection(out io.Writer, in *weights.Inspection, statistics bool) error {
 	fmt.Fprintf(out, "%s: %s, %d tensors, %d elements, %d bytes\n", in.File, in.Format, len(in.Tensors), in.Elements, in.Bytes)
 	const few = 20 // a training checkpoint has hundreds
 	for i, key := range slices.Sorted(maps.Keys(in.Metadata)) {
@@ -199,26 +90,11 @@ func (in *inspection) print(out io.Writer, statistics bool) error {
 				}
 				row = append(row, cell)
 			}
-			row = append(row, i.notes())
+			row = append(row, i.Notes())
 		}
 		if err := t.Append(row); err != nil {
 			return err
 		}
 	}
 	return t.Render()
-}
-
-// notes are what is out of the ordinary.
-func (i *inspected) notes() string {
-	notes := ""
-	if i.NaNs != nil && *i.NaNs > 0 {
-		notes += fmt.Sprintf("%d NaN ", *i.NaNs)
-	}
-	if i.Infs != nil && *i.Infs > 0 {
-		notes += fmt.Sprintf("%d Inf ", *i.Infs)
-	}
-	if i.Shares != "" {
-		notes += "shares " + i.Shares
-	}
-	return notes
 }
