@@ -155,7 +155,7 @@ func curves(p *plot.Plot, q series.Quantity, records []*series.Record, o Options
 			where = " in phase " + o.Phase
 		}
 		if o.Against == series.ModelledSeconds {
-			where += " against modelled time, which is there only where a backend models a system"
+			where += " against modelled time, which exists only if a backend models a system"
 		}
 		return fmt.Errorf("no run has recorded %s%s", q.Name, where)
 	}

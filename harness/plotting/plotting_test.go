@@ -101,7 +101,7 @@ func TestErrors(t *testing.T) {
 		"did you mean f1?":     {Format: "svg", Quantity: "f2"},
 		"did you mean phase1?": {Format: "svg", Phase: "phase2"},
 		"no run has recorded exact_match in phase phase1": {Format: "svg", Quantity: "exact_match", Phase: "phase1"},
-		"against modelled time, which is there only":      {Format: "svg", Against: series.ModelledSeconds},
+		"against modelled time, which exists only":        {Format: "svg", Against: series.ModelledSeconds},
 	} {
 		if err := plotting.Write(io.Discard, records, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, want %q", err, want)

@@ -224,7 +224,7 @@ func (x *Index) Find(ctx context.Context, ref string) (Entry, error) {
 	case 0:
 		return Entry{}, fmt.Errorf("index %s: %w: %q is neither the beginning of a run's id nor its folder", x.location, os.ErrNotExist, ref)
 	}
-	return Entry{}, fmt.Errorf("index %s: %d runs have an id that begins with %s: give more of it", x.location, len(found), ref)
+	return Entry{}, fmt.Errorf("index %s: %d runs have an id that begins with %s: give more digits", x.location, len(found), ref)
 }
 
 // Here reports whether the folder of a run is on this machine.

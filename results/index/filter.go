@@ -134,7 +134,7 @@ const deepest = 100
 
 func (p *parser) not() string {
 	if p.depth++; p.depth > deepest {
-		p.fail("more than %d brackets and nots in each other", deepest)
+		p.fail("more than %d nested brackets and nots", deepest)
 		return ""
 	}
 	defer func() { p.depth-- }()
@@ -175,7 +175,7 @@ func (p *parser) comparison() string {
 	}
 	p.next()
 	if p.token == "" && !p.quoted || !p.quoted && !wordRune(firstRune(p.token)) {
-		p.fail("want a value to hold %s against", name)
+		p.fail("want a value to compare %s with", name)
 		return ""
 	}
 	value := p.token
@@ -223,7 +223,7 @@ func (p *parser) sql(name, op, value string) string {
 	}
 	n, err := strconv.ParseFloat(value, 64)
 	if err != nil || n != n {
-		p.fail("%s is a number, and so must be what it is held against", name)
+		p.fail("%s is a number: want a number to compare it with", name)
 		return ""
 	}
 	if i >= 0 {

@@ -281,7 +281,7 @@ func TestFilterErrors(t *testing.T) {
 		"f1>ipu":                 "f1 is a number",
 		"f1~8":                   "~ is for texts",
 		"seed=1.5":               "a seed is a whole number",
-		"backend=":               "the end: want a value to hold backend against",
+		"backend=":               "the end: want a value to compare backend with",
 		"backend ipu":            "\"ipu\": want =, !=, <, <=, >, >= or ~ behind backend",
 		"backend=ipu f1>8":       "at character 13: \"f1\": want and, or, or the end",
 		"(backend=ipu":           "the end: want a closing bracket",
@@ -289,7 +289,7 @@ func TestFilterErrors(t *testing.T) {
 		"and":                    "no run has that",
 		"backend=ipu and":        "the end: want a name",
 		"f1 > 80; drop table x":  "\";\": want and, or, or the end",
-		strings.Repeat("(", 200): "more than 100 brackets",
+		strings.Repeat("(", 200): "more than 100 nested brackets",
 	} {
 		if _, _, err := translate(filter, known); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error is %v, want %s", filter, err, want)

@@ -134,10 +134,10 @@ func NewBaseline(runs []*results.Run, times bool) (*Baseline, error) {
 				continue
 			}
 			if r.Result == nil || r.Result.Status != results.Complete {
-				return nil, fmt.Errorf("%s did not come to its end", r.Title())
+				return nil, fmt.Errorf("%s is not complete", r.Title())
 			}
 			if m := machineOf(r); times && m != b.Machine {
-				return nil, fmt.Errorf("%s and %s were on different machines, so that their times do not belong together: leave times out",
+				return nil, fmt.Errorf("%s and %s were on different machines, so their times cannot be pooled: leave times out",
 					first.Title(), r.Title())
 			}
 			s, err := baselineRun(r, times)
@@ -221,7 +221,7 @@ func ReadBaseline(name string, text []byte) (*Baseline, error) {
 		return nil, fmt.Errorf("baseline %s: %w", name, err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("baseline %s: there is more behind its end", name)
+		return nil, fmt.Errorf("baseline %s: unexpected data after its end", name)
 	}
 	if err := b.validate(); err != nil {
 		return nil, fmt.Errorf("baseline %s: %w", name, err)
@@ -250,7 +250,7 @@ func (b *Baseline) validate() error {
 	}
 	for i, w := range b.Waivers {
 		if _, err := w.last(); err != nil || w.Fact == "" || w.Reason == "" {
-			return fmt.Errorf("waiver %d (%q): want a fact, a reason and a day such as 2027-01-31 until when it holds, not %q", i+1, w.Fact, w.Until)
+			return fmt.Errorf("waiver %d (%q): want a fact, a reason and a last day such as 2027-01-31, not %q", i+1, w.Fact, w.Until)
 		}
 	}
 	return nil

@@ -67,7 +67,7 @@ type Check struct {
 // if the runs are of another recipe.
 func (b *Baseline) Check(name string, runs []*results.Run, now time.Time) (*Check, error) {
 	if len(runs) == 0 {
-		return nil, fmt.Errorf("%w: there are no runs to hold against baseline %s", verdict.ErrIncomparable, name)
+		return nil, fmt.Errorf("%w: there are no runs to check against baseline %s", verdict.ErrIncomparable, name)
 	}
 	c := &Check{Baseline: name, Recipe: b.Recipe, Facts: []Fact{}}
 	byArm := map[results.Arm][]*results.Run{}
@@ -128,7 +128,7 @@ func (b *Baseline) waive(c *Check, now time.Time) {
 			f.Standing = Waived
 		}
 		if !used {
-			c.Notes = append(c.Notes, fmt.Sprintf("the waiver for %q (until %s) waives nothing and can go", w.Fact, w.Until))
+			c.Notes = append(c.Notes, fmt.Sprintf("the waiver for %q (until %s) waives nothing and can be removed", w.Fact, w.Until))
 		}
 	}
 }
@@ -147,7 +147,7 @@ func (b *Baseline) checkArm(c *Check, a BaselineArm, runs []*results.Run) error 
 		seed := fmt.Sprintf("%s seed %d", name, r.Seed)
 		if r.Result == nil || r.Result.Status != results.Complete {
 			f := Fact{Name: seed, Exact: true, Standing: Undecided, Baseline: string(results.Complete), Now: string(results.Unfinished),
-				Reason: "the run goes on, or broke off"}
+				Reason: "the run is in progress, or broke off"}
 			if r.Result != nil {
 				f.Now = string(r.Result.Status)
 				if r.Result.Status == results.Failed {
@@ -164,7 +164,7 @@ func (b *Baseline) checkArm(c *Check, a BaselineArm, runs []*results.Run) error 
 		}
 		done = append(done, s)
 		i := slices.IndexFunc(a.Runs, func(x BaselineRun) bool { return x.Seed == r.Seed })
-		c.exact(seed+" data digest", b.DataDigest, r.DataDigest, "the data are other ones")
+		c.exact(seed+" data digest", b.DataDigest, r.DataDigest, "the data differ")
 		if i < 0 {
 			same = false
 			c.Facts = append(c.Facts, Fact{Name: seed + " losses", Exact: true, Standing: NotCompared, Now: s.LossDigest,

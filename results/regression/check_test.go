@@ -132,7 +132,7 @@ func TestCheck(t *testing.T) {
 	}{
 		{"nothing", plant{}, Holds, "ipu/adamw squad.f1", "the same bits"},
 		{"one loss in its last bits", plant{loss: flip(21)}, Regressed, "ipu/adamw seed 1 losses", "by squad step 24"},
-		{"one bit in the data order", plant{batches: "'"}, Regressed, "ipu/adamw seed 3 batches", "other batches"},
+		{"one bit in the data order", plant{batches: "'"}, Regressed, "ipu/adamw seed 3 batches", "different batches"},
 		{"rounding on another path", plant{kernels: other, loss: factor(1 + 1e-6)}, Holds, "ipu/adamw seed 1 squad.losses", "on other kernels"},
 		{"another constant on another path", plant{kernels: other, loss: func(n int) float64 { return 1 + 0.001*float64(n) }}, Regressed,
 			"ipu/adamw seed 1 squad.losses", "part 16 of 16 differs by 6.2%"},

@@ -23,17 +23,17 @@ func (c *Check) exact(name, baseline, now, otherwise string) bool {
 // run adds the facts of a run against the baseline's run with the same seed, and reports whether their losses have
 // the same bits.
 func (c *Check) run(seed string, was, is BaselineRun, t Tolerances) bool {
-	c.exact(seed+" batches", was.BatchDigest, is.BatchDigest, "the run took other batches, or in another order")
+	c.exact(seed+" batches", was.BatchDigest, is.BatchDigest, "the run took different batches, or took them in another order")
 	for _, name := range slices.Sorted(maps.Keys(was.Modelled)) {
 		if was.Kernels != is.Kernels && strings.Contains(name, ".target.") {
 			continue // the time to the target is modelled, the step that reached it was trained
 		}
-		c.exact(seed+" "+name, was.Modelled[name], is.Modelled[name], "a modelled figure is another one")
+		c.exact(seed+" "+name, was.Modelled[name], is.Modelled[name], "a modelled figure changed")
 	}
 	switch {
 	case was.Kernels == "" || is.Kernels == "":
 		c.Facts = append(c.Facts, Fact{Name: seed + " losses", Exact: true, Standing: NotCompared, Baseline: was.LossDigest,
-			Now: is.LossDigest, Reason: "a run does not tell the path of its kernels, which decides the last bits"})
+			Now: is.LossDigest, Reason: "a run does not record its kernel path, which decides the last bits"})
 		return false
 	case was.Kernels == is.Kernels:
 		where := "the bits of losses differ"
@@ -43,7 +43,7 @@ func (c *Check) run(seed string, was, is BaselineRun, t Tolerances) bool {
 		same := c.exact(seed+" losses", was.LossDigest, is.LossDigest, where)
 		for i, p := range was.Phases {
 			if i < len(is.Phases) {
-				c.exact(seed+" "+p.Name+".skipped", fmt.Sprint(p.Skipped), fmt.Sprint(is.Phases[i].Skipped), "another number of steps was skipped")
+				c.exact(seed+" "+p.Name+".skipped", fmt.Sprint(p.Skipped), fmt.Sprint(is.Phases[i].Skipped), "the number of skipped steps changed")
 			}
 		}
 		return same
@@ -71,7 +71,7 @@ func partedAt(was, is BaselineRun) string {
 			}
 		}
 	}
-	return "the bits of losses differ, by less than their means show"
+	return "the bits of losses differ, but the means over parts do not"
 }
 
 // close adds the facts of losses on a kernel path that rounds differently. It holds those of the first phase alone:
@@ -86,7 +86,7 @@ func (c *Check) close(seed string, was, is BaselineRun, t Tolerances) {
 		q := is.Phases[i]
 		if trained {
 			c.Facts = append(c.Facts, Fact{Name: seed + " " + p.Name + ".losses", Standing: NotCompared, Baseline: was.Kernels,
-				Now: is.Kernels, Reason: "the phase began from parameters that other kernels had rounded otherwise"})
+				Now: is.Kernels, Reason: "the phase began from parameters that other kernels rounded differently"})
 			continue
 		}
 		trained = len(p.Losses) > 0

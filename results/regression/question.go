@@ -97,7 +97,7 @@ func test(name string, was, is map[uint64]float64, q question) Fact {
 	case Holds:
 		f.Reason = "no worse than the tolerance"
 	case Regressed:
-		f.Reason = "worse by more than the tolerance, and by more than chance does"
+		f.Reason = "worse by more than the tolerance, and by more than chance"
 	default:
 		f.Reason = "the noise reaches beyond the tolerance: more seeds are needed"
 		f.FurtherSeeds = statistics.FurtherRuns(func(k int) float64 {
@@ -106,7 +106,7 @@ func test(name string, was, is map[uint64]float64, q question) Fact {
 		})
 		if f.FurtherSeeds >= statistics.MaxPairs {
 			f.FurtherSeeds = 0
-			f.Reason += fmt.Sprintf(", and %d would not do if change and noise stay as they are", statistics.MaxPairs)
+			f.Reason += fmt.Sprintf(", and even %d would not be enough if change and noise stay as they are", statistics.MaxPairs)
 		} else {
 			f.Reason += fmt.Sprintf(", %d on each side if change and noise stay as they are", f.FurtherSeeds)
 		}

@@ -58,7 +58,7 @@ func (b *Baseline) sampled(c *Check, a BaselineArm, now []*BaselineRun, machine 
 		if p.FastestStepSeconds == nil {
 			reason := "the baseline holds no times"
 			if p.MedianStepSeconds != nil {
-				reason = "the baseline holds medians of steps, as earlier versions saved them, and not the fastest step"
+				reason = "the baseline holds medians of steps, as earlier versions saved them, not the fastest step"
 				c.note("times are not compared: the baseline was saved by an earlier version, which kept another statistic of them; " +
 					"save it again from its runs")
 			}

@@ -43,7 +43,7 @@ func (f Fact) ShortText(value string) string {
 	return value
 }
 
-// Explained is why a fact stands as it does, with its numbers, such as "the data are other ones (was 1, is 2)".
+// Explained is why a fact stands as it does, with its numbers, such as "the data differ (was 1, is 2)".
 func (f Fact) Explained() string {
 	words := []string{"was " + cmp.Or(f.Baseline, "-"), "is " + cmp.Or(f.Now, "-")}
 	for _, x := range []struct{ name, text string }{

@@ -25,10 +25,10 @@ func comparable(a, b *results.Run) error {
 		if n := len(fields); n > most {
 			fields = append(fields[:most], fmt.Sprintf("and %d more", n-most))
 		}
-		return fmt.Errorf("%w: %s and %s have other recipes: %s", ErrIncomparable, a.Title(), b.Title(), strings.Join(fields, "; "))
+		return fmt.Errorf("%w: %s and %s are of different recipes: %s", ErrIncomparable, a.Title(), b.Title(), strings.Join(fields, "; "))
 	}
 	if a.DataDigest != b.DataDigest {
-		return fmt.Errorf("%w: %s and %s saw other data, with digests %.12s and %.12s: give both the same files",
+		return fmt.Errorf("%w: %s and %s saw different data, with digests %.12s and %.12s: give both the same files",
 			ErrIncomparable, a.Title(), b.Title(), a.DataDigest, b.DataDigest)
 	}
 	return nil
@@ -49,7 +49,7 @@ func SameArm(runs []*results.Run, r *results.Run) error {
 			settings = append(settings, fmt.Sprintf("precision: %s, %s", q.Precision, r.Precision))
 		}
 		if len(settings) > 0 {
-			return fmt.Errorf("%w: %s and %s are both of %s and have other settings: %s",
+			return fmt.Errorf("%w: %s and %s are both of %s, with different settings: %s",
 				ErrIncomparable, q.Title(), r.Title(), r.Arm(), strings.Join(settings, "; "))
 		}
 		if q.Seed == r.Seed {

@@ -231,7 +231,7 @@ func (c *Comparison) checkBatches() {
 		for _, digest := range slices.Sorted(maps.Keys(digests[seed])) {
 			groups = append(groups, fmt.Sprintf("%s %.12s", strings.Join(digests[seed][digest], ", "), digest))
 		}
-		c.Notes = append(c.Notes, fmt.Sprintf("seed %d: the arms did not take the same batches (digests: %s), "+
+		c.Notes = append(c.Notes, fmt.Sprintf("seed %d: the arms took different batches (digests: %s), "+
 			"so differences are not the backends' alone", seed, strings.Join(groups, "; ")))
 	}
 }
@@ -244,7 +244,7 @@ func (c *Comparison) checkMachines(runs []*results.Run) {
 		machines[fmt.Sprintf("%s with %d CPUs, GOMAXPROCS %d", e.CPU, e.CPUs, e.Threads)] = true
 	}
 	if len(machines) > 1 {
-		c.Notes = append(c.Notes, "measured times are of different machines and say nothing about the backends: "+
+		c.Notes = append(c.Notes, "measured times come from different machines and say nothing about the backends: "+
 			strings.Join(slices.Sorted(maps.Keys(machines)), "; "))
 	}
 }

@@ -55,7 +55,7 @@ func TestVerdicts(t *testing.T) {
 		{"close but not equal", []float64{90, 91, 89, 90}, []float64{90.5, 91.5, 89.5, 90.51}, Equivalent, "", false,
 			"the difference is real and too small to matter"},
 		{"worse", []float64{90, 91, 89, 90}, []float64{80, 82, 79, 80}, Different, Worse, false,
-			"does not hold 0 and lies beyond the margin of 2"},
+			"excludes 0 and lies beyond the margin of 2"},
 		{"better", []float64{80, 82, 79, 80}, []float64{90, 91, 89, 90}, Different, Better, false, "lies beyond the margin"},
 		{"worse by about the margin", []float64{90, 91, 89, 90}, []float64{88, 89.1, 87, 87.9}, Different, Worse, false,
 			"it reaches into the margin of 2"},
@@ -150,9 +150,9 @@ func TestComparison(t *testing.T) {
 		"tpu/adamw, seed 3: failed: backend tpu: it fell over",
 		"tpu/adamw, seed 4: unfinished",
 		"gpu-ref/adamw with seed 3: not paired, since ipu/adamw has no run that ended",
-		"seed 2: the arms did not take the same batches (digests: gpu-ref/adamw, tpu/adamw batches 1; ipu/adamw others), so " +
+		"seed 2: the arms took different batches (digests: gpu-ref/adamw, tpu/adamw batches 1; ipu/adamw others), so " +
 			"differences are not the backends' alone",
-		"measured times are of different machines and say nothing about the backends: " +
+		"measured times come from different machines and say nothing about the backends: " +
 			" with 0 CPUs, GOMAXPROCS 0; Other with 0 CPUs, GOMAXPROCS 0",
 	}, c.Notes); diff != "" {
 		t.Error(diff)
@@ -217,15 +217,15 @@ func TestRefuse(t *testing.T) {
 		r.Fingerprint = r.Recipe.Fingerprint()
 	}
 	for want, edit := range map[string]func(r *results.Run){
-		"run gpu-ref-1 and run ipu-2 saw other data, with digests d and e": func(r *results.Run) { r.DataDigest = "e" },
-		"run ipu-1 and run ipu-2 are both of ipu/adamw with seed 1":        func(r *results.Run) { r.Seed = 1 },
-		"run gpu-ref-1 and run ipu-2 have other recipes: phases.phase1.steps: 600, 7": func(r *results.Run) {
+		"run gpu-ref-1 and run ipu-2 saw different data, with digests d and e": func(r *results.Run) { r.DataDigest = "e" },
+		"run ipu-1 and run ipu-2 are both of ipu/adamw with seed 1":            func(r *results.Run) { r.Seed = 1 },
+		"run gpu-ref-1 and run ipu-2 are of different recipes: phases.phase1.steps: 600, 7": func(r *results.Run) {
 			override(r, "phases.0.steps=7")
 		},
-		"both of ipu/adamw and have other settings: backends.ipu.options.loss_scale: not there, \"7\"": func(r *results.Run) {
+		"both of ipu/adamw, with different settings: backends.ipu.options.loss_scale: not there, \"7\"": func(r *results.Run) {
 			override(r, "backends.ipu.options.loss_scale=7")
 		},
-		"run ipu-1 and run ipu-2 are both of ipu/adamw and have other settings: precision: , fp16.32": func(r *results.Run) {
+		"run ipu-1 and run ipu-2 are both of ipu/adamw, with different settings: precision: , fp16.32": func(r *results.Run) {
 			r.Precision = "fp16.32"
 		},
 	} {
@@ -264,7 +264,7 @@ func TestHolm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "ipu/adamw against gpu-ref/adamw: with 4 seeds DIFFERENT rests on the normal distribution of the differences"
+	want := "ipu/adamw against gpu-ref/adamw: with 4 seeds DIFFERENT assumes that differences are normally distributed"
 	if len(c.Notes) != 1 || !strings.HasPrefix(c.Notes[0], want) {
 		t.Errorf("notes are %q, want %s", c.Notes, want)
 	}
@@ -329,7 +329,7 @@ func TestNoiseFloor(t *testing.T) {
 		t.Errorf("the arms are summed up over seeds %v, the baseline's mean is %v: A/A runs are no part of it", arms,
 			c.Arms[0].Metrics["squad.f1"].Mean)
 	}
-	want := "gpu-ref/adamw with seeds 5, 6, 7, 8 is held against its own runs with seeds 1, 2, 3, 4 (A/A), which gives the noise floor"
+	want := "gpu-ref/adamw with seeds 5, 6, 7, 8 is compared with its own runs with seeds 1, 2, 3, 4 (A/A), which gives the noise floor"
 	if diff := cmp.Diff([]string{want}, c.Notes); diff != "" {
 		t.Error(diff)
 	}

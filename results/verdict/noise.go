@@ -76,7 +76,7 @@ func (c *Comparison) noteNoise() {
 		if d.Noise == nil {
 			continue
 		}
-		c.Notes = append(c.Notes, fmt.Sprintf("%s with seeds %s is held against its own runs with seeds %s (A/A), which gives the noise floor",
+		c.Notes = append(c.Notes, fmt.Sprintf("%s with seeds %s is compared with its own runs with seeds %s (A/A), which gives the noise floor",
 			c.Arms[0].Arm, joinSeeds(d.Noise.OtherSeeds), joinSeeds(d.Noise.Seeds)))
 		return
 	}

@@ -130,8 +130,8 @@ func (c *Comparison) noteUnpaired(baseline, arm results.Arm, a, b []RunSummary) 
 func (c *Comparison) noteFewSeeds(p Pairing) {
 	different := slices.ContainsFunc(p.Metrics, func(d Difference) bool { return d.Verdict == Different && d.Inference != nil })
 	if least := statistics.LeastSignFlip(len(p.Seeds)); different && least > c.Alpha {
-		c.Notes = append(c.Notes, fmt.Sprintf("%s against %s: with %d seeds DIFFERENT rests on the normal distribution of the differences; "+
-			"the sign-flip test, which does not, can't have p below %.2g", p.Arm, p.Baseline, len(p.Seeds), least))
+		c.Notes = append(c.Notes, fmt.Sprintf("%s against %s: with %d seeds DIFFERENT assumes that differences are normally distributed; "+
+			"the sign-flip test, which does not, cannot give p below %.2g", p.Arm, p.Baseline, len(p.Seeds), least))
 	}
 }
 

@@ -138,20 +138,20 @@ func (d *Difference) conclude(alpha float64) {
 	case Different:
 		if d.Noise != nil && math.Abs(mean) <= float64(d.Noise.Floor) {
 			d.Verdict = Inconclusive
-			d.Reason = fmt.Sprintf("the %s does not hold 0, but runs of the baseline alone differ by up to %.3g (A/A noise floor), "+
+			d.Reason = fmt.Sprintf("the %s excludes 0, but runs of the baseline alone differ by up to %.3g (A/A noise floor), "+
 				"and no claim is made below that", inf.Interval, float64(d.Noise.Floor))
 			return
 		}
 		d.Direction = d.direction(mean)
 		d.BeyondMargin = float64(inf.Interval.Low) >= d.Margin || float64(inf.Interval.High) <= -d.Margin
-		d.Reason = fmt.Sprintf("the %s does not hold 0", inf.Interval)
+		d.Reason = fmt.Sprintf("the %s excludes 0", inf.Interval)
 		if d.BeyondMargin {
 			d.Reason += fmt.Sprintf(" and lies beyond the margin of %g", d.Margin)
 		} else {
 			d.Reason += fmt.Sprintf("; it reaches into the margin of %g, so that the difference may be too small to matter", d.Margin)
 		}
 		if p := float64(inf.PPermutation); p > alpha && statistics.LeastSignFlip(d.Baseline.N) <= alpha {
-			d.Reason += fmt.Sprintf("; the sign-flip test, which needs no normal distribution, does not confirm it (p = %.2g)", p)
+			d.Reason += fmt.Sprintf("; the sign-flip test, which does not assume normality, does not confirm it (p = %.2g)", p)
 		}
 	case Inconclusive:
 		d.explainInconclusive(alpha)
@@ -169,10 +169,10 @@ func (d *Difference) explainInconclusive(alpha float64) {
 		d.Reason = fmt.Sprintf("the %s lies within the margin of %g, but p = %.2g among %d metrics after Holm; ",
 			inf.EquivalenceInterval, d.Margin, float64(inf.Holm.PEquivalence), tests)
 	case Different:
-		d.Reason = fmt.Sprintf("the %s does not hold 0, but p = %.2g among %d metrics after Holm; ",
+		d.Reason = fmt.Sprintf("the %s excludes 0, but p = %.2g among %d metrics after Holm; ",
 			inf.Interval, float64(inf.Holm.PDifference), tests)
 	case Inconclusive:
-		d.Reason = fmt.Sprintf("the %s holds 0 and the %s reaches beyond the margin of %g; ", inf.Interval, inf.EquivalenceInterval, d.Margin)
+		d.Reason = fmt.Sprintf("the %s contains 0 and the %s reaches beyond the margin of %g; ", inf.Interval, inf.EquivalenceInterval, d.Margin)
 	}
 	further := furtherPairs(float64(d.Difference), d.Margin, float64(inf.SD), d.Baseline.N, alpha/float64(tests))
 	if further >= statistics.MaxPairs {
