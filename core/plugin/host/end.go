@@ -15,9 +15,9 @@ const closeGrace = 5 * time.Second
 // more than once, also after the process has died.
 func (p *Process) Close() error { return p.close() }
 
-// end ends the process: it is asked to, and killed after grace, or at once if grace is 0. Only a start that is cancelled
-// kills by itself; otherwise all launched plugins are ended here. If another process started the plugin, only the
-// connection is closed.
+// end ends the process: it is asked to, and killed after grace, or at once if grace is 0. Only a start that is
+// cancelled kills by itself; otherwise all launched plugins are ended here. If another process started the plugin,
+// only the connection is closed.
 func (p *Process) end(grace time.Duration) {
 	if p.kill == nil {
 		return // it was never started

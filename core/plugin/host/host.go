@@ -38,7 +38,7 @@ const (
 // Timeouts bound how long calls may take before the plugin counts as hung and is killed. Zero fields mean the default.
 type Timeouts struct {
 	Start time.Duration // until the plugin answers its first call: 30 s
-	Call  time.Duration // Describe, Slots, Save, Load, Close: 1 min
+	Call  time.Duration // every call that Open and Step do not name: 1 min
 	Open  time.Duration // 10 min: a real device compiles here
 	Step  time.Duration // a step, a commit, an update; during an evaluation, between two messages: 10 min
 }
