@@ -67,7 +67,7 @@ type head struct {
 	scale         float32
 	p, dp         []float32 // [R, S]
 	numbers       []int32   // [S]: op.Mask of the sequence
-	rows          []float32 // [Q, S]: the mask for queries of each sequence of a row, added to their scores; Q is 1 in rows that are not packed
+	rows          []float32 // [Q, S]: mask for the queries of each sequence of a row, added to scores; Q is 1 in rows that are not packed
 	ones          []float32 // [S]: 1
 	tile          []float32 // [S, d]
 	gemm          *kernels.Gemm

@@ -10,8 +10,8 @@ import "math"
 //	u  = Correction1·m / (sqrt(Correction2·v) + Eps) + WeightDecay·p
 //
 // Beta3 is 1-Beta1 (1 for LAMB without gradient averaging) and Beta4 is 1-Beta2; round them from float64.
-// Correction1 = 1/(1-Beta1^t) and Correction2 = 1/(1-Beta2^t), or 1 without bias correction. Vector versions take
-// subnormal numbers for 0.
+// Correction1 = 1/(1-Beta1^t) and Correction2 = 1/(1-Beta2^t), or 1 without bias correction. Vector versions treat
+// subnormal numbers as 0.
 type Adam struct {
 	LR, GradScale              float32
 	Beta1, Beta2, Beta3, Beta4 float32
@@ -19,8 +19,9 @@ type Adam struct {
 	Eps, WeightDecay           float32
 }
 
-// AdamW updates moments and parameters in one pass, p -= LR·u, 28 bytes a parameter. Source: Loshchilov and Hutter 2019
-// (arXiv:1711.05101), algorithm 2, with the decay inside the learning rate as in PyTorch and google-research/bert.
+// AdamW updates moments and parameters in one pass, p -= LR·u, and moves 28 bytes a parameter. Source: Loshchilov
+// and Hutter 2019 (arXiv:1711.05101), algorithm 2, with the decay inside the learning rate as in PyTorch and
+// google-research/bert.
 func (c *Adam) AdamW(p, m, v, g []float32) {
 	if len(m) != len(p) || len(v) != len(p) || len(g) != len(p) {
 		panic("kernels: length of m, v or g differs from p")
@@ -29,7 +30,7 @@ func (c *Adam) AdamW(p, m, v, g []float32) {
 }
 
 // LAMBUpdate is the first of LAMB's two passes: it updates the moments, writes the update u (u may be g), and
-// returns Σ p² and Σ u² in float64, from whose roots the trust ratio follows. The second pass is Axpy(p, -LR·ratio,
+// returns Σ p² and Σ u² in float64, whose square roots give the trust ratio. The second pass is Axpy(p, -LR·ratio,
 // u). LR is not used. Source: You et al. 2020 (arXiv:1904.00962), algorithm 2, as in apex's FusedLAMB.
 func (c *Adam) LAMBUpdate(u, p, m, v, g []float32) (pp, uu float64) {
 	if len(u) != len(p) || len(m) != len(p) || len(v) != len(p) || len(g) != len(p) {

@@ -4,7 +4,7 @@ package kernels
 
 import "golang.org/x/sys/unix"
 
-// tilesPermitted asks the kernel for the state of AMX tiles, which it gives to processes that ask. Source: Linux,
+// tilesPermitted asks the kernel for permission to use AMX tiles, which every process has to. Source: Linux,
 // Documentation/arch/x86/xstate.rst.
 func tilesPermitted() bool {
 	const requestPermission, tileData = 0x1023, 18 // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA

@@ -2,5 +2,5 @@
 
 package kernels
 
-// tilesPermitted is false where it is not known how a process asks for AMX tiles.
+// tilesPermitted is false: how a process gets permission to use AMX tiles is known only for Linux.
 func tilesPermitted() bool { return false }

@@ -2,8 +2,8 @@
 
 package kernels
 
-// avx2 is the level of processors with AVX2, FMA and F16C: Intel since 2013, AMD since 2015. What sums in float64
-// stays the twin's.
+// avx2 is the level of processors with AVX2, FMA and F16C: Intel since 2013, AMD since 2015. The sums in float64
+// are the twin's.
 var avx2 = table{
 	name: "avx2",
 	gemm: gemmLevel{mr: 6, nr: 16, width: 48, rows: gemmRowsAVX2, panels: gemmPanelsAVX2, copyPanels: copyPanelsGeneric,

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// levels returns what this build and processor can run, the slowest first.
+// levels returns the implementations that this build and processor can run, the slowest first.
 func levels() []*table {
 	list := []*table{&generic}
 	if cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C {
@@ -33,8 +33,8 @@ func levels() []*table {
 	return list
 }
 
-// vendor names the maker where the level depends on it: AVX-512's approximate reciprocal, the start of every
-// division, is each maker's own.
+// vendor names the processor's maker where results depend on it: makers differ in AVX-512's approximate reciprocal,
+// with which divisions start.
 func vendor(level string) string {
 	if !strings.HasPrefix(level, avx512.name) && level != amx.name {
 		return ""
@@ -49,9 +49,9 @@ func vendorName() string {
 	return string(binary.LittleEndian.AppendUint32(name, c))
 }
 
-// firstLevel asks CPUID for the first data cache; a processor that does not tell has 0 ways. Sources: AMD64
-// Architecture Programmer's Manual, volume 3, leaf 8000_001D; Intel 64 and IA-32 Architectures Software Developer's
-// Manual, volume 2, leaf 4, which has the same layout.
+// firstLevel asks CPUID for the first level data cache, which has 0 ways where the processor does not tell.
+// Sources: AMD64 Architecture Programmer's Manual, volume 3, leaf 8000_001D; Intel 64 and IA-32 Architectures
+// Software Developer's Manual, volume 2, leaf 4, which has the same layout.
 func firstLevel() cache {
 	leaf := uint32(4)
 	if vendorName() == "AuthenticAMD" {
@@ -64,9 +64,9 @@ func firstLevel() cache {
 	return cache{ways: int(b>>22) + 1, way: (int(b&4095) + 1) * (int(c) + 1) / 4}
 }
 
-// fetchAhead is how many bytes ahead passes over memory prefetch: a page, since Intel's prefetchers stop at the end
-// of each (sums of squares 26%, AdamW 3% faster), and nothing on AMD's, which do better alone (Zen 4: AdamW 16 to
-// 30%, sums of squares 3 to 17% faster).
+// fetchAhead is how many bytes ahead passes over memory prefetch: a page on Intel's processors, whose prefetchers
+// stop at the end of each (sums of squares 26%, AdamW 3% faster), and nothing on AMD's, which are faster without
+// (Zen 4: AdamW 16 to 30%, sums of squares 3 to 17%).
 //
 //lint:ignore U1000 assembly reads it
 var fetchAhead = func() int {

@@ -2,13 +2,13 @@
 
 package kernels
 
-// levels returns what this build and processor can run, the slowest first.
+// levels returns the implementations that this build and processor can run, the slowest first.
 func levels() []*table { return []*table{&generic} }
 
-// vendor names the processor's maker where the level depends on it.
+// vendor names the processor's maker where results depend on it.
 func vendor(string) string { return "" }
 
-// firstLevel is not asked for.
+// firstLevel is not known here.
 func firstLevel() cache { return cache{} }
 
 // pause waits for a moment.

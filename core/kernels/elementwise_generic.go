@@ -63,7 +63,7 @@ func geluErfGradGeneric(dx, dy, x []float32) {
 	}
 }
 
-// clamp takes infinities to the largest float32 of their sign, whose product with a probability or density of 0 is
+// clamp replaces infinities by the largest float32 of their sign: its product with a probability or density of 0 is
 // 0, the limit, and not NaN.
 func clamp(x float32) float64 {
 	return float64(max(min(x, math.MaxFloat32), -math.MaxFloat32))

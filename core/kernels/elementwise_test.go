@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestElementwise holds every level against the twin, at all lengths and alignments, out of place and in place.
+// TestElementwise compares every level with the twin, at all lengths and alignments, out of place and in place.
 func TestElementwise(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -15,7 +15,7 @@ func TestElementwise(t *testing.T) {
 		{"add", func(l *table) func(z, x, y []float32) { return l.add }, 0},
 		{"mul", func(l *table) func(z, x, y []float32) { return l.mul }, 0},
 		{"scale", func(l *table) func(z, x, y []float32) { return func(z, x, _ []float32) { l.scale(z, 1.7, x) } }, 0},
-		// Fused: one rounding less, half a unit in the last place of the product or the sum.
+		// Fused operations round once less: half a unit in the last place of the product or the sum.
 		{"axpy", func(l *table) func(z, x, y []float32) {
 			return func(z, x, y []float32) {
 				t := clone(y)
@@ -57,8 +57,8 @@ func TestElementwise(t *testing.T) {
 	}
 }
 
-// TestFunctions holds the transcendental functions against float64 mathematics over the whole range of float32, at
-// a grid of bit patterns and densely where the functions bend, with the bounds that their comments state.
+// TestFunctions compares the transcendental functions with float64 mathematics over the whole range of float32, at
+// a grid of bit patterns and densely where the functions bend, within the bounds that their comments state.
 func TestFunctions(t *testing.T) {
 	gelu := func(x float64) float64 { cdf, _ := normal(x); return x * cdf }
 	geluGrad := func(x float64) float64 { cdf, pdf := normal(x); return cdf + x*pdf }

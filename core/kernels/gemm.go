@@ -16,9 +16,9 @@ import (
 //
 // All are row-major; LDA, LDB and LDC are the distances between rows as stored. C must not overlap A or B.
 //
-// Products are summed in float32, in runs of at most 256 along K that are added to C in order: where the runs end
-// depends on K alone, so the result does not depend on GOMAXPROCS nor on which part of C is asked for in one call.
-// Vector levels fuse multiplication and addition.
+// Products are summed in float32, in runs of at most 256 along K that are added to C in order. Where runs end
+// depends only on K, so the result does not depend on GOMAXPROCS, nor on which part of C one call computes. Vector
+// levels fuse multiplication and addition.
 type Gemm struct {
 	TransA, TransB bool
 	M, N, K        int
@@ -26,23 +26,24 @@ type Gemm struct {
 	LDA, LDB, LDC  int
 	Accumulate     bool // add to C instead of replacing it
 
-	// RoundA and RoundB round the inputs to nearest in a format while they are packed; FP32 takes them as they are.
+	// RoundA and RoundB round the inputs to the nearest value of a format while packing them; FP32 leaves them as they
+	// are.
 	RoundA, RoundB numerics.Format
-	// Inputs is the format that all inputs are in, after RoundA and RoundB. It changes no value: a processor with a
-	// matrix unit takes the products of narrow formats there. FP32 promises nothing.
+	// Inputs promises that all inputs are in a format, after RoundA and RoundB. It changes no input: a processor with
+	// a matrix unit computes products of narrow formats there. FP32 promises nothing.
 	Inputs numerics.Format
 
 	Partials Partials
 
-	// Epilogue, when it is set, is called once for every finished segment c = C[row·LDC+col:][:len(c)] while it is in
-	// cache, from any worker. A segment is part of a row, beginning at a multiple of 128 columns, or, where rows have
-	// no gaps between them, any number of whole rows. Which it is depends on the number of workers; what is done to an
-	// element must not.
+	// Epilogue, if set, is called once for every finished segment c = C[row·LDC+col:][:len(c)] while it is in cache,
+	// from any worker. A segment is part of a row that begins at a multiple of 128 columns or, where C is contiguous,
+	// any number of whole rows. Segments depend on the number of workers; what the epilogue does to an element must
+	// not.
 	Epilogue func(row, col int, c []float32)
 }
 
-// Partials rounds the partial sums as a device does that keeps them in a narrow format: C is rounded after every
-// Chunk products, and after the last. Chunk is at most 256; the zero value never rounds.
+// Partials rounds partial sums, like a device that keeps them in a narrow format: C is rounded after every Chunk
+// products and after the last. Chunk is at most 256; the zero value never rounds.
 //
 // The c-th rounding of C[i, j], counted from 0, takes the random bits at position (c·M + i)·N + j of the stream.
 type Partials struct {
@@ -53,8 +54,7 @@ type Partials struct {
 // Run computes the product on GOMAXPROCS workers.
 func (g *Gemm) Run() { g.run(runtime.GOMAXPROCS(0)) }
 
-// RunSerial computes the product on the calling goroutine, for use inside a body of Parallel. Packing buffers are
-// pooled.
+// RunSerial computes the product on the calling goroutine, for use inside a body of Parallel.
 func (g *Gemm) RunSerial() { g.run(1) }
 
 func (g *Gemm) run(workers int) {
@@ -92,7 +92,7 @@ func (g *Gemm) checkInputs() {
 	check(g.B, g.K, g.N, g.LDB, g.TransB, g.RoundB)
 }
 
-// CheckInputs, which tests set, makes a product panic whose inputs are not in the format that it names.
+// CheckInputs makes products panic whose inputs are not in the format that they promise. Tests set it.
 var CheckInputs bool
 
 func (g *Gemm) check() {
@@ -119,14 +119,14 @@ func (g *Gemm) check() {
 }
 
 // microKernel computes c[i·ldc + j] (+)= Σ_k a(i, k)·b[j/nr·next + k·ldb + j%nr] for i < m, j < cols, k < kc; kc >
-// 0. It may read all columns of the last strip of b. Meanwhile it may prefetch, ahead for each strip anew or from
-// one on to the next.
+// 0. It may read all columns of the last strip of b. It may prefetch the lines ahead, starting again with each
+// strip or going on from one to the next.
 type microKernel func(m, kc int, a []float32, lda int, b []float32, ldb, next int, c []float32, ldc, cols int, add bool, ahead lines)
 
-// gemmLevel is one implementation of the inner loops. B is read in place, or packed into strips of nr columns:
-// strip[k·nr + j], with zeros beyond the last column. A is read in place, or packed: into rows of one run each, or
+// gemmLevel is one implementation of the inner loops. B is read in place, or packed into strips of nr columns,
+// strip[k·nr + j], with zeros after the last column. A is read in place, or packed into rows of one run each, or
 // into panels of width rows, panel[k·width + i]. A micro-kernel holds mr rows of C at a time; width is a multiple
-// of it that fills cache lines.
+// of mr that fills cache lines.
 type gemmLevel struct {
 	mr, nr, width int
 
@@ -145,9 +145,9 @@ type gemmLevel struct {
 // gemmBuffers are the packing buffers of one task.
 type gemmBuffers struct {
 	a, b  []float32
-	stage []float32                      // inputs before they are packed into tiles
-	pairs [2 * tileSize]float32          // a tile that is to be transposed, in parts
-	tile  [tileBlock * tileBlock]float32 // a block that C has only a part of
+	stage []float32                      // inputs to be packed into tiles
+	pairs [2 * tileSize]float32          // a tile to be transposed, in parts
+	tile  [tileBlock * tileBlock]float32 // a block that reaches beyond C
 }
 
 var gemmPool = sync.Pool{New: func() any { return new(gemmBuffers) }}
@@ -248,8 +248,8 @@ func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, b ope
 		return
 	}
 	// Rows or columns of A in place stay in the first level cache while all strips pass, and C is written along its
-	// rows. (Measured against all rows for each strip: 4096 x 1024 x 256 79 -> 88% of peak, 1024 x 768 x 3072 65 ->
-	// 86%.) Packed columns come panel of width by panel of width.
+	// rows. (Measured against all rows for each strip: 4096 x 1024 x 256 from 79 to 88% of peak, 1024 x 768 x 3072
+	// from 65 to 86%.) Packed columns are taken one panel of width rows at a time.
 	group := panelsAtOnce * mr
 	switch {
 	case a.width < m:
@@ -266,7 +266,7 @@ func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, b ope
 	}
 }
 
-// multiply computes c (+)= a·b, in n columns, for so many rows of the block of A from r on and kc products from k on.
+// multiply computes n columns of c (+)= a·b, for so many rows of the block of A from r on, and kc products from k on.
 func (p *gemmPlan) multiply(a *operandA, r, rows int, b *operandB, k, kc int, c []float32, ldc, n int, add bool, next *ahead) {
 	nr, panels, from := p.level.nr, (rows+p.level.mr-1)/p.level.mr, a.from(r, k)
 	for s := 0; s < n; {
@@ -277,7 +277,7 @@ func (p *gemmPlan) multiply(a *operandA, r, rows int, b *operandB, k, kc int, c 
 	}
 }
 
-// chunks is block with C rounded after every chunk, one panel of rows at a time.
+// chunks does what block does and rounds C after every chunk, one panel of rows at a time.
 func (p *gemmPlan) chunks(g *Gemm, a operandA, i, m, j, n, k, kc int, b operandB, next *ahead) {
 	mr := p.level.mr
 	for r := 0; r < m; r += mr {
@@ -293,9 +293,9 @@ func (p *gemmPlan) chunks(g *Gemm, a operandA, i, m, j, n, k, kc int, b operandB
 	}
 }
 
-// roundPartials rounds C[i:i+m, j:j+n] for the time after the first count times.
+// roundPartials rounds C[i:i+m, j:j+n] after it was rounded count times.
 func (g *Gemm) roundPartials(i, m, j, n, count int) {
-	if n == g.LDC { // the rows lie one after the other, and so do their random bits
+	if n == g.LDC { // rows are contiguous, and so are their random bits
 		c := g.C[i*n:][:m*n]
 		Round(c, c, g.Partials.Rounding, (count*g.M+i)*n)
 		return

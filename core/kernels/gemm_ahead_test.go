@@ -10,9 +10,8 @@ func addressOf(x []float32, i int) uintptr { return uintptr(unsafe.Pointer(&x[i]
 // lineOf is the address of the cache line of an element.
 func lineOf(x []float32, i int) uintptr { return addressOf(x, i) &^ 63 }
 
-// TestAheadTakesTheRegion: what micro-kernels are told to prefetch is all of a region, whatever its shape and
-// alignment, and not more than what the last call of each column of pieces, and the last piece of each row,
-// overshoot.
+// TestAheadTakesTheRegion: micro-kernels prefetch all of a region, whatever its shape and alignment, and no more
+// beyond it than the last call of each column of pieces and the last piece of each row.
 func TestAheadTakesTheRegion(t *testing.T) {
 	x := make([]float32, 300*700)
 	for _, c := range []struct{ first, ld, rows, cols, panels, kc int }{
@@ -48,8 +47,8 @@ func TestAheadTakesTheRegion(t *testing.T) {
 	}
 }
 
-// TestAheadIsTheNextBlock: before each block of a task comes what it reads of A, and before each that reads other
-// parts of B, those, in the order of the task's loops.
+// TestAheadIsTheNextBlock: what is prefetched is what the next block of a task reads of A and, where it reads
+// another part of B, that part, in the order of the task's loops.
 func TestAheadIsTheNextBlock(t *testing.T) {
 	for trans := range 4 {
 		g := newGemm(100, 300, 90, trans&1 != 0, trans&2 != 0, 3)
@@ -85,8 +84,7 @@ func TestAheadIsTheNextBlock(t *testing.T) {
 	}
 }
 
-// TestAheadBegins: the next block of B is prefetched from a block of A on that has enough rows after its beginning,
-// and as few as possible.
+// TestAheadBegins: prefetching of the next block of B begins at the last block of A that still has enough rows.
 func TestAheadBegins(t *testing.T) {
 	for _, trans := range []bool{false, true} {
 		g := newGemm(1000, 300, 90, trans, false, 3)

@@ -84,7 +84,7 @@ func transposePanelAVX512(dst []float32, width int, src []float32, ld, kc, cols 
 	j := 0
 	for ; j+16 <= cols && blocks > 0; j += 16 {
 		transpose16AVX512(&dst[j], width, &src[j*ld], ld, blocks)
-		for jj := j; jj < j+16; jj++ { // the end of each row, where K is not a multiple of 16
+		for jj := j; jj < j+16; jj++ { // the end of each row if K is not a multiple of 16
 			for k := 16 * blocks; k < kc; k++ {
 				dst[k*width+jj] = src[jj*ld+k]
 			}
@@ -150,8 +150,8 @@ func gemmPanelsAVX2(m, kc int, a []float32, lda int, b []float32, ldb, next int,
 	}
 }
 
-// throughTile computes a strip of fewer columns than the kernels write: panel by panel in a buffer, from which the
-// columns that exist are taken. Rows of A are apart floats from each other.
+// throughTile computes a strip with fewer columns than the kernels write. It computes panel by panel in a buffer
+// and copies the columns that exist. Rows, or panels, of A are apart floats from each other.
 func throughTile(kernel microKernel, m, kc int, a []float32, lda, apart int, b []float32, ldb int, c []float32,
 	ldc, cols int, add bool, ahead lines) {
 	var tile [6 * 16]float32

@@ -2,8 +2,8 @@ package kernels
 
 import "sync/atomic"
 
-// gemmRowsGeneric is the twin of the micro-kernels on rows of A: two rows by four columns at a time, the eight sums
-// in registers.
+// gemmRowsGeneric is the twin of the micro-kernels on rows of A. It computes two rows by four columns at a time,
+// with the eight sums in registers.
 func gemmRowsGeneric(m, kc int, a []float32, lda int, b []float32, ldb, next int, c []float32, ldc, cols int, add bool, _ lines) {
 	for s := 0; s < cols; s += 4 {
 		n, strip := min(4, cols-s), b[s/4*next:]
@@ -109,5 +109,5 @@ func peakGeneric(rounds int) int {
 	return rounds * 16
 }
 
-// sink keeps the compiler from removing what only takes time.
+// sink keeps the compiler from removing Peak's loop.
 var sink atomic.Uint32

@@ -2,62 +2,64 @@ package kernels
 
 import "harness.invalid/core/numerics"
 
-// segment is the granule of columns: an Epilogue's segments start at its multiples. It is also random.Group.
+// segment is the unit by which columns are divided: an Epilogue's segments start at its multiples. It equals
+// random.Group.
 const segment = 128
 
-// cut returns where part i of n begins when it is cut in parts at multiples of unit.
+// cut returns where part i begins when n is cut into parts at multiples of unit.
 func cut(n, parts, i, unit int) int {
 	units := (n + unit - 1) / unit
 	return min(n, units*i/parts*unit)
 }
 
 // Blocking. A packed block of B (packedB floats) stays in the second level cache while all rows of A pass. It
-// reaches as far as it can along the rows of B as stored, since that is how memory is read fastest, up to
-// blockLength; where that is along K, C comes back less often, too. A strip of B (runLength·nr floats, 32 KiB)
+// extends as far as possible along the rows of B as stored, up to blockLength, since memory is read fastest that
+// way; where that is along K, C is also read and written less often. A strip of B (runLength·nr floats, 32 KiB)
 // stays in the first level cache while panelsAtOnce panels of A pass, or all of them where they are columns. A
-// cache that is not larger than a packed strip serves one panel of rows better.
+// cache no larger than a packed strip works better with one panel of rows.
 const (
 	runLength    = 256
 	packedB      = 256 << 10
 	blockLength  = 1024
-	rowsAhead    = 144 // of A, which pass while the next block of B is prefetched
-	longRows     = 480 // of a transposed A with long rows as stored: it is read along them, and memory is faster the more of one is read
+	rowsAhead    = 144 // of A: they pass while the next block of B is prefetched
+	longRows     = 480 // of a transposed A whose rows as stored are long: memory is faster the more of a row is read at once
 	panelsAtOnce = 2
 )
 
-// What is read down its columns can stay where it is while its rows as stored are short, since micro-kernels
-// prefetch it. Packing B is worthwhile for many rows of A.
+// An operand that is read down its columns can stay in place while its rows as stored are short, since
+// micro-kernels prefetch it. Packing B pays for many rows of A.
 const (
 	shortRow    = 768
-	rowsInPlace = 384 // the most rows of A that a B in place is multiplied with
+	rowsInPlace = 384 // the most rows of A for a B in place
 )
 
-// cache is the first level cache for data: lines that are a multiple of way floats apart share as many places as it
-// has ways.
+// cache is the first level data cache. Lines that are a multiple of way floats apart are in the same set, which
+// holds as many lines as there are ways.
 type cache struct{ ways, way int }
 
 func (c cache) size() int { return c.ways * c.way }
 
-var l1 = firstLevel() // of size 0 where it is not known
+var l1 = firstLevel() // of size 0 if unknown
 
-// sharesPlaces says whether the lines of A that a micro-kernel reads side by side, one of each of its rows, want
-// the same places and are too many for them. A is packed, then. (Measured on 8 ways: 1024³ and 1024 x 768 x 3072 7
-// to 10% faster.)
+// sharesPlaces says whether the lines of A that a micro-kernel reads together, one of each row, are in the same set
+// of the cache and do not all fit. A is packed then. (Measured on 8 ways: 1024³ and 1024 x 768 x 3072 7 to 10%
+// faster.)
 func (l *gemmLevel) sharesPlaces(ld int) bool { return 0 < l1.ways && l1.ways < l.mr && ld%l1.way == 0 }
 
-// columnsInPlace says whether a transposed A with so many floats in a row as stored can stay where it is. Long rows
-// can, too, unless the lines of a column all want the same places. (Measured on 8 ways: 30522 x 128 x 640 9 to 12%,
-// 30522 x 256 x 640 5 to 9%, 1536 x 384 x 4096 1 to 5% faster.)
+// columnsInPlace says whether a transposed A with so many floats in a row as stored can stay in place. It can with
+// long rows, too, unless the lines of a column are all in the same set. (Measured on 8 ways: 30522 x 128 x 640 9 to
+// 12%, 30522 x 256 x 640 5 to 9%, 1536 x 384 x 4096 1 to 5% faster.)
 func columnsInPlace(ld int) bool { return ld <= shortRow || 0 < l1.ways && ld%l1.way > 0 }
 
-// rowUnit is the granule of rows: what remains of a multiple of it after full panels is a panel that is nearly as fast.
+// rowUnit is the unit by which rows are divided. The rest of a multiple after full panels is a panel that is nearly
+// as fast.
 const rowUnit = 8
 
 // gemmPlan says how one product is cut.
 type gemmPlan struct {
 	level              *gemmLevel
 	tiles              bool // on the matrix unit
-	unit               int  // granule of rows
+	unit               int  // by which rows are divided
 	rowTasks, colTasks int
 	kc                 int // length of a run along K
 	packA              bool
@@ -68,8 +70,8 @@ func (p *gemmPlan) packsB(g *Gemm, rows int) bool {
 	return g.TransB || g.RoundB != numerics.FP32 || g.N%p.level.nr > 0 || g.LDB > shortRow || rows > rowsInPlace
 }
 
-// plan chooses the grid of tasks by the time that the slowest worker would take: products, reading A and B, and
-// nothing else. It may depend on the number of workers because no grid changes the result.
+// plan chooses the grid of tasks that minimises the time of the slowest worker, counting only products and reading
+// A and B. It may depend on the number of workers because no grid changes the result.
 func plan(g *Gemm, level *gemmLevel, workers int) gemmPlan {
 	p := gemmPlan{level: level, unit: rowUnit, rowTasks: 1, colTasks: 1, kc: runs(g.K, g.Partials.Chunk)}
 	p.packA = g.RoundA != numerics.FP32 || g.TransA && !columnsInPlace(g.LDA) || !g.TransA && level.sharesPlaces(g.LDA)
@@ -103,8 +105,8 @@ func plan(g *Gemm, level *gemmLevel, workers int) gemmPlan {
 	return p
 }
 
-// runs returns the length of the runs along K: equal ones of at most runLength, a multiple of chunk where partial
-// sums are rounded.
+// runs returns the length of the runs along K: they are equal, at most runLength, and a multiple of chunk where
+// partial sums are rounded.
 func runs(k, chunk int) int {
 	if chunk > 0 {
 		return max(chunk, runLength/chunk*chunk)
@@ -113,8 +115,8 @@ func runs(k, chunk int) int {
 	return ((k+n-1)/n + 15) &^ 15
 }
 
-// area is a task, C[i0:i1, j0:j1], and the blocks in which it is computed: of so many rows of A, columns of B and,
-// for B, products along K, whose runs have length kc.
+// area is the part C[i0:i1, j0:j1] of a task, and the size of the blocks in which it is computed: rows of A,
+// columns of B, and the depth of B along K, where runs have length kc.
 type area struct {
 	i0, i1, j0, j1        int
 	rows, cols, depth, kc int

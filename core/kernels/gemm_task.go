@@ -6,19 +6,19 @@ import (
 	"unsafe"
 )
 
-// A gemmTask computes C[i0:i1, j0:j1], for one block of B after the other. The rows of a block are taken by the
-// worker whose task it is, and by workers that have no more tasks: cores that others use too are seldom equally
-// fast. Which worker computes what changes no result.
+// A gemmTask computes C[i0:i1, j0:j1], one block of B after the other. Its worker takes the rows of a block, and
+// workers that have run out of tasks help, since cores that are shared are seldom equally fast. Which worker
+// computes what does not change the result.
 type gemmTask struct {
 	area
 	p gemmPlan
 	g *Gemm
 
-	// The block of B. It changes while all rows are taken and nobody helps; who reads it has taken rows.
+	// The block of B. It changes only when all rows are taken and nobody helps; only workers that have taken rows read it.
 	b     []float32 // packed
 	j, k0 int
 
-	row     atomic.Int64 // the first that nobody has taken
+	row     atomic.Int64 // the first that is not taken
 	helpers atomic.Int32 // other workers that may have taken some
 	done    atomic.Bool
 }
@@ -29,8 +29,8 @@ func (t *gemmTask) set(p *gemmPlan, g *Gemm, i0, i1, j0, j1 int) {
 	t.row.Store(int64(i1))
 }
 
-// share computes all tasks, each worker taking the next when it is done with one. (The copy of the plan that the
-// workers see moves to the heap; the one of a serial run stays on the stack.)
+// share computes all tasks; each worker takes the next when it is done with one. It has a copy of the plan, which
+// moves to the heap, so that the plan of a serial run stays on the stack.
 func (p gemmPlan) share(g *Gemm, workers int) {
 	tasks := make([]gemmTask, p.rowTasks*p.colTasks)
 	for i := range tasks {
@@ -53,7 +53,7 @@ func (p gemmPlan) share(g *Gemm, workers int) {
 	})
 }
 
-// help takes rows of tasks that others are at, until all are done.
+// help takes rows of other workers' tasks until all are done.
 func help(tasks []gemmTask) {
 	for {
 		for range 100 { // some microseconds
@@ -112,7 +112,7 @@ func (t *gemmTask) run() {
 	gemmPool.Put(buf)
 }
 
-// take multiplies rows with the block of B until all are taken. Who has the task prefetches what comes next.
+// take multiplies rows with the block of B until all are taken. The task's own worker prefetches what comes next.
 func (t *gemmTask) take(buf *gemmBuffers, own bool) {
 	next, told := ahead{idle: uintptr(unsafe.Pointer(&t.g.A[0]))}, !own
 	for {
@@ -120,7 +120,7 @@ func (t *gemmTask) take(buf *gemmBuffers, own bool) {
 		if i >= t.i1 {
 			return
 		}
-		// From here on the block of B stays.
+		// Having taken rows, this worker can rely on the block of B.
 		if !told && i >= t.bAhead {
 			next.b, told = t.nextB(t.g, t.j, t.k0), true
 		}

@@ -15,7 +15,7 @@ import (
 	"harness.invalid/core/numerics"
 )
 
-// product returns op(A)·op(B)[:, k0:k1] in float64 and the sums of the sizes of the terms, by which errors are bounded.
+// product returns op(A)·op(B)[:, k0:k1] in float64, and the sums of the magnitudes of the terms, which bound errors.
 func product(g *Gemm, k0, k1 int) (sum, size []float64) {
 	sum, size = make([]float64, g.M*g.N), make([]float64, g.M*g.N)
 	b := make([]float64, g.N)
@@ -44,7 +44,7 @@ func product(g *Gemm, k0, k1 int) (sum, size []float64) {
 	return sum, size
 }
 
-// newGemm fills a product of the given shape; every leading dimension is a little more than needed.
+// newGemm fills a product of the given shape. Leading dimensions are a little larger than needed.
 func newGemm(m, n, k int, transA, transB bool, pad int) *Gemm {
 	g := &Gemm{M: m, N: n, K: k, TransA: transA, TransB: transB, LDA: k + pad, LDB: n + pad, LDC: n + pad}
 	rowsA, rowsB := m, k
@@ -58,8 +58,9 @@ func newGemm(m, n, k int, transA, transB bool, pad int) *Gemm {
 	return g
 }
 
-// checkGemm runs g and holds it against float64. A sum of K products in float32, each rounded at most twice, in any
-// order, is wrong by at most (K+2)·2^-24 of the sum of the sizes (Higham, Accuracy and Stability, section 3.1).
+// checkGemm runs g and compares it with float64. A sum of K products in float32, each rounded at most twice, in any
+// order, has an error of at most (K+2)·2^-24 times the sum of the magnitudes (Higham, Accuracy and Stability,
+// section 3.1).
 func checkGemm(t interface {
 	Helper()
 	Fatalf(string, ...any)
@@ -193,7 +194,7 @@ func TestGemmSharedPlaces(t *testing.T) {
 	})
 }
 
-// TestGemmHelp: rows of a task that a second worker takes have the same bits, and it does take some.
+// TestGemmHelp: a second worker takes rows of a task, and they have the same bits.
 func TestGemmHelp(t *testing.T) {
 	for trans := range 4 {
 		g := newGemm(400, 300, 600, trans&1 != 0, trans&2 != 0, 0)
@@ -228,8 +229,8 @@ func TestGemmHelp(t *testing.T) {
 	}
 }
 
-// TestGemmEpilogue: every element is in exactly one segment, finished, at the right place, and segments start where
-// the comment says.
+// TestGemmEpilogue: every element is in exactly one segment, finished and at the right place, and segments start
+// where Gemm.Epilogue says.
 func TestGemmEpilogue(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	onEachLevel(t, func(t *testing.T) {
@@ -264,8 +265,8 @@ func TestGemmEpilogue(t *testing.T) {
 	})
 }
 
-// TestGemmPartials holds the rounding of partial sums against a loop that says what is meant. Inputs are small
-// integers, so that float32 sums are exact in any order and the rounded results must be equal bit for bit.
+// TestGemmPartials compares the rounding of partial sums with a plain loop. Inputs are small integers, so that
+// float32 sums are exact in any order and the rounded results must be equal bit for bit.
 func TestGemmPartials(t *testing.T) {
 	onEachLevel(t, func(t *testing.T) {
 		for at, r := range []numerics.Rounding{ // with 140 columns, and with 160 that need no padding
@@ -358,7 +359,7 @@ func TestGemmPanics(t *testing.T) {
 func TestGemmAllocates(t *testing.T) {
 	g := newGemm(128, 128, 64, false, true, 0)
 	g.RunSerial()
-	// A collection in between empties the pool, so allow less than one per ten runs rather than none.
+	// A garbage collection in between empties the pool, so one allocation in ten runs is allowed.
 	if n := testing.AllocsPerRun(100, g.RunSerial); n > 0.1 {
 		t.Errorf("%v allocations per run", n)
 	}

@@ -38,11 +38,11 @@ func clone(x []float32) []float32 { return append(make([]float32, 0, len(x)), x.
 
 func word(x float32) uint32 { return math.Float32bits(x) }
 
-// same compares bits, and takes all NaN for one.
+// same compares bits and treats all NaN as equal.
 func same(a, b float32) bool { return word(a) == word(b) || a != a && b != b }
 
-// guarded returns a slice of length n that begins offset floats into an allocation whose every other element is a
-// canary, and a check that the canaries live.
+// guarded returns a slice of length n that begins offset floats into an allocation filled with canaries, and a
+// check that the canaries around it are intact.
 func guarded(t *testing.T, n, offset int) (x []float32, check func()) {
 	t.Helper()
 	const canary = 12345.678
@@ -60,7 +60,7 @@ func guarded(t *testing.T, n, offset int) (x []float32, check func()) {
 	}
 }
 
-// shapes are the lengths and offsets that every vector kernel is held against its twin with: all tails of all
+// shapes are the lengths and offsets at which every vector kernel is compared with its twin: all tails of all
 // unrollings.
 func shapes(t *testing.T, test func(n, offset int)) {
 	for n := range 301 {

@@ -27,8 +27,8 @@ func LayerNorm(y, mean, rstd, x, gamma, beta []float32, eps float32) {
 //	dgamma += dy·x̂                               [H]
 //	dbeta  += dy                                 [H]
 //
-// dgamma and dbeta grow in float32 in the order of the rows. For bits that do not depend on the number of workers
-// give each block of GradRows rows sums of its own, and add those in order with ColumnSums.
+// dgamma and dbeta are summed in float32 in the order of the rows. To get bits that do not depend on the number of
+// workers, give each block of GradRows rows its own sums, and add those in order with ColumnSums.
 func LayerNormGrad(dx, dgamma, dbeta, dy, x, gamma, mean, rstd []float32) {
 	h := len(gamma)
 	if len(dgamma) != h || len(dbeta) != h || len(dx) != len(dy) || len(x) != len(dy) || len(rstd) != len(mean) || len(dy) != len(mean)*h {
@@ -40,7 +40,7 @@ func LayerNormGrad(dx, dgamma, dbeta, dy, x, gamma, mean, rstd []float32) {
 	}
 }
 
-// GradRows is the number of rows to which a worker gives sums of its own, see LayerNormGrad.
+// GradRows is the number of rows in a block with its own sums, see LayerNormGrad.
 const GradRows = 64
 
 func layerNormGeneric(y, x, gamma, beta []float32, eps float32) (mean, rstd float32) {

@@ -8,11 +8,11 @@ import (
 )
 
 // Dropout computes y = x/(1-p') where an element is kept and 0 where it is dropped. Element i is kept when
-// Uint16(pos+i) of the stream is at least t = round(p·65536), so p' = t/65536 is the exact probability of a drop.
-// Applied to dy with the same stream and position it is the backward pass. y may be x. p is in [0, 1 - 2^-16]; 0
-// copies.
+// Uint16(pos+i) of the stream is at least t = round(p·65536), so p' = t/65536 is the exact probability that it is
+// dropped. Applied to dy, with the same stream and position, it is the backward pass. y may be x. p is in [0, 1 -
+// 2^-16]; 0 copies.
 //
-// Positions that are multiples of random.Group (128) are fastest, any works.
+// Positions that are multiples of random.Group (128) are fastest.
 func Dropout(y, x []float32, p float32, stream random.Stream, pos int) {
 	if len(x) != len(y) {
 		panic("kernels: length of x differs from y")
@@ -31,7 +31,7 @@ func Dropout(y, x []float32, p float32, stream random.Stream, pos int) {
 // Round computes y[i] = r.Round(x[i], pos+i), bit for bit. y may be x.
 func Round(y, x []float32, r numerics.Rounding, pos int) { round(y, x, r, pos) }
 
-// RoundFinite is Round, and reports whether all results are finite: in FP16 it costs nothing to know.
+// RoundFinite does what Round does and reports whether all results are finite, which is free in FP16.
 func RoundFinite(y, x []float32, r numerics.Rounding, pos int) bool {
 	return !round(y, x, r, pos) || active.allFinite(y)
 }

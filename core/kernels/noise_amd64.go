@@ -10,7 +10,7 @@ import (
 	"harness.invalid/core/random"
 )
 
-// overflowBits returns the float32 bits of what replaces a finite value that is too large for FP16.
+// overflowBits returns the float32 bits that replace a finite value too large for FP16.
 func overflowBits(o numerics.Overflow) uint32 {
 	switch o {
 	case numerics.Clip:
@@ -21,9 +21,9 @@ func overflowBits(o numerics.Overflow) uint32 {
 	return 0x7f800000
 }
 
-// philoxSchedule is what the generator xors into its state, beginning with round 1: the round keys, and all of
-// rounds 1 to 3 that does not depend on the number of the block, because the other words of the counter are the
-// same for a whole stream.
+// philoxSchedule is what the generator xors into its state, from round 1 on: the round keys, and the part of rounds
+// 1 to 3 that does not depend on the number of the block. The other words of the counter are the same for a whole
+// stream.
 type philoxSchedule [13]uint32
 
 func newPhiloxSchedule(s *random.Stream) philoxSchedule {
@@ -39,12 +39,12 @@ func newPhiloxSchedule(s *random.Stream) philoxSchedule {
 	}
 }
 
-// firstBits returns where the random bits of a position lie: in the group that begins with block, at element at.
+// firstBits returns where the random bits of a position are: at element at of the group that begins with block.
 func firstBits(pos int) (block uint32, at int) {
 	return uint32(pos / random.Group * random.Lanes), pos % random.Group
 }
 
-// Kernels are called by name: through a variable the compiler would move their arguments to the heap.
+// Kernels are called by name. Called through a variable, the compiler would move their arguments to the heap.
 
 func dropoutAVX512(y, x []float32, threshold uint32, scale float32, stream random.Stream, pos int) {
 	if len(y) == 0 {
@@ -76,8 +76,8 @@ func roundAVX512(y, x []float32, r numerics.Rounding, pos int) (large bool) {
 	return true
 }
 
-// portion says how the next elements at a position lie in the groups of random bits: groups that are whole, or the
-// n elements of a group that is cut, which begin at its element at. block is the first block of the first group.
+// portion says where the random bits of the next elements are: in a number of whole groups, or in part of one, n
+// elements from its element at on. block is the first block of the first group.
 func portion(length, pos int) (n, groups, at int, block uint32) {
 	block, at = firstBits(pos)
 	if groups = length / random.Group; at == 0 && groups > 0 {
@@ -99,8 +99,8 @@ func dropoutAVX2(y, x []float32, threshold uint32, scale float32, stream random.
 	}
 }
 
-// dropoutCutAVX2 is dropout of part of a group, which begins at its element at. (It is a function of its own
-// because clearing a group costs as much as dropping from it.)
+// dropoutCutAVX2 applies dropout to part of a group, from its element at on. It is a separate function because
+// clearing a group's buffer costs as much as dropping from it.
 //
 //go:noinline
 func dropoutCutAVX2(y, x []float32, at int, block uint32, schedule *philoxSchedule, threshold uint32, scale float32) {
@@ -138,7 +138,7 @@ func roundStochasticAVX2(y, x []float32, r *numerics.Rounding, pos int) (large u
 	return large
 }
 
-// roundCutAVX2 rounds part of a group, see dropoutCutAVX2.
+// roundCutAVX2 rounds part of a group, like dropoutCutAVX2.
 //
 //go:noinline
 func roundCutAVX2(y, x []float32, at int, block uint32, schedule *philoxSchedule, r *numerics.Rounding) (large uint32) {

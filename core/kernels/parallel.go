@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// Parallel calls body on shares of [0, n) that are contiguous, cover it, and number at most GOMAXPROCS; it returns
-// when all are done.
+// Parallel cuts [0, n) into at most GOMAXPROCS contiguous shares, calls body on each, and returns when all are done.
 //
-// The shares run on goroutines that live as long as the process. One Parallel at a time has them: a call made
-// inside a body, or while another goroutine's call is under way, runs body(0, n) on the caller. So body must
-// compute the same whatever its share. A panic in a body is raised again in the caller.
+// The shares run on goroutines that live as long as the process. Only one Parallel at a time has them: a call
+// inside a body, or during another goroutine's call, runs body(0, n) on the caller. So the results of body must not
+// depend on how the work is shared. A panic in a body is raised again in the caller.
 func Parallel(n int, body func(i0, i1 int)) {
 	if n <= 0 {
 		return
@@ -26,12 +25,12 @@ func Parallel(n int, body func(i0, i1 int)) {
 	crew.run(n, shares, body)
 }
 
-// Waking a parked thread takes 50 to 150 µs on a virtual machine (measured), as long as a small matrix product. So
-// who waits looks again and again for a while before it parks: the calls of a training step follow each other
-// within microseconds.
+// Waking a parked thread takes 50 to 150 µs on a virtual machine (measured), as long as a small matrix product. The
+// calls of a training step follow each other within microseconds, so a waiting goroutine polls for a while before
+// it parks.
 const patience = 200 * time.Microsecond
 
-// A latch is opened by one goroutine and awaited by one other.
+// A latch is opened by one goroutine and awaited by another.
 type latch struct {
 	state atomic.Uint32
 	wake  chan struct{}
@@ -41,7 +40,7 @@ type latch struct {
 const (
 	latchClosed = iota
 	latchOpen
-	latchParked // closed, and the one who waits must be woken
+	latchParked // closed, and the waiting goroutine must be woken
 )
 
 func newLatch() latch { return latch{wake: make(chan struct{}, 1)} }
@@ -73,8 +72,7 @@ func (l *latch) await() {
 	l.state.Store(latchClosed)
 }
 
-// workers are the goroutines of Parallel, one fewer than the most shares that were ever asked for: the caller works
-// too.
+// workers are the goroutines of Parallel, one fewer than the most shares that any call had, as the caller works, too.
 type workers struct {
 	busy sync.Mutex
 	all  []*worker

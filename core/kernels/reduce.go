@@ -10,18 +10,18 @@ func Dot(x, y []float32) float64 {
 	return active.dot(x, y)
 }
 
-// SumSquares returns Σ x², in float64 as Dot. A sum over a long slice that is to be shared among workers must be
-// cut where the slice's length alone says, and added in that order.
+// SumSquares returns Σ x², in float64 like Dot. To share a long sum among workers, cut it at points that depend
+// only on the length of the slice, and add the parts in order.
 func SumSquares(x []float32) float64 { return active.sumSquares(x) }
 
-// Max returns the largest element, NaN when there is one among them, and -Inf for an empty slice.
+// Max returns the largest element, NaN if any element is NaN, and -Inf for an empty slice.
 func Max(x []float32) float32 { return active.max(x) }
 
 // AllFinite reports whether no element is NaN or infinite.
 func AllFinite(x []float32) bool { return active.allFinite(x) }
 
-// ArgMax returns the index of the largest element, the first of several, and 0 for an empty slice. NaN never wins,
-// except that of a slice of nothing else the first is returned.
+// ArgMax returns the index of the largest element, the first of several, ignoring NaN. It is 0 for an empty slice
+// and where all elements are NaN.
 func ArgMax(x []float32) int {
 	best, at := float32(math.Inf(-1)), -1
 	for i, v := range x {
@@ -32,12 +32,12 @@ func ArgMax(x []float32) int {
 	return max(at, 0)
 }
 
-// sumRows is the number of rows that ColumnSums adds in registers before it touches y: it bounds the error of a
+// sumRows is the number of rows that ColumnSums sums in registers before it adds to y, which bounds the error of a
 // long sum.
 const sumRows = 64
 
 // ColumnSums computes y[j] += Σ_i x[i·ldx + j] over rows i, for j < len(y): the gradient of a bias. Sums of 64 rows
-// are added to y in the order of the rows, in float32. Workers may share the columns, never the rows.
+// are added to y in order, in float32. Workers may divide the columns among them, but not the rows.
 func ColumnSums(y, x []float32, rows, ldx int) {
 	if rows < 0 || ldx < len(y) || rows > 0 && len(x) < (rows-1)*ldx+len(y) {
 		panic("kernels: x is shorter than its rows, or ldx is shorter than y")
@@ -51,8 +51,8 @@ func ColumnSums(y, x []float32, rows, ldx int) {
 	}
 }
 
-// lanes is the number of partial sums that dot and sumSquares keep: element i goes to sum i%lanes. All paths do so,
-// hence equal bits.
+// lanes is the number of partial sums in dot and sumSquares: element i goes to sum i%lanes. All paths do so and
+// have equal bits.
 const lanes = 16
 
 func dotGeneric(x, y []float32) float64 {
@@ -65,7 +65,7 @@ func dotGeneric(x, y []float32) float64 {
 
 func sumSquaresGeneric(x []float32) float64 { return dotGeneric(x, x) }
 
-// sumLanes adds the upper half of the sums to the lower, again and again.
+// sumLanes adds the upper half of the sums to the lower half until one is left.
 func sumLanes(sum *[lanes]float64) float64 {
 	for n := lanes / 2; n > 0; n /= 2 {
 		for i := range n {

@@ -27,7 +27,7 @@ func TestReductions(t *testing.T) {
 	})
 }
 
-// TestReductionsSeeEveryElement puts one peculiar value at each place in turn.
+// TestReductionsSeeEveryElement puts one special value at each place in turn.
 func TestReductionsSeeEveryElement(t *testing.T) {
 	onEachLevel(t, func(t *testing.T) {
 		for _, n := range []int{1, 7, 16, 31, 64, 100, 129, 200} {
@@ -64,7 +64,7 @@ func TestReductionsSeeEveryElement(t *testing.T) {
 	}
 }
 
-// TestDotIsExact: a sum that cancels in float32 and not in float64.
+// TestDotIsExact: a sum that cancels in float32 but not in float64.
 func TestDotIsExact(t *testing.T) {
 	onEachLevel(t, func(t *testing.T) {
 		x := make([]float32, 100)

@@ -195,7 +195,7 @@ func testAdam() *Adam {
 		Correction1: 1 / (1 - b1), Correction2: 1 / (1 - b2), Eps: 1e-6, WeightDecay: 0.01}
 }
 
-// TestAdam holds AdamW and LAMBUpdate of every level against float64. Each of u's dozen operations rounds once,
+// TestAdam compares AdamW and LAMBUpdate of every level with float64. Each of u's dozen operations rounds once,
 // hence 2^-20.
 func TestAdam(t *testing.T) {
 	onEachLevel(t, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestAdam(t *testing.T) {
 	})
 }
 
-// TestAdamOfZeros: no 0/0 where nothing has moved yet.
+// TestAdamOfZeros: zero moments do not give 0/0.
 func TestAdamOfZeros(t *testing.T) {
 	onEachLevel(t, func(t *testing.T) {
 		p, m, v, g := make([]float32, 20), make([]float32, 20), make([]float32, 20), make([]float32, 20)
@@ -306,7 +306,7 @@ func BenchmarkAdam(b *testing.B) {
 	}
 }
 
-// TestAdamRestoresSubnormals: the vector versions switch subnormal numbers off for their own time only.
+// TestAdamRestoresSubnormals: vector versions switch subnormal numbers off only while they run.
 func TestAdamRestoresSubnormals(t *testing.T) {
 	onEachLevel(t, func(t *testing.T) {
 		p, m, v, g := normals(64, 1), normals(64, 2), make([]float32, 64), normals(64, 3)

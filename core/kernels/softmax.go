@@ -2,9 +2,9 @@ package kernels
 
 import "math"
 
-// Softmax computes y = softmax(scale·x + mask) of one row. mask is added element by element; nil adds nothing. y
-// may be x. Exponentials are Exp's, their sum is float32; vector versions give 0 where the exponent is below -80,
-// lest subnormal numbers slow down what follows. A row of -Inf alone gives NaN.
+// Softmax computes y = softmax(scale·x + mask) for one row. mask is added element by element; nil adds nothing. y
+// may be x. Exponentials are as accurate as Exp's and summed in float32. Vector versions return 0 for exponents
+// below -80, since subnormal numbers would slow down what follows. A row with only -Inf gives NaN.
 func Softmax(y, x, mask []float32, scale float32) {
 	if len(x) != len(y) || mask != nil && len(mask) != len(y) {
 		panic("kernels: length of x or mask differs from y")
@@ -14,7 +14,7 @@ func Softmax(y, x, mask []float32, scale float32) {
 	}
 }
 
-// SoftmaxGrad computes dx = scale·y·(dy - Σ dy·y) of one row: the gradient of Softmax with respect to x, where y is
+// SoftmaxGrad computes dx = scale·y·(dy - Σ dy·y) for one row: the gradient of Softmax with respect to x, where y is
 // what Softmax returned. dx may be dy or y.
 func SoftmaxGrad(dx, dy, y []float32, scale float32) {
 	if len(dy) != len(dx) || len(y) != len(dx) {
@@ -24,7 +24,7 @@ func SoftmaxGrad(dx, dy, y []float32, scale float32) {
 }
 
 // CrossEntropy returns the loss of one row of logits, log Σ exp(x) - x[label], and replaces the logits by the
-// gradient of weight·loss: (softmax(x) - onehot(label))·weight. top is Max(x), which callers have already.
+// gradient of weight·loss: (softmax(x) - onehot(label))·weight. top is Max(x), which callers know already.
 func CrossEntropy(x []float32, top float32, label int, weight float32) (loss float32) {
 	if label < 0 || label >= len(x) {
 		panic("kernels: label is not an index of the logits")

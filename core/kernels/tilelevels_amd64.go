@@ -2,8 +2,8 @@
 
 package kernels
 
-// avx512bf16 is avx512 with products of BF16 on vectors of pairs: AMD since 2022. Products of parts would gain
-// nothing there.
+// avx512bf16 is avx512 with products of BF16 on vectors of pairs: AMD since 2022. Products of parts would not be
+// faster there than in FP32.
 var avx512bf16 = withTiles("avx512bf16", tileLevel{
 	multiply: [2]multiplyTiles{multiplyPairsBF16},
 	peak:     func(rounds int) int { peakPairsBF16(rounds); return rounds * 16 * 2 * 32 },

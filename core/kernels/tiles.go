@@ -2,21 +2,21 @@ package kernels
 
 import "harness.invalid/core/numerics"
 
-// tileLevel is a matrix unit that multiplies tiles of BF16 pairs and adds up in float32: A and B are packed into
-// tiles of 16 x 16 lanes, a lane the upper halves of two float32. A factor of at most 8 significant bits, as those
-// of BF16, is one such half; one of at most 16, as those of FP16 and TF32, is the sum of two, the parts, and a
-// product is the sum of the four products of parts, which are all exact.
+// tileLevel is a matrix unit that multiplies tiles of BF16 pairs and sums in float32. A and B are packed into tiles
+// of 16 x 16 lanes; a lane holds the upper halves of two float32. A factor with at most 8 significant bits, as in
+// BF16, is one such half, or part. One with at most 16, as in FP16 and TF32, is the sum of two parts, and a product
+// is the sum of the four products of parts, which are all exact.
 //
-// On AMX the sum of a run of 32 products goes over the first 16 and over the last 16, then both are added, and then
-// they are added to C. With two parts that is done four times, for the products of the first parts, of the first of
-// A and the second of B, of the second ones, and of the second of A and the first of B. On vectors of pairs each
-// product is added to C. Numbers below 2^-126 count as zero, and an infinite factor of two parts may give NaN.
+// AMX sums the first 16 and the last 16 of a run of 32 products, adds both sums, and adds the result to C. With two
+// parts it does so four times: for the first parts, the first of A and the second of B, the second parts, and the
+// second of A and the first of B. On vectors of pairs each product is added to C. Numbers below 2^-126 count as
+// zero, and an infinite factor of two parts may give NaN.
 type tileLevel struct {
-	// pair packs, see pairTiles1AVX512; by parts less 1, as multiply.
+	// pair packs tiles, see pairTiles1AVX512. Its index, like multiply's, is the number of parts less 1.
 	pair [2]pairTiles
-	// transpose makes rows of a tile its columns. dst and src must not overlap.
+	// transpose transposes a tile. dst and src must not overlap.
 	transpose func(dst, src *float32)
-	// multiply computes blocks of 32 x 32, see multiplyTiles1AMX; nil where so many parts are no faster than FP32.
+	// multiply computes blocks of 32 x 32, see multiplyTiles1AMX. It is nil where so many parts are no faster than FP32.
 	multiply [2]multiplyTiles
 
 	peak func(rounds int) (flop int)
@@ -34,19 +34,19 @@ const (
 	tileBlock = 2 * tileGroup         // rows and columns of C that are computed at once
 )
 
-// Blocking. A packed block of B fits the second level cache; tileBlock columns of it and as many rows of A, which
-// pass them, nearly fit the first. More rows at a time would write to more pages than prefetchers follow. But a
-// transposed A lies along these rows: it is read the faster the more there are, as long as the block of C stays in
-// the second level cache.
+// Blocking. A packed block of B fits the second level cache; tileBlock of its columns and as many rows of A nearly
+// fit the first. More rows at a time would write to more pages than prefetchers follow. A transposed A, however, is
+// stored along these rows and is read faster the more there are, as long as the block of C stays in the second
+// level cache.
 const (
 	tileRun  = 512  // products, of one part
 	tileCols = 1024 // columns of B
 	tileRows = tileBlock
-	longTile = 256      // rows of a transposed A, if there are no more than
+	longTile = 256      // rows of a transposed A, for at most
 	tileC    = 64 << 10 // numbers in a block of C, else fewer
 )
 
-// parts is how many BF16 parts a factor of the format has, 0 if there is no such number.
+// parts is the number of BF16 parts of a factor in a format, 0 if it cannot be cut into such parts.
 func parts(f numerics.Format) int {
 	switch f {
 	case numerics.BF16:
@@ -62,7 +62,7 @@ func (t *tileLevel) takes(f numerics.Format) bool {
 	return t != nil && parts(f) > 0 && t.multiply[parts(f)-1] != nil
 }
 
-// onTiles reports whether a product is computed on tiles, which depends on nothing that may differ between two
+// onTiles reports whether a product is computed on tiles. It must depend on nothing that could differ between two
 // computations of one result.
 func (g *Gemm) onTiles() bool {
 	return active.gemm.tiles.takes(g.Inputs) && g.K > 0 && g.Partials.Chunk%tileDepth == 0
@@ -105,10 +105,10 @@ func (g *Gemm) tileTask(i0, i1, j0, j1 int) {
 	}
 }
 
-// up is the next multiple of unit.
+// up rounds up to a multiple of unit.
 func up(n, unit int) int { return (n + unit - 1) / unit * unit }
 
-// block multiplies what is packed. Blocks that C has only a part of are computed in a buffer.
+// block multiplies packed operands. Blocks that reach beyond C are computed in a buffer.
 func (t *tileLevel) block(buf *gemmBuffers, parts, rows, cols, depth int, c []float32, ldc int, add bool) {
 	multiply := t.multiply[parts-1]
 	whole, across := rows/tileBlock, cols/tileBlock
@@ -135,7 +135,7 @@ func (t *tileLevel) block(buf *gemmBuffers, parts, rows, cols, depth int, c []fl
 	}
 }
 
-// A factor is op(A) or op(B) as it is stored, as vectors along K: rows of op(A), columns of op(B).
+// A factor is op(A) or op(B), as vectors along K: rows of op(A), columns of op(B).
 type factor struct {
 	x       []float32
 	ld      int
@@ -145,7 +145,7 @@ type factor struct {
 }
 
 // pack packs vectors i..i+count of a factor, products k..k+depth of each. Tile s of group g of vectors, part p, is
-// dst[((g·steps + s)·parts + p)·tileSize:]; an even number of groups is written, with zeros beyond what there is.
+// dst[((g·steps + s)·parts + p)·tileSize:]; an even number of groups is written, padded with zeros.
 // Lane (r, l) of a tile of op(A) is the pair of products l and l + 16 of vector r, and of a tile of op(B) the pair
 // of products r and r + 16 of vector l.
 func (t *tileLevel) pack(buf *gemmBuffers, dst []float32, f *factor, parts, i, count, k, depth int) {
@@ -191,8 +191,8 @@ func (t *tileLevel) tiles(buf *gemmBuffers, dst, src []float32, ld, apart, tiles
 	}
 }
 
-// staged copies rows x cols of x, rounded, into a buffer of a larger shape with zeros around, and returns it with
-// the distance of its rows.
+// staged copies rows x cols of x, rounded, into a larger buffer padded with zeros, and returns it with the distance
+// between its rows.
 func (b *gemmBuffers) staged(x []float32, ld, rows, ofRows, cols, ofCols int, round numerics.Format) ([]float32, int) {
 	b.stage = grow(b.stage, ofRows*ofCols)
 	for r := range ofRows {

@@ -123,7 +123,7 @@ func testMultiplyTiles(t *testing.T, level *tileLevel) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for parts := 1; parts <= 2 && level.multiply[parts-1] != nil; parts++ {
 		for _, s := range []struct{ rows, cols, depth int }{{1, 1, 1}, {2, 1, 3}, {1, 3, 2}} {
-			for _, scale := range []float64{1, 0x1p-60} { // of the latter products are below what counts as zero, or near it
+			for _, scale := range []float64{1, 0x1p-60} { // with 0x1p-60, products are near or below what counts as zero
 				lanes := func(groups int) []float32 {
 					x := make([]float32, groups*2*s.depth*parts*tileSize)
 					for i := range x {

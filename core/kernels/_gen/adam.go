@@ -92,8 +92,8 @@ func (e *vector) update(at, p, m, v, g reg.GPVirtual, j int, last bool) (x, u ve
 	return x, e.addMul(u, x, e.coefficient(at, adamWeightDecay))
 }
 
-// flush makes the processor take subnormal numbers for 0 until restore: moments that decay without gradients, those
-// of rare words, end there and would cost an assist of 150 cycles in each step from then on.
+// flush makes the processor treat subnormal numbers as 0 until restore. Moments that decay without gradients, those
+// of rare words, become subnormal and would cost an assist of 150 cycles in every step.
 func (e *vector) flush() (restore func()) {
 	old, flushed, word := e.AllocLocal(8), e.AllocLocal(8), e.GP32()
 	e.STMXCSR(old)

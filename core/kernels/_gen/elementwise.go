@@ -116,8 +116,8 @@ func (e *vector) exp(x vec) vec {
 	return e.scalb(e.add(p, e.k(1)), n)
 }
 
-// expCut returns e^x for x <= 0, or NaN, and 0 where x < -80. Smaller results would make products with them
-// subnormal, which cost 150 cycles each: a row with masked positions, whose x is -10000, took ten times as long.
+// expCut returns e^x for x <= 0, or NaN, and 0 where x < -80. Smaller results would give subnormal products, which
+// cost 150 cycles each: a row with masked positions, whose x is -10000, took ten times as long.
 func (e *vector) expCut(x vec) vec {
 	cut := e.fill(e.k(-80))
 	if e.wide {
@@ -133,8 +133,8 @@ func (e *vector) expCut(x vec) vec {
 	return e.and(e.exp(e.op2(e.VMAXPS, nil, cut, x)), k)
 }
 
-// exp2 returns 2^t for t above -160, or NaN, with an error of 2^-22 that does not grow with t: what is lost is in t
-// itself, |t|·2^-24, so it serves where a small result needs no relative precision. Coefficients: Cephes, exp2f.
+// exp2 returns 2^t for t above -160, or NaN, with an absolute error of 2^-22. The relative error is that of t,
+// |t|·2^-24, so use it only where small results need no relative precision. Coefficients: Cephes, exp2f.
 func (e *vector) exp2(t vec) vec {
 	n := e.nearest(t)
 	p := e.poly(e.sub(t, n), 1, 6.931472028550421e-1, 2.402264791363012e-1, 5.550332471162809e-2, 9.618437357674640e-3,
@@ -175,8 +175,8 @@ func (e *vector) normal(x vec) (cdf, exp vec) {
 	return cdf, exp
 }
 
-// logistic returns 1/(1 + exp) and exp = e^-2u, u = sqrt(2/π)·(x + 0.044715·x³). The exponent is cut at 2^115,
-// where the first is 0 for every purpose.
+// logistic returns 1/(1 + exp) and exp = e^-2u, u = sqrt(2/π)·(x + 0.044715·x³). The exponential is limited to
+// 2^115, where the first is practically 0.
 func (e *vector) logistic(x, xx vec) (s, exp vec) {
 	u := e.mul(x, e.poly(xx, -2*sqrt2OverPi*log2e, -2*sqrt2OverPi*cubic*log2e)) // -2u·log2(e)
 	exp = e.exp2(e.max(e.k(-150), e.min(e.k(115), u)))

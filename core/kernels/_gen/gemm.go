@@ -223,9 +223,9 @@ func (m *micro) element(i, k int) operand.Mem {
 	return at
 }
 
-// broadcasts says whether a row's multiply-adds broadcast an operand from memory, as AVX-512 can: one instruction
-// less for one load more. Where the other thread of the core is busy, instructions are what is short; two rows in
-// three are the most that the load ports bear. With an index it would be two instructions again.
+// broadcasts says whether a row's multiply-adds broadcast an operand from memory, as AVX-512 can, which saves an
+// instruction for one more load. Where the other thread of the core is busy, instructions are the limit; the load
+// ports can take two rows in three. With an index register it would be two instructions again.
 func (m *micro) broadcasts(i int) bool {
 	if m.columns {
 		return m.wide && m.rows >= 8 && i%3 != 1

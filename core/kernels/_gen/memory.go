@@ -22,7 +22,7 @@ func (e *vector) load(p reg.GPVirtual, j int, last bool) vec {
 	return d
 }
 
-// prefetch gets the distance for fetch.
+// prefetch loads the distance for fetch.
 func (e *vector) prefetch() {
 	e.ahead = e.GP64()
 	e.MOVQ(operand.NewDataAddr(operand.Symbol{Name: "·fetchAhead"}, 0), e.ahead)
@@ -145,7 +145,7 @@ func (e *vector) setTail(n reg.GPVirtual) {
 	e.VMOVUPS(operand.Mem{Base: at, Index: index, Scale: 4}, e.tail.v)
 }
 
-// tailTable is the key of the table in consts: a NaN that is no constant of a kernel.
+// tailTable is the key of the table in consts: a NaN that no kernel has as a constant.
 const tailTable = 0x7fabcdef
 
 // again returns copies of pointers for another pass.

@@ -66,7 +66,8 @@ func (e *vector) roundTruncated(name string, discard int) {
 
 func (e *vector) addInt(a vec, b arg) vec { return e.op2(e.VPADDD, e.VPADDD_BCST, a, b) }
 
-// roundFP16 converts to half and back, which is IEEE 754's rounding, and replaces the infinities that were finite.
+// roundFP16 converts to half and back, which rounds as IEEE 754 says, and replaces the infinities that come from
+// finite values.
 func (e *vector) roundFP16() {
 	e.begin("roundFP16", "func(y, x []float32, over uint32) (large uint32)",
 		"rounds to nearest, ties to even; what overflows becomes the float32 with the bits over, and the sign. It returns 0\n"+
@@ -93,7 +94,7 @@ func (e *vector) roundFP16() {
 			h := e.XMM()
 			e.VCVTPS2PH(operand.U8(0), x, h)
 			e.VCVTPH2PS(h, y)
-			// Signed comparison serves: absolute values have no sign bit.
+			// Signed comparison will do, as absolute values have no sign bit.
 			k, infinite, mask := e.reg(), e.reg(), e.GP32()
 			inf := e.fill(e.bits(infinity))
 			below := e.reg()
@@ -120,10 +121,10 @@ const (
 	philoxM1 = 0xcd9e8d57
 )
 
-// philox writes the generator for 16 blocks at a time. A word of the state is two registers, of the even and the
-// odd lanes, each in the lower half of 64 bits: so the wide multiplication needs no shuffle, the lower half of a
-// product is the product, and what is in upper halves is ignored. Of the first three rounds, everything that does
-// not depend on the block is in the schedule, see philoxSchedule in package kernels.
+// philox writes the generator for 16 blocks at a time. A word of the state is two registers, for the even and the
+// odd lanes, each in the lower half of 64 bits. So the wide multiplication needs no shuffle, its low word is the
+// lower half of the product, and upper halves are ignored. The part of the first three rounds that does not depend
+// on the block is in the schedule, see philoxSchedule in package kernels.
 type philox struct {
 	*vector
 	schedule reg.GPVirtual
@@ -161,7 +162,8 @@ func (e *vector) newPhilox() *philox {
 
 func (g *philox) key(i int) konst { return konst{operand.Mem{Base: g.schedule, Disp: 4 * i}} }
 
-// product of one parity of lanes. Shifts have one port and shuffles the other, so each parity takes its own.
+// product of one parity of lanes. Shifts and shuffles have one port each, so one parity uses shifts and the other
+// shuffles.
 func (g *philox) product(parity int, m, x vec) (hi, lo vec) {
 	lo, hi = g.ZMM(), g.ZMM()
 	g.VPMULUDQ(x, m, lo)
@@ -207,8 +209,8 @@ func (g *philox) next() [4]vec {
 	return words[0]
 }
 
-// A span is the elements of slices whose random bits lie in consecutive groups, of which the first and the last may
-// be cut.
+// A span is elements of slices whose random bits are in consecutive groups; of the first and the last it may have
+// only a part.
 type span struct {
 	*philox
 	y, x       reg.GPVirtual // the elements at the beginning of the group
@@ -236,7 +238,7 @@ func (s *span) at(p reg.GPVirtual, j int) operand.Mem {
 	return operand.Mem{Base: p, Disp: j * s.bytes()}
 }
 
-// load and store touch the elements of a mask alone, all of them where there is none.
+// load and store access only the elements of a mask, or all if there is none.
 func (s *span) load(j int, mask reg.Register) vec {
 	d := s.reg()
 	if mask == nil {
@@ -331,8 +333,8 @@ func (e *vector) dropoutSpan() {
 
 const roundDoc = "over the bits of what overflows. It returns 0 when nothing overflowed, and all of x was finite."
 
-// roundSpan writes stochastic rounding. FP16's subnormal values become normal ones for the time of it: 2^-14 is
-// added, rounding towards zero, so that their unit is that of the least normal values.
+// roundSpan writes stochastic rounding. FP16's subnormal values are made normal for it: 2^-14 is added, rounding
+// towards zero, which gives them the unit of the least normal values.
 func (e *vector) roundSpan(name string, discard int) {
 	e.begin(name, spanSignature+"over uint32) (large uint32)", "rounds stochastically as numerics.Rounding says, "+spanDoc+";\n"+roundDoc)
 	over := e.word("over")

@@ -8,8 +8,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// philoxAVX2 is philox for 8 blocks at a time, half of a group. Sixteen registers do for one parity of lanes at a
-// time; constants come from memory.
+// philoxAVX2 is philox for 8 blocks at a time, half of a group. Sixteen registers are enough for one parity of
+// lanes at a time; constants are in memory.
 type philoxAVX2 struct {
 	*vector
 	schedule reg.GPVirtual

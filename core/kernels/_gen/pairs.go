@@ -8,8 +8,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// multiplyPairs is the loop for processors that multiply pairs in vectors: of each block of 32 x 32 the sums of 8
-// rows at a time stay in registers.
+// multiplyPairs writes the loop for processors that multiply pairs in vectors. It keeps the sums of 8 rows of a
+// block of 32 x 32 in registers at a time.
 func multiplyPairs(c *build.Context) {
 	const rowsAtOnce = 8
 	function(c, "multiplyPairsBF16", "func(rows, cols, depth int, a, b, c *float32, ldc int, add bool)",
@@ -89,7 +89,7 @@ func multiplyPairs(c *build.Context) {
 	c.RET()
 }
 
-// peakPairs is what the share of peak is measured against there.
+// peakPairs writes the loop that Peak times on vectors of pairs.
 func peakPairs(c *build.Context) {
 	function(c, "peakPairsBF16", "func(rounds int)", "peakPairsBF16 does rounds·16 dot products of 16 pairs, none waiting for another.")
 	rounds := c.Load(c.Param("rounds"), c.GP64())

@@ -8,7 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// peak is what the share of peak is measured against.
+// peak writes the loop that Peak times on vectors.
 func (c *vector) peak(registers int) {
 	c.begin("peak", "func(rounds int)",
 		fmt.Sprintf("does rounds·%d multiply-adds of %d lanes on registers alone, none waiting for another.", registers, c.lanes()))
@@ -24,14 +24,14 @@ func (c *vector) peak(registers int) {
 	c.end()
 }
 
-// pauseInstruction lets a waiting loop rest.
+// pauseInstruction writes pause, for loops that wait.
 func pauseInstruction(c *build.Context) {
 	function(c, "pause", "func()", "pause waits for some tens of cycles without disturbing the other thread of the core.")
 	c.PAUSE()
 	c.RET()
 }
 
-// cpuidInstruction asks the processor what it is.
+// cpuidInstruction writes cpuid.
 func cpuidInstruction(c *build.Context) {
 	function(c, "cpuid", "func(leaf, subleaf uint32) (a, b, c, d uint32)",
 		"cpuid returns what the processor says of itself under leaf and subleaf, in the registers EAX, EBX, ECX and EDX.")

@@ -6,7 +6,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// rows writes the kernels that reduce slices, or treat a row at a time.
+// rows writes the kernels that reduce slices or work on one row at a time.
 func rows(wide bool) func(c *build.Context) {
 	return func(c *build.Context) {
 		e := newVector(c, wide)
@@ -135,7 +135,7 @@ func (e *vector) max1() {
 	unordered := e.zero()
 	e.each(n, p, 4, func(j int, last bool) {
 		x := e.load(p[0], j, last)
-		// x + x·0 is NaN for infinities too; a comparison with itself sees NaN alone.
+		// x + x·0 would be NaN for infinities, too; comparing with itself finds only NaN.
 		if e.wide {
 			k := e.K()
 			e.VCMPPS(operand.U8(3), x, x, k)
@@ -147,8 +147,8 @@ func (e *vector) max1() {
 		}
 		e.merge(m[j], e.op2(e.VMAXPS, nil, m[j], x), last)
 	})
-	// unordered holds NaN or 0 in each lane: its sum is NaN when any does, and 0 otherwise, which leaves the maximum
-	// as it is only up to the sign of a zero; so the maximum is replaced rather than added to.
+	// Each lane of unordered is NaN or 0, so its sum is NaN if any lane is, and 0 otherwise. Adding 0 could change the
+	// sign of a zero, so the maximum is replaced instead.
 	top, nan := e.largest(m), e.fold(unordered, e.VADDPS)
 	done := e.label("done")
 	e.VUCOMISS(nan.AsX(), nan.AsX())
@@ -174,8 +174,8 @@ func (e *vector) allFinite() {
 }
 
 func (e *vector) columnSums() {
-	// Rows that are together too long for the second level cache come from memory, and are more pages than prefetchers
-	// follow. Measured: 640 rows of 30522 0.75 to 0.26 ns a number; 64 rows of 512, in cache, would lose a half.
+	// Rows that together exceed the second level cache come from memory, from more pages than prefetchers follow.
+	// Measured: 640 rows of 30522 0.75 to 0.26 ns a number; 64 rows of 512, in cache, would be half as fast.
 	const long, groupsAhead = 8 << 10, 4
 	e.begin("columnSums", "func(y, x []float32, rows, ldx int)", "is the vector version of columnSumsGeneric, with the same bits; rows > 0.")
 	n, y, x := e.length("y"), e.pointer("y"), e.pointer("x")
@@ -221,7 +221,7 @@ func (e *vector) float(n reg.GPVirtual) vec {
 	return d
 }
 
-// average divides lane 0 of the total by n and spreads it.
+// average divides lane 0 of the total by n and broadcasts it.
 func (e *vector) average(total, n vec) vec {
 	q, d := e.XMM(), e.reg()
 	e.VDIVSS(n.AsX(), total.AsX(), q)
@@ -290,7 +290,7 @@ func (e *vector) layerNormGrad() {
 	e.end()
 }
 
-// exponentials writes y = exp(x - top), cut at -80, and returns the registers of the sum.
+// exponentials writes y = exp(x - top), 0 below -80, and returns the registers of the sum.
 func (e *vector) exponentials(n, y, x reg.GPVirtual, top vec) []vec {
 	p := e.again(y, x)
 	sums := e.sums(2)

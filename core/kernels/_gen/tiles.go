@@ -9,9 +9,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// tiles writes what products of BF16 values on AMX tiles, or on vectors of pairs, need: packing, and the loop over
-// blocks of C. Values of 11 significant bits, FP16 and TF32, are sums of two BF16 parts, and their products of
-// four.
+// tiles writes packing and the loops over blocks of C for products of BF16 values on AMX tiles and on vectors of
+// pairs. Values with 11 significant bits, as in FP16 and TF32, are sums of two BF16 parts, and their products sums
+// of four.
 func tiles(c *build.Context) {
 	for _, parts := range []int{1, 2} {
 		pairTiles(c, parts)
@@ -22,9 +22,9 @@ func tiles(c *build.Context) {
 	peakPairs(c)
 }
 
-// amx writes the instructions on tiles, which neither avo nor Go's assembler knows. Source: Intel 64 and IA-32
-// Architectures Software Developer's Manual, volume 2, 3.1.1.1 (VEX) and the pages of the instructions. All
-// registers are of the first eight, so that no prefix is longer than VEX with three bytes.
+// amx writes the instructions on tiles, which avo and Go's assembler do not know. Source: Intel 64 and IA-32
+// Architectures Software Developer's Manual, volume 2, 3.1.1.1 (VEX) and the pages of the instructions. It uses
+// only the first eight registers, so that VEX prefixes of three bytes are enough.
 type amx struct{ *build.Context }
 
 // gp numbers the general registers as instructions do.
@@ -239,7 +239,7 @@ func (c *blocks) end() {
 	c.LEAQ(operand.Mem{Base: c.firstA, Index: c.group, Scale: 2}, c.firstA)
 }
 
-// peak is what the share of peak is measured against where products are on tiles.
+// peak writes the loop that Peak times on tiles.
 func (c amx) peak() {
 	function(c.Context, "peakTilesAMX", "func(config *[64]byte, rounds int)",
 		"peakTilesAMX does rounds·4 products of tiles, each 16·16·32 multiply-adds, none waiting for another.")
@@ -259,7 +259,7 @@ func (c amx) peak() {
 	c.RET()
 }
 
-// pairTiles packs float32 values into tiles of pairs: the upper halves of two of them are one lane.
+// pairTiles writes the packing of float32 values into tiles of pairs: a lane holds the upper halves of two values.
 func pairTiles(c *build.Context, parts int) {
 	name := fmt.Sprintf("pairTiles%dAVX512", parts)
 	doc := name + " sets lane r·16 + j of tile dst[t·step] to the pair of src[t·next + r·ld + j] " +
