@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +15,7 @@ import (
 func newEstimate() *cobra.Command {
 	var q estimate.Request
 	var format string
-	var sweep bool
+	var sweep, systems bool
 	cmd := &cobra.Command{
 		Use:   "estimate",
 		Short: "Model time and memory of a recipe on a named system, without training",
@@ -22,15 +23,15 @@ func newEstimate() *cobra.Command {
 the memory that every device needs and has. Nothing is trained. Flags override the recipe; without --recipe they
 describe what runs.
 
-Systems of the backend ipu are ipu-pod4, 16, 64, 128 and 256 (GC200) and bow-pod4 to 256; of gpu-ref dgx-1-v100-16gb,
-dgx-1-v100-32gb, dgx-2, dgx-a100-40gb, dgx-a100-80gb, dgx-h100 and dgx-h200. docs/machines.md says how well they
-predict published throughput, and how to describe another system.
+--systems lists the systems that a backend models. docs/machines.md says how well those of the built-in backends predict
+published throughput, and how to describe another system.
 
 The exit code is 1 when the program does not fit into memory, and 2 when it could not run at all.`,
 		Example: `  harness estimate --backend ipu --system bow-pod16 --recipe large-phase1
   harness estimate --backend ipu --system ipu-pod16 --model large --micro-batch 8 --accumulation 2048 --replicas 4 --layers-per-ipu 3,7,7,7
   harness estimate --backend gpu-ref --system dgx-a100-80gb --model large --seq 512 --micro-batch 32 --accumulation 128 --precision fp16
-  harness estimate --backend ipu --system bow-pod64 --recipe large-phase1 --sweep`,
+  harness estimate --backend ipu --system bow-pod64 --recipe large-phase1 --sweep
+  harness estimate --backend gpu-ref --systems`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if formats := []string{"table", "json"}; !slices.Contains(formats, format) {
@@ -41,6 +42,9 @@ The exit code is 1 when the program does not fit into memory, and 2 when it coul
 				return err
 			}
 			defer func() { err = errors.Join(err, s.Close()) }()
+			if systems {
+				return tellSystems(cmd, s)
+			}
 			if sweep {
 				return tellSweep(cmd, s, format)
 			}
@@ -49,7 +53,8 @@ The exit code is 1 when the program does not fit into memory, and 2 when it coul
 	}
 	estimateFlags(cmd.Flags(), &q)
 	cmd.Flags().StringVar(&format, "format", "table", "table or json")
-	cmd.Flags().BoolVar(&sweep, "sweep", false, "vary replicas, micro-batch, accumulation and layers per IPU, and mark the fastest that fits")
+	cmd.Flags().BoolVar(&sweep, "sweep", false, "vary replicas, micro-batch, accumulation and what the backend varies, and mark the fastest that fits")
+	cmd.Flags().BoolVar(&systems, "systems", false, "list the systems that the backend models")
 	return cmd
 }
 
@@ -63,6 +68,18 @@ func startEstimate(cmd *cobra.Command, q estimate.Request) (*estimate.Session, e
 		return nil, err
 	}
 	return e.Start(cmd.Context())
+}
+
+func tellSystems(cmd *cobra.Command, s *estimate.Session) error {
+	list, err := s.Systems(cmd.Context())
+	if err != nil {
+		return err
+	}
+	t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	for _, system := range list {
+		fmt.Fprintf(t, "%s\t%s\n", system.Name, system.Doc)
+	}
+	return t.Flush()
 }
 
 func tellSweep(cmd *cobra.Command, s *estimate.Session, format string) error {

@@ -26,7 +26,8 @@ func estimateFlags(f *pflag.FlagSet, q *estimate.Request) {
 	f.IntVar(&q.MicroBatch, "micro-batch", 0, "sequences that a device takes at once")
 	f.IntVar(&q.Accumulation, "accumulation", 0, "micro-batches that a replica accumulates before an update")
 	f.IntVar(&q.Replicas, "replicas", 0, "replicas that share a global batch")
-	f.StringVar(&q.Pipeline, "layers-per-ipu", "", "layers on each IPU of a replica, such as 3,7,7,7 (default: as published for the model)")
+	f.Var(backendOption{&q.Options, ""}, "option", "option of the backend, `NAME=VALUE` (repeatable)")
+	f.Var(backendOption{&q.Options, "pipeline"}, "layers-per-ipu", "layers on each IPU of a replica, such as 3,7,7,7: short for --option pipeline=")
 	f.StringVar(&q.Precision, "precision", "", "number format of the backend")
 	f.StringVar(&q.Optimizer, "optimizer", "", "optimizer (default: the recipe's, or lamb for pretraining and adamw for squad)")
 	f.Float64Var(&q.Packing, "packing", 0, "sequences of the data in one sequence of the model")
@@ -37,6 +38,34 @@ func estimateFlags(f *pflag.FlagSet, q *estimate.Request) {
 		f.Lookup(flag).DefValue = value // of a phase without a recipe
 	}
 }
+
+// backendOption is a flag that sets an option of a backend: the one that has a name, or else any.
+type backendOption struct {
+	options *map[string]string
+	name    string
+}
+
+// Set implements pflag.Value.
+func (o backendOption) Set(text string) error {
+	name, value := o.name, text
+	if name == "" {
+		var ok bool
+		if name, value, ok = strings.Cut(text, "="); !ok || name == "" {
+			return errors.New("want NAME=VALUE")
+		}
+	}
+	if *o.options == nil {
+		*o.options = map[string]string{}
+	}
+	(*o.options)[name] = value
+	return nil
+}
+
+// String implements pflag.Value.
+func (o backendOption) String() string { return "" }
+
+// Type implements pflag.Value.
+func (o backendOption) Type() string { return "string" }
 
 // checkEstimate reports flags that can't be meant.
 func checkEstimate(f *pflag.FlagSet, q *estimate.Request) error {

@@ -52,7 +52,7 @@ func start(t *testing.T, q Request) *Session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := e.with(t.Context(), "ipu", machine{})
+	s, err := e.with("ipu", machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestFlags(t *testing.T) {
 
 // TestSweep: more replicas go onto the larger system of the family, the best cut stays on the named one.
 func TestSweep(t *testing.T) {
-	s := start(t, Request{Backend: "ipu", MicroBatch: 2, Accumulation: 16, Pipeline: "6,6"})
+	s := start(t, Request{Backend: "ipu", MicroBatch: 2, Accumulation: 16, Options: map[string]string{"pipeline": "6,6"}})
 	points, err := s.Sweep(t.Context())
 	if err != nil {
 		t.Fatal(err)

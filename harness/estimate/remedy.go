@@ -83,9 +83,11 @@ func (e *Estimation) flags(j *Job, m *backend.Remedy) string {
 		}
 		rest.MicroBatch, rest.Accumulation, rest.Replicas = p.MicroBatch, p.Accumulation, p.Replicas
 	}
-	if layers, ok := rest.Options["pipeline"]; ok && (alone || e.Pipeline != "") {
-		own("layers-per-ipu", layers)
-		delete(rest.Options, "pipeline")
+	for _, name := range slices.Sorted(maps.Keys(e.Options)) {
+		if value, ok := rest.Options[name]; ok {
+			own("option", name+"="+value)
+			delete(rest.Options, name)
+		}
 	}
 	if system, ok := rest.Options["system"]; ok {
 		own("system", system)

@@ -6,6 +6,7 @@ package estimate
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 
@@ -21,14 +22,14 @@ type Request struct {
 	Recipe  string   // name or path; "": the fields below describe one phase
 	Set     []string // overrides of the recipe's fields
 
-	Model          string // size, such as large; without a recipe base
-	Task           string // pretraining or squad, without a recipe
-	Length         int    // tokens of a sequence; without a recipe 128, or 384 for squad
-	MaxPredictions int    // masked positions of a sequence; without a recipe as published for the length
-	MicroBatch     int    // sequences that a device takes at once; without a recipe 1
-	Accumulation   int    // micro-batches of a replica per update; without a recipe 16
-	Replicas       int    // without a recipe 1
-	Pipeline       string // layers on each IPU of a replica, such as 3,7,7,7
+	Model          string            // size, such as large; without a recipe base
+	Task           string            // pretraining or squad, without a recipe
+	Length         int               // tokens of a sequence; without a recipe 128, or 384 for squad
+	MaxPredictions int               // masked positions of a sequence; without a recipe as published for the length
+	MicroBatch     int               // sequences that a device takes at once; without a recipe 1
+	Accumulation   int               // micro-batches of a replica per update; without a recipe 16
+	Replicas       int               // without a recipe 1
+	Options        map[string]string // of the backend
 	Precision      string
 	Optimizer      string  // without a recipe lamb, or adamw for squad
 	Packing        float64 // sequences of the data in one sequence of the model
@@ -138,11 +139,11 @@ func (q *Request) override(p *backend.Program) error {
 	p.Accumulation = cmp.Or(q.Accumulation, p.Accumulation)
 	p.Replicas = cmp.Or(q.Replicas, p.Replicas)
 	p.Precision = cmp.Or(q.Precision, p.Precision)
-	if q.Pipeline != "" {
-		if p.Options == nil {
+	if len(q.Options) > 0 {
+		if p.Options = maps.Clone(p.Options); p.Options == nil {
 			p.Options = map[string]string{}
 		}
-		p.Options["pipeline"] = q.Pipeline
+		maps.Copy(p.Options, q.Options)
 	}
 	return nil
 }

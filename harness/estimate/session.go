@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"harness.invalid/core/backend"
-	"harness.invalid/core/option"
 	"harness.invalid/core/plugin"
 	"harness.invalid/core/plugin/host"
 	"harness.invalid/harness/processes"
@@ -29,7 +27,7 @@ func (e *Estimation) Start(ctx context.Context) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := e.with(ctx, name, p.Backend())
+	s, err := e.with(name, p.Backend())
 	if err == nil {
 		err = e.price(ctx)
 	}
@@ -41,14 +39,7 @@ func (e *Estimation) Start(ctx context.Context) (*Session, error) {
 }
 
 // with makes a session with a backend that runs.
-func (e *Estimation) with(ctx context.Context, name string, b backend.Backend) (*Session, error) {
-	info, err := b.Describe(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if e.Pipeline != "" && !slices.ContainsFunc(info.Options, func(o option.Option) bool { return o.Name == "pipeline" }) {
-		return nil, fmt.Errorf("--layers-per-ipu: backend %s has no pipeline", name)
-	}
+func (e *Estimation) with(name string, b backend.Backend) (*Session, error) {
 	estimator, ok := b.(backend.Estimator)
 	if !ok {
 		return nil, fmt.Errorf("backend %s has no model of its machine: %w", name, backend.ErrUnsupported)
@@ -82,6 +73,11 @@ func (e *Estimation) price(ctx context.Context) (err error) {
 
 // Close ends the backend.
 func (s *Session) Close() error { return s.process.Close() }
+
+// Systems lists the systems that the backend knows by name.
+func (s *Session) Systems(ctx context.Context) ([]backend.System, error) {
+	return s.estimator.Systems(ctx)
+}
 
 // Result is a modelled phase.
 type Result struct {
