@@ -8,11 +8,11 @@
 //	state.json              counters, the position in the data, and what plugins keep for themselves
 //	SHA256SUMS              of these, as sha256sum -c reads it
 //
-// A folder is written under another name and renamed when it is complete, and its sums are checked before anything in it is believed: a write
-// that was torn is an error with the name of the file, never a run that goes wrong.
+// A folder is written under another name and renamed when it is complete, and its sums are checked before anything
+// in it is believed: a write that was torn is an error with the name of the file, never a run that goes wrong.
 //
-// The formats of others are in the packages below: huggingface opens and writes models in any of them; safetensors, pytorch and tensorflow know one kind of
-// file each; weights is what all have in common.
+// The formats of others are in the packages below: huggingface opens and writes models in any of them; safetensors,
+// pytorch and tensorflow know one kind of file each; weights is what all have in common.
 package checkpoint
 
 import (
@@ -88,7 +88,8 @@ const (
 // Name is the name of a checkpoint's folder. Sorted by name, the checkpoints of a run are in the order of time.
 func (s State) Name() string { return fmt.Sprintf("%02d-%s-%08d", s.PhaseIndex, s.Phase, s.Step) }
 
-// Save writes a checkpoint into the folder dir/State.Name() and returns its path. A checkpoint that has the name already is replaced.
+// Save writes a checkpoint into the folder dir/State.Name() and returns its path. A checkpoint that has the name
+// already is replaced.
 func Save(dir string, s State, t Tensors) (path string, err error) {
 	path = filepath.Join(dir, s.Name())
 	fail := func(err error) (string, error) { return "", fmt.Errorf("checkpoint %s: %w", path, err) }
@@ -226,8 +227,8 @@ func (c *Checkpoint) ModelFile() string {
 	return filepath.Join(c.Path, modelFile)
 }
 
-// ReadParams reads the parameters that are trained into a section. Tensors that the layout lacks or has in another shape are an error: a run goes on with
-// the very model that it had.
+// ReadParams reads the parameters that are trained into a section. Tensors that the layout lacks or has in another
+// shape are an error: a run goes on with the very model that it had.
 func (c *Checkpoint) ReadParams(l *tensor.Layout, params []float32) error {
 	return c.read(c.model, "", l, params)
 }
@@ -268,8 +269,8 @@ func (c *Checkpoint) read(f *weights.File, prefix string, l *tensor.Layout, valu
 	return nil
 }
 
-// Latest opens the newest checkpoint in a folder that is whole. damaged says what is wrong with those that are newer. There being none is an
-// error that wraps fs.ErrNotExist.
+// Latest opens the newest checkpoint in a folder that is whole. damaged says what is wrong with those that are
+// newer. There being none is an error that wraps fs.ErrNotExist.
 func Latest(dir string) (c *Checkpoint, damaged []error, err error) {
 	names, err := list(dir)
 	if err != nil {
@@ -285,7 +286,8 @@ func Latest(dir string) (c *Checkpoint, damaged []error, err error) {
 	return nil, damaged, fmt.Errorf("%s holds no checkpoint that is whole: %w", dir, fs.ErrNotExist)
 }
 
-// Prune removes all checkpoints of a folder but the newest keep, and what was left of writes that broke off. Nobody else may be saving there.
+// Prune removes all checkpoints of a folder but the newest keep, and what was left of writes that broke off. Nobody
+// else may be saving there.
 func Prune(dir string, keep int) error {
 	names, err := list(dir)
 	if err != nil {

@@ -63,7 +63,8 @@ func replaceDir(path string, write func(*sumWriter) error) (err error) {
 	} else if _, statErr := os.Lstat(path); statErr != nil {
 		return err
 	}
-	// A folder can't be renamed over one that is not empty. Between the two renames the path is not there, but both of its contents are.
+	// A folder can't be renamed over one that is not empty. Between the two renames the path is not there, but both
+	// of its contents are.
 	old := strings.TrimSuffix(temp, tempSuffix) + ".old" + tempSuffix
 	if err := os.Rename(path, old); err != nil {
 		return err

@@ -9,8 +9,9 @@ import (
 	"harness.invalid/core/bert"
 )
 
-// TestTraps holds what silently differs between systems: how initial values are drawn, and in what format the first moment is kept. Sources:
-// use_half_optimizer_state and enable_half_first_order_momentum in graphcore/examples, with the loss scale of the same file; modeling.py of each system.
+// TestTraps holds what silently differs between systems: how initial values are drawn, and in what format the first
+// moment is kept. Sources: use_half_optimizer_state and enable_half_first_order_momentum in graphcore/examples,
+// with the loss scale of the same file; modeling.py of each system.
 func TestTraps(t *testing.T) {
 	for name, want := range map[string]struct {
 		initializer   bert.Initializer
@@ -34,7 +35,8 @@ func TestTraps(t *testing.T) {
 		}
 		o := r.Phases[0].Optimizer.Options
 		if r.Model.Initializer != want.initializer || o["first_moment"] != want.moment || o["first_moment_scale"] != want.scale {
-			t.Errorf("%s: initializer %q, first moment %q times %q, want %+v", name, r.Model.Initializer, o["first_moment"], o["first_moment_scale"], want)
+			t.Errorf("%s: initializer %q, first moment %q times %q, want %+v", name, r.Model.Initializer, o["first_moment"],
+				o["first_moment_scale"], want)
 		}
 		if want.scale != "" && want.scale != r.ForBackend("ipu", "", r.Phases[0].Name).Options["loss_scale"] {
 			t.Errorf("%s: the first moment is kept times %s, which is not the loss scale", name, want.scale)
@@ -42,8 +44,9 @@ func TestTraps(t *testing.T) {
 	}
 }
 
-// TestPublished holds recipes against the published figures that say what a configuration is: its batch, its length, its rate.
-// Sources: graphcore/examples v2.1.0, v2.6.0 and v3.4.1; NVIDIA/DeepLearningExamples PyTorch BERT; google-research/bert.
+// TestPublished holds recipes against the published figures that say what a configuration is: its batch, its
+// length, its rate. Sources: graphcore/examples v2.1.0, v2.6.0 and v3.4.1; NVIDIA/DeepLearningExamples PyTorch
+// BERT; google-research/bert.
 func TestPublished(t *testing.T) {
 	for name, want := range map[string]struct {
 		global, length, predictions, steps int
@@ -88,8 +91,10 @@ func TestPublished(t *testing.T) {
 			continue
 		}
 		p := r.Phases[0]
-		if p.GlobalBatch != want.global || p.Length != want.length || p.MaxPredictions != want.predictions || p.Steps != want.steps || p.OptimizerNamed("").LearningRate != want.rate {
-			t.Errorf("%s: global batch %d, length %d, predictions %d, steps %d, rate %g, want %+v", name, p.GlobalBatch, p.Length, p.MaxPredictions, p.Steps,
+		if p.GlobalBatch != want.global || p.Length != want.length || p.MaxPredictions != want.predictions || p.Steps != want.steps ||
+			p.OptimizerNamed("").LearningRate != want.rate {
+			t.Errorf("%s: global batch %d, length %d, predictions %d, steps %d, rate %g, want %+v", name, p.GlobalBatch, p.Length,
+				p.MaxPredictions, p.Steps,
 				p.OptimizerNamed("").LearningRate, want)
 		}
 	}
@@ -141,7 +146,8 @@ func TestBuiltinPipelines(t *testing.T) {
 // TestFlavours: what makes recipes of one name differ from system to system are fields, not words.
 func TestFlavours(t *testing.T) {
 	graphcore, nvidia := mustLoad(t, "graphcore/popart/large-phase1"), mustLoad(t, "nvidia/large-phase1")
-	if g, n := graphcore.Model, nvidia.Model; g.LayerNormEps != 1e-3 || n.LayerNormEps != 1e-12 || g.AttentionMask != -1000 || n.AttentionMask != -10000 {
+	if g, n := graphcore.Model, nvidia.Model; g.LayerNormEps != 1e-3 || n.LayerNormEps != 1e-12 || g.AttentionMask != -1000 ||
+		n.AttentionMask != -10000 {
 		t.Errorf("layer norm and mask are %g, %g and %g, %g", g.LayerNormEps, g.AttentionMask, n.LayerNormEps, n.AttentionMask)
 	}
 	if a := mustLoad(t, "optimum/bert-base-uncased-squad").Model.HiddenAct; a != bert.GELU {
@@ -158,7 +164,8 @@ func TestFlavours(t *testing.T) {
 		t.Errorf("FusedAdam has %+v and a first rate of %g", f.Optimizer, f.Schedule.LR(1, 100))
 	}
 	both := mustLoad(t, "nvidia/large")
-	if len(both.Phases) != 2 || both.Phases[0].CarryOptimizerState || !both.Phases[1].CarryOptimizerState || both.Phases[1].GlobalBatch != 32768 {
+	if len(both.Phases) != 2 || both.Phases[0].CarryOptimizerState || !both.Phases[1].CarryOptimizerState ||
+		both.Phases[1].GlobalBatch != 32768 {
 		t.Errorf("nvidia/large has the phases %+v", both.Phases)
 	}
 }

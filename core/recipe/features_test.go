@@ -17,7 +17,8 @@ func parsed(t *testing.T, text string, overrides ...string) *Recipe {
 	return r
 }
 
-// TestBatchScaling: Goyal et al. train at 0.1 for 256 images, and at 3.2 for 8192; You et al.'s LAMB has 5e-4·√2 for 1024 where it has 5e-4 for 512.
+// TestBatchScaling: Goyal et al. train at 0.1 for 256 images, and at 3.2 for 8192; You et al.'s LAMB has 5e-4·√2
+// for 1024 where it has 5e-4 for 512.
 func TestBatchScaling(t *testing.T) {
 	for _, test := range []struct {
 		kind          string
@@ -28,7 +29,8 @@ func TestBatchScaling(t *testing.T) {
 		{"linear", "0.1", "256", "8192", 3.2, 0.1},
 		{"sqrt", "5e-4", "512", "1024", 5e-4 * math.Sqrt2, 5e-4 * 0.25},
 	} {
-		sets := []string{"phases.0.global_batch=" + test.for_, "phases.0.schedule={learning_rate: " + test.rate + ", batch_scaling: " + test.kind + ", reference_batch: " + test.of + "}"}
+		sets := []string{"phases.0.global_batch=" + test.for_,
+			"phases.0.schedule={learning_rate: " + test.rate + ", batch_scaling: " + test.kind + ", reference_batch: " + test.of + "}"}
 		p := parsed(t, small, sets...).Phases[0]
 		if got := p.OptimizerNamed("").LearningRate; math.Abs(got-test.want) > 1e-15 {
 			t.Errorf("%s: the rate is %g, want %g", test.kind, got, test.want)
@@ -80,7 +82,8 @@ func TestGradualSchedule(t *testing.T) {
 }
 
 func TestOptionsByStep(t *testing.T) {
-	// As in graphcore/examples v2.1.0, applications/tensorflow/bert/configs/pretrain_large_128_phase1_POD128.json: {0: 128, 1500: 64, 3000: 128}.
+	// As in graphcore/examples v2.1.0, applications/tensorflow/bert/configs/pretrain_large_128_phase1_POD128.json:
+	// {0: 128, 1500: 64, 3000: 128}.
 	b := mustLoad(t, "graphcore/tensorflow/large-phase1-pod128").ForBackend("ipu", "", "phase1")
 	for done, want := range map[int]string{0: "128", 1499: "128", 1500: "64", 2999: "64", 3000: "128", 7031: "128"} {
 		if got := b.OptionsAt(done)["loss_scale"]; got != want {
@@ -123,14 +126,17 @@ func TestExtendsSeveral(t *testing.T) {
 	if len(r.Phases) != 2 || r.Phases[0].Length != 128 || r.Phases[1].Length != 512 || r.Phases[1].Steps != 100000 {
 		t.Errorf("phases are %+v, want those of both", r.Phases)
 	}
-	if _, err := Parse("r.yaml", []byte("extends: [quick, quik]\n")); err == nil || !strings.Contains(err.Error(), `r.yaml:1:18: extends: no recipe is named "quik", did you mean quick?`) {
+	if _, err := Parse("r.yaml", []byte("extends: [quick, quik]\n")); err == nil ||
+		!strings.Contains(err.Error(), `r.yaml:1:18: extends: no recipe is named "quik", did you mean quick?`) {
 		t.Errorf("error is %v, want the place of the second name", err)
 	}
 	packed := []string{"data.kind=prepared", "phases.0={steps: , epochs: 1, sequences_per_pack: 3}"}
-	if _, err := Parse("r.yaml", []byte(small), packed...); err == nil || !strings.Contains(err.Error(), "number of packs of an epoch is not known") {
+	if _, err := Parse("r.yaml", []byte(small), packed...); err == nil ||
+		!strings.Contains(err.Error(), "number of packs of an epoch is not known") {
 		t.Errorf("error is %v, want that packs are not known before", err)
 	}
-	if _, err := Parse("r.yaml", []byte("extends: nvidia/large-phase3\n")); err == nil || !strings.Contains(err.Error(), "did you mean nvidia/large-phase1?") {
+	if _, err := Parse("r.yaml", []byte("extends: nvidia/large-phase3\n")); err == nil ||
+		!strings.Contains(err.Error(), "did you mean nvidia/large-phase1?") {
 		t.Errorf("error is %v, want the nearest name", err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"harness.invalid/core/dataset/tasks"
 )
 
-// squadName is the data set of question answering that names no other. It is not spelt out in a settled recipe, so that both ways of saying it have
-// one fingerprint.
+// squadName is the data set of question answering that names no other. It is not spelt out in a settled recipe, so
+// that both ways of saying it have one fingerprint.
 const squadName = "squad"
 
 // FineTuning is the task of the phase's data set; nil for pre-training, and for a classification without one.
@@ -136,8 +136,9 @@ func (p *Phase) measures(name string) error {
 // fineTuningMargin is the margin of a metric for which a recipe has none, in points.
 const fineTuningMargin = 1
 
-// LoadFineTuning is Load of a recipe for one task: of its phases those stay that are on it. Where there are none, the first of the task's kind is
-// taken with its settings, as SQuAD's for another set of questions. What belonged to the others goes. The data are files.
+// LoadFineTuning is Load of a recipe for one task: of its phases those stay that are on it. Where there are none,
+// the first of the task's kind is taken with its settings, as SQuAD's for another set of questions. What belonged
+// to the others goes. The data are files.
 func LoadFineTuning(ref, task string, overrides ...string) (*Recipe, error) {
 	t, err := tasks.Named(task)
 	if err != nil {

@@ -48,8 +48,10 @@ func TestDataset(t *testing.T) {
 		for _, m := range p.Metrics() {
 			names = append(names, m.Name)
 		}
-		if p.Task != want.task || p.NumLabels != want.labels || p.Dataset != want.dataset || strings.Join(names, " ") != want.metrics || p.Judge().Name != want.judge {
-			t.Errorf("phase %s: %s with %d labels of %q, measured by %v, judged by %s; want %+v", p.Name, p.Task, p.NumLabels, p.Dataset, names, p.Judge().Name, want)
+		if p.Task != want.task || p.NumLabels != want.labels || p.Dataset != want.dataset || strings.Join(names, " ") != want.metrics ||
+			p.Judge().Name != want.judge {
+			t.Errorf("phase %s: %s with %d labels of %q, measured by %v, judged by %s; want %+v", p.Name, p.Task, p.NumLabels, p.Dataset,
+				names, p.Judge().Name, want)
 		}
 	}
 	// Both ways of saying SQuAD have one fingerprint.
@@ -102,7 +104,8 @@ func TestLoadFineTuning(t *testing.T) {
 			continue
 		}
 		p := r.Phases[0]
-		if len(r.Phases) != 1 || p.Name != c.phase || p.Dataset != c.dataset || r.Verdict.Primary != c.primary || r.Data.Kind != recipe.FilesData || p.FineTuning().Name != c.task {
+		if len(r.Phases) != 1 || p.Name != c.phase || p.Dataset != c.dataset || r.Verdict.Primary != c.primary ||
+			r.Data.Kind != recipe.FilesData || p.FineTuning().Name != c.task {
 			t.Errorf("%s for %s: phases %+v, primary %s, data %s", c.ref, c.task, r.Phases, r.Verdict.Primary, r.Data.Kind)
 		}
 		// It is written down with each run, and read again.

@@ -14,9 +14,10 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Fingerprint is a SHA-256 over everything that must be the same for two runs to be compared, in hexadecimal. Left out is what belongs to a
-// backend alone (backends), what only explains (name, doc, source), what judges results when they are there (verdict), where files lie
-// (data.files: their contents have a digest of their own), and what changes no number (checkpoint_every).
+// Fingerprint is a SHA-256 over everything that must be the same for two runs to be compared, in hexadecimal. Left
+// out is what belongs to a backend alone (backends), what only explains (name, doc, source), what judges results
+// when they are there (verdict), where files lie (data.files: their contents have a digest of their own), and what
+// changes no number (checkpoint_every).
 func (r *Recipe) Fingerprint() string {
 	h := sha256.New()
 	io.WriteString(h, "harness recipe 1\n")

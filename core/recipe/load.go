@@ -14,8 +14,8 @@ import (
 	"harness.invalid/core/spelling"
 )
 
-// Load reads a recipe and applies overrides. ref is the name of a built-in recipe, or a path: it has a separator or ends in .yaml or .yml. An
-// override is PATH=VALUE, such as phases.phase1.steps=10 (see the --set flag).
+// Load reads a recipe and applies overrides. ref is the name of a built-in recipe, or a path: it has a separator or
+// ends in .yaml or .yml. An override is PATH=VALUE, such as phases.phase1.steps=10 (see the --set flag).
 func Load(ref string, overrides ...string) (*Recipe, error) {
 	root, err := resolve(ref, "", nil)
 	if err != nil {
@@ -24,7 +24,8 @@ func Load(ref string, overrides ...string) (*Recipe, error) {
 	return finish(root, nameOf(ref), overrides, nil)
 }
 
-// Parse reads a recipe from text; name stands for it in errors. What it extends, when it is a path, is relative to the working folder.
+// Parse reads a recipe from text; name stands for it in errors. What it extends, when it is a path, is relative to
+// the working folder.
 func Parse(name string, text []byte, overrides ...string) (*Recipe, error) {
 	root, err := parseRecipe(name, text)
 	if err != nil {
@@ -70,7 +71,8 @@ func isPath(ref string) bool {
 	return strings.ContainsRune(ref, '/') || strings.ContainsRune(ref, filepath.Separator)
 }
 
-// resolve reads the recipe that ref means, seen from a folder, and what it extends. above are the recipes that lead here.
+// resolve reads the recipe that ref means, seen from a folder, and what it extends. above are the recipes that lead
+// here.
 func resolve(ref, dir string, above []string) (*node, error) {
 	if !isPath(ref) {
 		text, ok := builtin.Read(ref)
@@ -99,7 +101,8 @@ func resolve(ref, dir string, above []string) (*node, error) {
 }
 
 func noRecipe(ref string) error {
-	return fmt.Errorf("no recipe is named %q%s (harness recipe list names those that are built in; a file is given as a path, such as ./%s.yaml)",
+	return fmt.Errorf("no recipe is named %q%s (harness recipe list names those that are built in; a file is given as a "+
+		"path, such as ./%s.yaml)",
 		ref, spelling.Hint(ref, builtin.Names()), ref)
 }
 
@@ -107,7 +110,8 @@ func noRecipe(ref string) error {
 func readFile(path, ref string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("recipe %s: there is no such file, and no built-in recipe of that name%s: %w", path, spelling.Hint(ref, builtin.Names()), fs.ErrNotExist)
+		return nil, fmt.Errorf("recipe %s: there is no such file, and no built-in recipe of that name%s: %w", path,
+			spelling.Hint(ref, builtin.Names()), fs.ErrNotExist)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("recipe: %w", err)
@@ -131,8 +135,8 @@ func parseRecipe(name string, text []byte) (*node, error) {
 
 // document is a recipe file: a Recipe and what goes into making one.
 type document struct {
-	// Extends is the recipe that this one changes, or several that are laid over each other in their order: built-in names, or paths relative to
-	// this file.
+	// Extends is the recipe that this one changes, or several that are laid over each other in their order:
+	// built-in names, or paths relative to this file.
 	Extends []string `yaml:"extends"`
 	// Defaults are what phases have where they say nothing else.
 	Defaults Phase `yaml:"defaults"`
@@ -191,7 +195,8 @@ func (n *node) without(keys ...string) *node {
 	return &out
 }
 
-// finish applies overrides, gives phases their defaults, makes a change of the caller's where there is one, and checks everything.
+// finish applies overrides, gives phases their defaults, makes a change of the caller's where there is one, and
+// checks everything.
 func finish(root *node, name string, overrides []string, change func(*Recipe) error) (*Recipe, error) {
 	root = root.clone()
 	for _, o := range overrides {

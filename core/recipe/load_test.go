@@ -82,37 +82,51 @@ func TestErrors(t *testing.T) {
 	}{
 		"unknown key": {strings.Replace(small, "steps: 10", "stepps: 10", 1),
 			`r.yaml:9:3: unknown key "stepps" in phases.one, did you mean steps? (known: name, task, `},
-		"unknown key at the top":   {small + "phasse: []\n", `r.yaml:12:1: unknown key "phasse", did you mean phases?`},
-		"unknown key of an inline": {strings.Replace(small, "size: tiny", "hidden_sise: 64", 1), `r.yaml:3:9: unknown key "hidden_sise" in model, did you mean hidden_size?`},
-		"key twice":                {strings.Replace(small, "  steps: 10\n", "  steps: 10\n  steps: 11\n", 1), `r.yaml:10:3: `},
-		"not a number":             {strings.Replace(small, "steps: 10", "steps: ten", 1), `r.yaml:9:10: phases.one.steps is "ten", want a whole number`},
-		"fraction":                 {strings.Replace(small, "steps: 10", "steps: 1.5", 1), `r.yaml:9:10: phases.one.steps is "1.5", want a whole number`},
-		"not a bool":               {strings.Replace(small, "data: {kind: files}", "vocab: {lowercase: yes}", 1), `vocab.lowercase is "yes", want true or false`},
-		"infinite":                 {strings.Replace(small, "1e-3", ".inf", 1), `phases.one.schedule.learning_rate is ".inf", want a number`},
-		"list for an object":       {strings.Replace(small, "{size: tiny}", "[tiny]", 1), `r.yaml:3:8: model is a list, want an object with size, vocab_size`},
-		"object for a value":       {strings.Replace(small, "length: 64", "length: {a: 1}", 1), `phases.one.length is an object, want a single value`},
-		"no size":                  {strings.Replace(small, "tiny", "tinny", 1), `r.yaml:3:15: model.size: bert: no size is named "tinny"`},
-		"bad value":                {strings.Replace(small, "length: 64", "length: 640", 1), `r.yaml:6:11: phases.one.length: is 640, want 8 to 512`},
-		"kind":                     {strings.Replace(small, "{learning_rate", "{kind: lineer, learning_rate", 1), `phases.one.schedule.kind: is "lineer", want one of constant, linear, polynomial, google, nvidia, did you mean linear?`},
-		"no steps":                 {strings.Replace(small, "  steps: 10\n", "", 1), `phases.one.steps: steps is 0 and epochs is 0, want one of the two`},
-		"epochs of text":           {strings.Replace(small, "steps: 10", "epochs: 10", 1), `r.yaml:9:11: phases.one.epochs: is given, but the number of sequences`},
-		"product":                  {strings.Replace(small, "global_batch: 32", "global_batch: 32\n  micro_batch: 3", 1), `global_batch 32 is not micro_batch 3 x accumulation 10 x replicas 1`},
-		"anchor":                   {strings.Replace(small, "model: {size: tiny}", "model: &m {size: tiny}", 1), `anchors and aliases are not taken`},
-		"merge key":                {strings.Replace(small, "  steps: 10", "  <<: {steps: 10}", 1), `r.yaml:9:`},
-		"tag":                      {strings.Replace(small, "name: small", "name: !!str small", 1), `tags are not taken`},
-		"two documents":            {small + "---\n" + small, `r.yaml:13:1: a second document begins here`},
-		"empty":                    {"# nothing\n", `r.yaml: the file is empty`},
-		"not an object":            {"- a\n", `the recipe is a list, want an object`},
-		"broken":                   {"name: [a\n", `r.yaml:1:`},
-		"tab":                      {"model:\n\tsize: tiny\n", `r.yaml:2:`},
-		"phase without name":       {strings.Replace(small, "- name: one\n  length", "- length", 1), `has no name`},
-		"metric":                   {strings.Replace(small, "  steps: 10", "  steps: 10\n  target: {metric: f1, value: 80}", 1), `phases.one.target.metric: is "f1", want one of loss, masked_lm_loss`},
-		"margin":                   {small + "verdict: {margins: {f1: 1}}\n", `verdict.margins.f1: no phase measures "f1"`},
-		"primary":                  {small + "verdict: {primary: loss}\n", `verdict.primary: is loss, which has no margin`},
-		"backend's phase":          {small + "backends: {ipu: {phases: {two: {precision: fp32}}}}\n", `backends.ipu.phases.two: no phase has that name, want one of one`},
-		"backend's cut":            {small + "backends: {ipu: {micro_batch: 5}}\n", `global_batch 32 is not micro_batch 5`},
-		"extends nothing":          {"extends: quikc\n" + small, `r.yaml:1:10: extends: no recipe is named "quikc", did you mean quick?`},
-		"deep":                     {"doc: " + strings.Repeat("[", 50) + strings.Repeat("]", 50), "levels"},
+		"unknown key at the top": {small + "phasse: []\n", `r.yaml:12:1: unknown key "phasse", did you mean phases?`},
+		"unknown key of an inline": {strings.Replace(small, "size: tiny", "hidden_sise: 64", 1),
+			`r.yaml:3:9: unknown key "hidden_sise" in model, did you mean hidden_size?`},
+		"key twice": {strings.Replace(small, "  steps: 10\n", "  steps: 10\n  steps: 11\n", 1), `r.yaml:10:3: `},
+		"not a number": {strings.Replace(small, "steps: 10", "steps: ten", 1),
+			`r.yaml:9:10: phases.one.steps is "ten", want a whole number`},
+		"fraction": {strings.Replace(small, "steps: 10", "steps: 1.5", 1),
+			`r.yaml:9:10: phases.one.steps is "1.5", want a whole number`},
+		"not a bool": {strings.Replace(small, "data: {kind: files}", "vocab: {lowercase: yes}", 1),
+			`vocab.lowercase is "yes", want true or false`},
+		"infinite": {strings.Replace(small, "1e-3", ".inf", 1), `phases.one.schedule.learning_rate is ".inf", want a number`},
+		"list for an object": {strings.Replace(small, "{size: tiny}", "[tiny]", 1),
+			`r.yaml:3:8: model is a list, want an object with size, vocab_size`},
+		"object for a value": {strings.Replace(small, "length: 64", "length: {a: 1}", 1),
+			`phases.one.length is an object, want a single value`},
+		"no size": {strings.Replace(small, "tiny", "tinny", 1), `r.yaml:3:15: model.size: bert: no size is named "tinny"`},
+		"bad value": {strings.Replace(small, "length: 64", "length: 640", 1),
+			`r.yaml:6:11: phases.one.length: is 640, want 8 to 512`},
+		"kind": {strings.Replace(small, "{learning_rate", "{kind: lineer, learning_rate", 1),
+			`phases.one.schedule.kind: is "lineer", want one of constant, linear, polynomial, google, nvidia, did you mean linear?`},
+		"no steps": {strings.Replace(small, "  steps: 10\n", "", 1),
+			`phases.one.steps: steps is 0 and epochs is 0, want one of the two`},
+		"epochs of text": {strings.Replace(small, "steps: 10", "epochs: 10", 1),
+			`r.yaml:9:11: phases.one.epochs: is given, but the number of sequences`},
+		"product": {strings.Replace(small, "global_batch: 32", "global_batch: 32\n  micro_batch: 3", 1),
+			`global_batch 32 is not micro_batch 3 x accumulation 10 x replicas 1`},
+		"anchor": {strings.Replace(small, "model: {size: tiny}", "model: &m {size: tiny}", 1),
+			`anchors and aliases are not taken`},
+		"merge key":          {strings.Replace(small, "  steps: 10", "  <<: {steps: 10}", 1), `r.yaml:9:`},
+		"tag":                {strings.Replace(small, "name: small", "name: !!str small", 1), `tags are not taken`},
+		"two documents":      {small + "---\n" + small, `r.yaml:13:1: a second document begins here`},
+		"empty":              {"# nothing\n", `r.yaml: the file is empty`},
+		"not an object":      {"- a\n", `the recipe is a list, want an object`},
+		"broken":             {"name: [a\n", `r.yaml:1:`},
+		"tab":                {"model:\n\tsize: tiny\n", `r.yaml:2:`},
+		"phase without name": {strings.Replace(small, "- name: one\n  length", "- length", 1), `has no name`},
+		"metric": {strings.Replace(small, "  steps: 10", "  steps: 10\n  target: {metric: f1, value: 80}", 1),
+			`phases.one.target.metric: is "f1", want one of loss, masked_lm_loss`},
+		"margin":  {small + "verdict: {margins: {f1: 1}}\n", `verdict.margins.f1: no phase measures "f1"`},
+		"primary": {small + "verdict: {primary: loss}\n", `verdict.primary: is loss, which has no margin`},
+		"backend's phase": {small + "backends: {ipu: {phases: {two: {precision: fp32}}}}\n",
+			`backends.ipu.phases.two: no phase has that name, want one of one`},
+		"backend's cut":   {small + "backends: {ipu: {micro_batch: 5}}\n", `global_batch 32 is not micro_batch 5`},
+		"extends nothing": {"extends: quikc\n" + small, `r.yaml:1:10: extends: no recipe is named "quikc", did you mean quick?`},
+		"deep":            {"doc: " + strings.Repeat("[", 50) + strings.Repeat("]", 50), "levels"},
 	} {
 		_, err := Parse("r.yaml", []byte(test.text))
 		if err == nil {
@@ -200,13 +214,15 @@ func TestSet(t *testing.T) {
 	r, err := Load("quick",
 		"phases.0.steps=7", "phases.squad.length=96", "phases.*.global_batch=16", "phases.phase2.optimizer.name=lamb",
 		"phases.phase2.optimizer.options.use_nvlamb=true", "phases.phase1.optimizer.options.eps=1e-7",
-		"backends.ipu.options.stochastic_rounding=false", "backends.gpu-ref={precision: bf16}", "phases.squad.target=", "data.files.text=[a.txt, b.txt]",
+		"backends.ipu.options.stochastic_rounding=false", "backends.gpu-ref={precision: bf16}", "phases.squad.target=",
+		"data.files.text=[a.txt, b.txt]",
 		"model.hidden_act=gelu", "defaults.evaluation.batch=64", "verdict.margins.f1=3.5")
 	if err != nil {
 		t.Fatal(err)
 	}
 	one, two, squad := r.Phases[0], r.Phases[1], r.Phases[2]
-	if one.Steps != 7 || squad.Length != 96 || one.GlobalBatch != 16 || two.GlobalBatch != 16 || squad.GlobalBatch != 16 || one.Evaluation.Batch != 64 {
+	if one.Steps != 7 || squad.Length != 96 || one.GlobalBatch != 16 || two.GlobalBatch != 16 || squad.GlobalBatch != 16 ||
+		one.Evaluation.Batch != 64 {
 		t.Errorf("phases are %+v", r.Phases)
 	}
 	if diff := cmp.Diff(Optimizer{Name: "lamb", Options: Options{"use_nvlamb": "true"}}, two.Optimizer); diff != "" {
@@ -258,7 +274,8 @@ func TestFingerprint(t *testing.T) {
 		return r
 	}
 	base := load()
-	for _, o := range []string{"backends.ipu.options.stochastic_rounding=false", "backends.ipu.micro_batch=4", "doc=other", "source=other", "name=other", "phases.0.checkpoint_every=5",
+	for _, o := range []string{"backends.ipu.options.stochastic_rounding=false", "backends.ipu.micro_batch=4", "doc=other",
+		"source=other", "name=other", "phases.0.checkpoint_every=5",
 		"data.files.text=a.txt", "verdict.margins.f1=1"} {
 		if load(o).Fingerprint() != base.Fingerprint() {
 			t.Errorf("%s changes the fingerprint", o)

@@ -8,9 +8,10 @@ import (
 	"harness.invalid/core/spelling"
 )
 
-// merge lays over on top of base and returns the result; neither is changed. Objects are merged key by key, and a key with no value goes back
-// to its default. Items of two lists of named things (phases) are merged by name, new ones come after the others; any other list is replaced.
-// An object under a new name (another optimizer) is replaced as a whole, its old settings would not fit.
+// merge lays over on top of base and returns the result; neither is changed. Objects are merged key by key, and a
+// key with no value goes back to its default. Items of two lists of named things (phases) are merged by name, new
+// ones come after the others; any other list is replaced. An object under a new name (another optimizer) is
+// replaced as a whole, its old settings would not fit.
 func merge(base, over *node) *node { return mergeAt(base, over, true) }
 
 func mergeAt(base, over *node, root bool) *node {
@@ -65,7 +66,8 @@ func (n *node) indexNamed(name string) int {
 	return -1
 }
 
-// set applies an override a.b.c=VALUE: a key of an object, a number or a name of an item of a list, or * for all items. The value is YAML.
+// set applies an override a.b.c=VALUE: a key of an object, a number or a name of an item of a list, or * for all
+// items. The value is YAML.
 func set(root *node, override string) error {
 	src := &source{name: "--set " + override}
 	whole := position{source: src}

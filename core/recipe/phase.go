@@ -6,8 +6,8 @@ import (
 	"harness.invalid/core/bert"
 )
 
-// Phase is a stretch of training with one task, length and schedule. It starts from the parameters that the phase before it left; a head
-// that was not there before is initialised.
+// Phase is a stretch of training with one task, length and schedule. It starts from the parameters that the phase
+// before it left; a head that was not there before is initialised.
 type Phase struct {
 	// Name is what tables and overrides call the phase.
 	Name string `yaml:"name" json:"name"`
@@ -22,11 +22,13 @@ type Phase struct {
 	// MaxPredictions is the number of masked positions of a sequence, padding included.
 	MaxPredictions int `yaml:"max_predictions,omitempty" json:"max_predictions,omitempty"`
 
-	// SequencesPerPack puts up to so many sequences of pre-training into one row of Length tokens, where they do not see each other. Batches then count rows,
-	// and a row has room for max_predictions + sequences_per_pack - 1 masked positions. 0 or 1: a row is a sequence. Evaluation does not pack.
+	// SequencesPerPack puts up to so many sequences of pre-training into one row of Length tokens, where they do
+	// not see each other. Batches then count rows, and a row has room for max_predictions + sequences_per_pack - 1
+	// masked positions. 0 or 1: a row is a sequence. Evaluation does not pack.
 	SequencesPerPack int `yaml:"sequences_per_pack,omitempty" json:"sequences_per_pack,omitempty"`
 
-	// GlobalBatch is the number of sequences of one step: micro_batch x accumulation x replicas. What is not given follows from the others.
+	// GlobalBatch is the number of sequences of one step: micro_batch x accumulation x replicas. What is not given
+	// follows from the others.
 	GlobalBatch int `yaml:"global_batch" json:"global_batch"`
 	// MicroBatch is the number of sequences that a device takes at once.
 	MicroBatch int `yaml:"micro_batch" json:"micro_batch"`
@@ -42,8 +44,8 @@ type Phase struct {
 
 	Schedule  Schedule  `yaml:"schedule" json:"schedule"`
 	Optimizer Optimizer `yaml:"optimizer" json:"optimizer"`
-	// CarryOptimizerState starts the phase from the moments that the phase before left, as NVIDIA's second phase of pre-training does; the
-	// optimizer's count of steps begins anew. Both phases have the same optimizer.
+	// CarryOptimizerState starts the phase from the moments that the phase before left, as NVIDIA's second phase of
+	// pre-training does; the optimizer's count of steps begins anew. Both phases have the same optimizer.
 	CarryOptimizerState bool `yaml:"carry_optimizer_state,omitempty" json:"carry_optimizer_state,omitempty"`
 	// Alternatives are the settings of other optimizers, by name, for when the command line asks for them (--optimizers).
 	Alternatives map[string]Optimizer `yaml:"alternatives,omitempty" json:"alternatives,omitempty"`
@@ -76,7 +78,8 @@ type Optimizer struct {
 // Masking is how words are hidden from the masked LM. The values that are not given are those of google-research/bert,
 // create_pretraining_data.py, which masks 80% of the chosen tokens, replaces 10% and leaves 10%.
 type Masking struct {
-	// Kind is static (masks are drawn DupeFactor times and then come again, as published) or dynamic (they are drawn anew every time).
+	// Kind is static (masks are drawn DupeFactor times and then come again, as published) or dynamic (they are
+	// drawn anew every time).
 	Kind string `yaml:"kind" json:"kind"`
 	// DupeFactor is the number of passes over the text with different masks when they are static.
 	DupeFactor int `yaml:"dupe_factor" json:"dupe_factor"`
@@ -94,8 +97,8 @@ const (
 	DynamicMasking = "dynamic"
 )
 
-// QuestionAnswering is how contexts longer than a sequence are cut and how answers are read off. The values that are not given are those of
-// google-research/bert, run_squad.py.
+// QuestionAnswering is how contexts longer than a sequence are cut and how answers are read off. The values that
+// are not given are those of google-research/bert, run_squad.py.
 type QuestionAnswering struct {
 	// DocStride is the distance in tokens between the beginnings of two windows on the same context.
 	DocStride int `yaml:"doc_stride" json:"doc_stride"`
@@ -105,8 +108,8 @@ type QuestionAnswering struct {
 	NBest int `yaml:"n_best" json:"n_best"`
 	// MaxAnswerLength in tokens.
 	MaxAnswerLength int `yaml:"max_answer_length" json:"max_answer_length"`
-	// NullScoreDiffThreshold is by how much "there is no answer" must score higher than the best answer to be said; where questions may have none, as
-	// in squad2.
+	// NullScoreDiffThreshold is by how much "there is no answer" must score higher than the best answer to be said;
+	// where questions may have none, as in squad2.
 	NullScoreDiffThreshold float64 `yaml:"null_score_diff_threshold,omitempty" json:"null_score_diff_threshold,omitempty"`
 }
 
@@ -118,9 +121,11 @@ type Evaluation struct {
 	Batch int `yaml:"batch" json:"batch"`
 	// Sequences to evaluate on at most; 0: all that are held out. For question answering it is a number of questions.
 	Sequences int `yaml:"sequences" json:"sequences"`
-	// Metric says which of two evaluations is better, for Patience and KeepBest; the first one of the dataset, or the loss, if not given.
+	// Metric says which of two evaluations is better, for Patience and KeepBest; the first one of the dataset, or
+	// the loss, if not given.
 	Metric string `yaml:"metric,omitempty" json:"metric,omitempty"`
-	// Patience is how many evaluations in a row may be no better than the best before the phase ends early; 0: it never does.
+	// Patience is how many evaluations in a row may be no better than the best before the phase ends early; 0: it
+	// never does.
 	Patience int `yaml:"patience,omitempty" json:"patience,omitempty"`
 	// KeepBest ends the phase with the parameters of its best evaluation rather than with the last ones.
 	KeepBest bool `yaml:"keep_best,omitempty" json:"keep_best,omitempty"`
@@ -148,8 +153,9 @@ func (q *QuestionAnswering) setDefaults() {
 	*q = QuestionAnswering{DocStride: 128, MaxQueryLength: 64, NBest: 20, MaxAnswerLength: 30}
 }
 
-// OptimizerNamed returns the settings of an optimizer in the phase: its own for its own or for "", those under alternatives, or else the
-// optimizer's defaults. The learning rate is filled in, and is that of the phase's global batch.
+// OptimizerNamed returns the settings of an optimizer in the phase: its own for its own or for "", those under
+// alternatives, or else the optimizer's defaults. The learning rate is filled in, and is that of the phase's global
+// batch.
 func (p *Phase) OptimizerNamed(name string) Optimizer {
 	o := p.Optimizer
 	if name != "" && name != o.Name {
@@ -163,8 +169,8 @@ func (p *Phase) OptimizerNamed(name string) Optimizer {
 	return o
 }
 
-// TotalSteps is the number of steps of the phase over data of so many sequences: Steps, or as many whole steps as fit into the epochs, at
-// least one (google-research/bert, run_squad.py: int(sequences / batch * epochs)).
+// TotalSteps is the number of steps of the phase over data of so many sequences: Steps, or as many whole steps as
+// fit into the epochs, at least one (google-research/bert, run_squad.py: int(sequences / batch * epochs)).
 func (p *Phase) TotalSteps(sequences int) int {
 	if p.Steps > 0 {
 		return p.Steps
@@ -190,7 +196,8 @@ func (p *Phase) Cut(b Backend) (Cut, error) {
 // cut fills in what is 0 of a global batch and its cut, and checks the product.
 func cut(global, micro, accumulation, replicas int) (int, Cut, error) {
 	given := fmt.Sprintf("global_batch %d, micro_batch %d, accumulation %d, replicas %d", global, micro, accumulation, replicas)
-	if global < 0 || micro < 0 || accumulation < 0 || replicas < 0 || global > 1<<30 || micro > 1<<16 || accumulation > 1<<20 || replicas > 1<<12 {
+	if global < 0 || micro < 0 || accumulation < 0 || replicas < 0 || global > 1<<30 || micro > 1<<16 || accumulation > 1<<20 ||
+		replicas > 1<<12 {
 		return 0, Cut{}, fmt.Errorf("%s: want micro_batch up to %d, accumulation up to %d, replicas up to %d", given, 1<<16, 1<<20, 1<<12)
 	}
 	if replicas == 0 {
@@ -212,7 +219,8 @@ func cut(global, micro, accumulation, replicas int) (int, Cut, error) {
 		accumulation = global / (micro * replicas)
 	}
 	if n := micro * accumulation * replicas; n != global || n == 0 {
-		return 0, Cut{}, fmt.Errorf("%s: global_batch %d is not micro_batch %d x accumulation %d x replicas %d", given, global, micro, accumulation, replicas)
+		return 0, Cut{}, fmt.Errorf("%s: global_batch %d is not micro_batch %d x accumulation %d x replicas %d", given, global, micro,
+			accumulation, replicas)
 	}
 	return global, Cut{micro, accumulation, replicas}, nil
 }

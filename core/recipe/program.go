@@ -7,14 +7,15 @@ import (
 	"harness.invalid/core/dataset/pretraining"
 )
 
-// Program returns what a backend runs in a phase of the recipe. It is the only place where a phase becomes a program, so that what is trained, what is
-// asked of a trained model and what is modelled are the same.
+// Program returns what a backend runs in a phase of the recipe. It is the only place where a phase becomes a
+// program, so that what is trained, what is asked of a trained model and what is modelled are the same.
 //
 //	backendName, precision  as in ForBackend; an empty precision is the recipe's, or else the backend's default
 //	vocabulary              entries of the vocabulary that the data has
 //	seed                    of the run
 //
-// Options are those in force before the first step; see Backend.OptionsAt. A program that no backend could run is an error that names the phase.
+// Options are those in force before the first step; see Backend.OptionsAt. A program that no backend could run is
+// an error that names the phase.
 func (r *Recipe) Program(p *Phase, backendName, precision string, vocabulary int, seed uint64) (backend.Program, error) {
 	config, err := r.ModelConfig(vocabulary)
 	if err != nil {

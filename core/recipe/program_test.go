@@ -9,7 +9,8 @@ import (
 
 // TestProgram holds every field of a program against the part of the recipe that it comes from.
 func TestProgram(t *testing.T) {
-	r := mustLoad(t, "graphcore/popart/packed-large-phase1", "model.vocab_size=0", "vocab.pad_to_multiple_of=8", "phases.0.hidden_dropout_prob=0.25",
+	r := mustLoad(t, "graphcore/popart/packed-large-phase1", "model.vocab_size=0", "vocab.pad_to_multiple_of=8",
+		"phases.0.hidden_dropout_prob=0.25",
 		"backends.ipu={micro_batch: 4, replicas: 1, options: {loss_scale: 7}}")
 	p := &r.Phases[0]
 	got, err := r.Program(p, "ipu", "fp16.32", 1001, 5)
@@ -26,7 +27,8 @@ func TestProgram(t *testing.T) {
 		t.Errorf("%d sequences a row with %d predictions, want 3 with %d", got.SequencesPerPack, got.MaxPredictions, p.MaxPredictions+2)
 	}
 	if got.MicroBatch != 4 || got.Replicas != 1 || got.GlobalBatch() != p.GlobalBatch {
-		t.Errorf("micro_batch %d x accumulation %d x replicas %d, want 4 x %d x 1", got.MicroBatch, got.Accumulation, got.Replicas, p.GlobalBatch/4)
+		t.Errorf("micro_batch %d x accumulation %d x replicas %d, want 4 x %d x 1", got.MicroBatch, got.Accumulation, got.Replicas,
+			p.GlobalBatch/4)
 	}
 	if got.Options["loss_scale"] != "7" || got.Options["pipeline"] != r.Backends["ipu"].Options["pipeline"] {
 		t.Errorf("options are %v", got.Options)

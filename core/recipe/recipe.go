@@ -1,11 +1,13 @@
-// Package recipe is what a run is: model, data, and phases of training with their lengths, batches, steps, schedules and optimizers, in one file.
+// Package recipe is what a run is: model, data, and phases of training with their lengths, batches, steps,
+// schedules and optimizers, in one file.
 //
-// A recipe is YAML. Load reads it strictly (a key that is not known is an error with its place and the nearest known one), lays it over the
-// recipe that it extends, applies overrides from the command line and checks every field. The result is plain data, complete with all
-// defaults: the training loop reads nothing else, and a run stores it as it was resolved.
+// A recipe is YAML. Load reads it strictly (a key that is not known is an error with its place and the nearest
+// known one), lays it over the recipe that it extends, applies overrides from the command line and checks every
+// field. The result is plain data, complete with all defaults: the training loop reads nothing else, and a run
+// stores it as it was resolved.
 //
-// Two runs may be compared when their recipes have the same Fingerprint: all that could change a number, without what belongs to a backend
-// alone.
+// Two runs may be compared when their recipes have the same Fingerprint: all that could change a number, without
+// what belongs to a backend alone.
 package recipe
 
 import (
@@ -31,7 +33,8 @@ type Recipe struct {
 	Data   Data    `yaml:"data" json:"data"`
 	Phases []Phase `yaml:"phases" json:"phases"`
 
-	// Backends are settings of single backends, by name (ipu) or by name and precision (gpu-ref:fp16). They are not part of the fingerprint.
+	// Backends are settings of single backends, by name (ipu) or by name and precision (gpu-ref:fp16). They are not
+	// part of the fingerprint.
 	Backends map[string]Backend `yaml:"backends,omitempty" json:"backends,omitempty"`
 	// Verdict says what makes two backends equivalent. It is not part of the fingerprint.
 	Verdict Verdict `yaml:"verdict" json:"verdict"`
@@ -42,7 +45,8 @@ type Model struct {
 	// Size is tiny, mini, small, medium, base or large; empty: base, changed by the keys that are given.
 	Size        string `yaml:"size,omitempty" json:"size,omitempty"`
 	bert.Config `yaml:",inline"`
-	// Initializer is how initial values are drawn: truncated_normal, normal (Hugging Face's) or nvidia; empty: truncated_normal.
+	// Initializer is how initial values are drawn: truncated_normal, normal (Hugging Face's) or nvidia; empty:
+	// truncated_normal.
 	Initializer bert.Initializer `yaml:"initializer,omitempty" json:"initializer,omitempty"`
 }
 
@@ -58,13 +62,13 @@ type Vocab struct {
 
 // Data says where text and questions come from.
 type Data struct {
-	// Kind is generated (a world made up from a seed, the same everywhere), files, or prepared (files, of which the text was prepared by harness data
-	// prepare).
+	// Kind is generated (a world made up from a seed, the same everywhere), files, or prepared (files, of which the
+	// text was prepared by harness data prepare).
 	Kind string `yaml:"kind" json:"kind"`
 	// Generated sets the size of the made-up world.
 	Generated Generated `yaml:"generated,omitempty" json:"generated"`
-	// Files are paths, seen from the working folder and mostly given on the command line (--data squad.train=FILE). They are not part of the
-	// fingerprint: runs store a digest of what the files hold.
+	// Files are paths, seen from the working folder and mostly given on the command line (--data squad.train=FILE).
+	// They are not part of the fingerprint: runs store a digest of what the files hold.
 	Files Files `yaml:"files,omitempty" json:"-"`
 	// HeldOut is the share of documents that is kept from training to evaluate pre-training on.
 	HeldOut float64 `yaml:"held_out" json:"held_out"`
@@ -93,14 +97,15 @@ type Generated struct {
 
 // Files are the data sets by name.
 type Files struct {
-	// Text files for pre-training: one sentence a line, a blank line between documents. They may be compressed with gzip, zstd or bzip2.
+	// Text files for pre-training: one sentence a line, a blank line between documents. They may be compressed with
+	// gzip, zstd or bzip2.
 	Text []string `yaml:"text,omitempty"`
 	// Prepared are folders that harness data prepare wrote, one for each length of a sequence in the recipe.
 	Prepared []string `yaml:"prepared,omitempty"`
 	// Vocab is a vocabulary with one entry a line; none: one is learned from the text.
 	Vocab string `yaml:"vocab,omitempty"`
-	// Model is a folder in Hugging Face's format whose parameters training starts from; its config.json goes before the recipe's model, and its vocab.txt is
-	// the vocabulary unless another one is given.
+	// Model is a folder in Hugging Face's format whose parameters training starts from; its config.json goes before
+	// the recipe's model, and its vocab.txt is the vocabulary unless another one is given.
 	Model string `yaml:"model,omitempty"`
 	// SQuAD v1.1 in its own JSON format.
 	SQuAD TaskFiles `yaml:"squad,omitempty"`
@@ -138,14 +143,17 @@ func (f *Files) Set(task string, files TaskFiles) {
 
 // Backend is how one backend runs the recipe.
 type Backend struct {
-	// Precision is one of the backend's number formats; empty: its default. A precision on the command line (gpu-ref:fp16) goes before.
+	// Precision is one of the backend's number formats; empty: its default. A precision on the command line
+	// (gpu-ref:fp16) goes before.
 	Precision string `yaml:"precision,omitempty" json:"precision,omitempty"`
 	// Options are the backend's own.
 	Options Options `yaml:"options,omitempty" json:"options,omitempty"`
-	// OptionsByStep change options in the middle of a phase: by the number of steps of the phase that are done, from the step after them on. So a loss
-	// scale follows a schedule: options {loss_scale: 4096}, options_by_step {1500: {loss_scale: 256}}.
+	// OptionsByStep change options in the middle of a phase: by the number of steps of the phase that are done,
+	// from the step after them on. So a loss scale follows a schedule: options {loss_scale: 4096}, options_by_step
+	// {1500: {loss_scale: 256}}.
 	OptionsByStep map[string]Options `yaml:"options_by_step,omitempty" json:"options_by_step,omitempty"`
-	// MicroBatch cuts the global batch another way than the phase does. When it, accumulation or replicas is given, none of the phase's is used.
+	// MicroBatch cuts the global batch another way than the phase does. When it, accumulation or replicas is given,
+	// none of the phase's is used.
 	MicroBatch int `yaml:"micro_batch,omitempty" json:"micro_batch,omitempty"`
 	// Accumulation is the number of micro-batches that a device adds up.
 	Accumulation int `yaml:"accumulation,omitempty" json:"accumulation,omitempty"`
@@ -162,8 +170,8 @@ type Options map[string]string
 type Verdict struct {
 	// Primary is the metric that the comparison is about; the others are told beside it.
 	Primary string `yaml:"primary" json:"primary"`
-	// Margins are, by metric, the greatest differences that do not matter. Two backends are equivalent in a metric when the confidence interval of
-	// their difference lies within its margin.
+	// Margins are, by metric, the greatest differences that do not matter. Two backends are equivalent in a metric
+	// when the confidence interval of their difference lies within its margin.
 	Margins map[string]float64 `yaml:"margins" json:"margins"`
 	// Alpha is the probability of calling two backends equivalent, or different, that are not.
 	Alpha float64 `yaml:"alpha" json:"alpha"`
@@ -177,7 +185,8 @@ func (r *Recipe) setDefaults() {
 	r.Verdict = Verdict{Alpha: 0.05}
 }
 
-// ModelConfig is the shape of the network over a vocabulary of so many entries. A vocab_size in the recipe must not be less.
+// ModelConfig is the shape of the network over a vocabulary of so many entries. A vocab_size in the recipe must not
+// be less.
 func (r *Recipe) ModelConfig(vocabulary int) (bert.Config, error) {
 	c := r.Model.Config
 	if c.VocabSize == 0 {
@@ -205,8 +214,8 @@ func (p *Phase) PhaseModel(config bert.Config) bert.Config {
 // Head is what the model of the phase is trained for.
 func (p *Phase) Head() bert.Head { return bert.Head{Task: p.Task, Labels: p.NumLabels} }
 
-// ForBackend returns the settings of a backend, NAME or NAME:PRECISION, in a phase. From the weakest to the strongest: those of NAME, of
-// NAME in the phase, of NAME:PRECISION, of NAME:PRECISION in the phase.
+// ForBackend returns the settings of a backend, NAME or NAME:PRECISION, in a phase. From the weakest to the
+// strongest: those of NAME, of NAME in the phase, of NAME:PRECISION, of NAME:PRECISION in the phase.
 func (r *Recipe) ForBackend(name, precision, phase string) Backend {
 	s := Backend{Options: Options{}}
 	keys := []string{name}

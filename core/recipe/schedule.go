@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Schedule is the learning rate over the steps of a phase. The published ones differ in small ways that change results, so each is here as
-// its source has it.
+// Schedule is the learning rate over the steps of a phase. The published ones differ in small ways that change
+// results, so each is here as its source has it.
 type Schedule struct {
 	// Kind is one of
 	//
@@ -20,8 +20,8 @@ type Schedule struct {
 	Kind string `yaml:"kind" json:"kind"`
 	// LearningRate is the highest.
 	LearningRate float64 `yaml:"learning_rate" json:"learning_rate"`
-	// BatchScaling says how the rate grows with the global batch: linear (Goyal et al. 2017, arXiv:1706.02677) or sqrt (You et al. 2020,
-	// arXiv:1904.00962). LearningRate is then that of ReferenceBatch.
+	// BatchScaling says how the rate grows with the global batch: linear (Goyal et al. 2017, arXiv:1706.02677) or
+	// sqrt (You et al. 2020, arXiv:1904.00962). LearningRate is then that of ReferenceBatch.
 	BatchScaling string `yaml:"batch_scaling,omitempty" json:"batch_scaling,omitempty"`
 	// ReferenceBatch is the global batch for which LearningRate is meant.
 	ReferenceBatch int `yaml:"reference_batch,omitempty" json:"reference_batch,omitempty"`
@@ -35,10 +35,11 @@ type Schedule struct {
 	Power float64 `yaml:"power" json:"power"`
 	// EndLearningRate is where polynomial and google end.
 	EndLearningRate float64 `yaml:"end_learning_rate,omitempty" json:"end_learning_rate,omitempty"`
-	// StepsAhead are added to the steps that are done: 1 where a source moves its schedule on before the update and not after it.
+	// StepsAhead are added to the steps that are done: 1 where a source moves its schedule on before the update and
+	// not after it.
 	StepsAhead int `yaml:"steps_ahead,omitempty" json:"steps_ahead,omitempty"`
-	// DecayEvery so many steps after the warm-up the rate follows the decay, and stays as it is in between; 0: at each step. Graphcore's examples for
-	// PopART have 32 and 8 (lr_steps_per_decay_update).
+	// DecayEvery so many steps after the warm-up the rate follows the decay, and stays as it is in between; 0: at
+	// each step. Graphcore's examples for PopART have 32 and 8 (lr_steps_per_decay_update).
 	DecayEvery int `yaml:"decay_every,omitempty" json:"decay_every,omitempty"`
 }
 
@@ -97,8 +98,8 @@ func (s Schedule) LR(step, total int) float64 {
 	return s.LearningRate
 }
 
-// warmup is the number of steps of the warm-up: google rounds a ratio down (run_squad.py), Hugging Face's up (TrainingArguments.get_warmup_steps),
-// NVIDIA not at all.
+// warmup is the number of steps of the warm-up: google rounds a ratio down (run_squad.py), Hugging Face's up
+// (TrainingArguments.get_warmup_steps), NVIDIA not at all.
 func (s Schedule) warmup(total int) float64 {
 	if s.WarmupRatio == 0 {
 		return float64(s.WarmupSteps)
@@ -144,7 +145,8 @@ func (s Schedule) validate() (field string, err error) {
 	case s.BatchScaling != "" && (s.ReferenceBatch < 1 || s.ReferenceBatch > 1<<30):
 		return "reference_batch", fmt.Errorf("is %d, want 1 to %d: the global batch for which learning_rate is meant", s.ReferenceBatch, 1<<30)
 	case s.BatchScaling == "" && s.ReferenceBatch != 0:
-		return "reference_batch", fmt.Errorf("is %d, but batch_scaling does not say how the rate follows the batch, want linear or sqrt", s.ReferenceBatch)
+		return "reference_batch", fmt.Errorf("is %d, but batch_scaling does not say how the rate follows the batch, want linear or sqrt",
+			s.ReferenceBatch)
 	case s.StepsAhead < 0 || s.StepsAhead > 1<<30:
 		return "steps_ahead", fmt.Errorf("is %d, want 0 to %d", s.StepsAhead, 1<<30)
 	case s.DecayEvery < 0 || s.DecayEvery > 1<<30:

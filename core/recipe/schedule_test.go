@@ -26,7 +26,8 @@ func TestLR(t *testing.T) {
 		"linear, last":                {Schedule{Kind: Linear, WarmupSteps: 20, Power: 1}, 100, 100, base / 80},
 		"linear, beyond":              {Schedule{Kind: Linear, WarmupSteps: 20, Power: 1}, 200, 100, 0},
 		"linear, ratio is rounded up": {Schedule{Kind: Linear, WarmupRatio: 0.101, Power: 1}, 12, 100, base},
-		"polynomial, half of decay":   {Schedule{Kind: Polynomial, WarmupSteps: 20, Power: 2, EndLearningRate: 1e-3}, 61, 100, (base-1e-3)*0.25 + 1e-3},
+		"polynomial, half of decay": {Schedule{Kind: Polynomial, WarmupSteps: 20, Power: 2, EndLearningRate: 1e-3}, 61, 100,
+			(base-1e-3)*0.25 + 1e-3},
 		"polynomial, beyond":          {Schedule{Kind: Polynomial, WarmupSteps: 20, Power: 2, EndLearningRate: 1e-3}, 101, 100, 1e-3},
 		"google, last of warm-up":     {Schedule{Kind: Google, WarmupSteps: 20, Power: 1}, 20, 100, base * 19 / 20},
 		"google, after the jump":      {Schedule{Kind: Google, WarmupSteps: 20, Power: 1}, 21, 100, base * 0.8},
@@ -165,7 +166,8 @@ func TestModelConfig(t *testing.T) {
 }
 
 func TestTotalSteps(t *testing.T) {
-	// SQuAD v1.1 as google-research/bert fine-tunes it: 87,599 questions in windows of 384 give 88,641 features; batch 32, 3 epochs.
+	// SQuAD v1.1 as google-research/bert fine-tunes it: 87,599 questions in windows of 384 give 88,641 features;
+	// batch 32, 3 epochs.
 	p := Phase{GlobalBatch: 32, Epochs: 3}
 	if got := p.TotalSteps(88641); got != 8310 {
 		t.Errorf("%d steps, want 8310", got)

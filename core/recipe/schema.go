@@ -13,8 +13,8 @@ import (
 	"harness.invalid/core/dataset/tasks"
 )
 
-// Schema is the JSON Schema of recipe files, for editors that complete and check YAML by it. The descriptions are the comments of this
-// package's types, so that there is one text for both.
+// Schema is the JSON Schema of recipe files, for editors that complete and check YAML by it. The descriptions are
+// the comments of this package's types, so that there is one text for both.
 func Schema() []byte {
 	s := schema{docs: fieldDocs(), defs: make(map[string]any)}
 	root := s.object(reflect.TypeFor[document]())
@@ -41,8 +41,10 @@ func choices() map[string][]string {
 		names = append(names, m.Name)
 	}
 	return map[string][]string{
-		"Model.size": bert.SizeNames(), "Model.initializer": bert.Initializers(), "Config.hidden_act": {string(bert.GELU), string(bert.GELUNew)}, "Data.kind": dataKinds,
-		"Phase.task": kinds, "Phase.dataset": tasks.Names(), "Evaluation.metric": names, "Schedule.kind": scheduleKinds, "Schedule.batch_scaling": batchScalings, "Masking.kind": {StaticMasking, DynamicMasking}, "Target.metric": names,
+		"Model.size": bert.SizeNames(), "Model.initializer": bert.Initializers(), "Config.hidden_act": {string(bert.GELU),
+			string(bert.GELUNew)}, "Data.kind": dataKinds,
+		"Phase.task": kinds, "Phase.dataset": tasks.Names(), "Evaluation.metric": names, "Schedule.kind": scheduleKinds,
+		"Schedule.batch_scaling": batchScalings, "Masking.kind": {StaticMasking, DynamicMasking}, "Target.metric": names,
 	}
 }
 
@@ -135,8 +137,8 @@ func (s *schema) properties(t reflect.Type, into map[string]any) {
 	}
 }
 
-// fieldDocs reads the comments of all fields in this package's sources: TYPE.FIELD and its text. A field without a comment has that of its
-// type.
+// fieldDocs reads the comments of all fields in this package's sources: TYPE.FIELD and its text. A field without a
+// comment has that of its type.
 func fieldDocs() map[string]string {
 	docs, types, typeOf := make(map[string]string), make(map[string]string), make(map[string]string)
 	for name, text := range embedded() {

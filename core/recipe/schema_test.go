@@ -50,7 +50,8 @@ func TestSchemaIsComplete(t *testing.T) {
 	}
 }
 
-// TestSchemaTakesBuiltin walks the built-in recipes along the schema: every key they use is there, and every word is among the choices.
+// TestSchemaTakesBuiltin walks the built-in recipes along the schema: every key they use is there, and every word
+// is among the choices.
 func TestSchemaTakesBuiltin(t *testing.T) {
 	s := readSchema(t)
 	var walk func(n *node, at *jsonSchema, path string) error

@@ -13,8 +13,9 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// node is a value of a recipe file that knows where it stands. Files are kept as trees until they have been laid over each other, so that
-// what is wrong in the result is told with the place it came from, and so that an option keeps the text that was written.
+// node is a value of a recipe file that knows where it stands. Files are kept as trees until they have been laid
+// over each other, so that what is wrong in the result is told with the place it came from, and so that an option
+// keeps the text that was written.
 type node struct {
 	kind   kind
 	text   string  // of a scalar, as it was written
@@ -216,7 +217,8 @@ func convert(src *source, n ast.Node, depth int) (*node, error) {
 		out.kind, out.pos = object, place(src, n.Key.GetToken())
 		return out, convertField(src, out, n, depth)
 	case *ast.AnchorNode, *ast.AliasNode, *ast.MergeKeyNode:
-		return nil, out.pos.errorf("anchors and aliases are not taken: what phases have in common goes under defaults, what recipes have in common into one that they extend")
+		return nil, out.pos.errorf("anchors and aliases are not taken: what phases have in common goes under defaults, what " +
+			"recipes have in common into one that they extend")
 	case *ast.TagNode:
 		return nil, out.pos.errorf("tags are not taken")
 	}

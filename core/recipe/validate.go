@@ -29,7 +29,8 @@ func oneOf[T ~string](text T, choices []string) error {
 	return fmt.Errorf("is %q, want one of %s%s", text, strings.Join(choices, ", "), spelling.Hint(string(text), choices))
 }
 
-// settle fills in what follows from other fields, takes away what a task has no use for, and reports the first field that makes no sense.
+// settle fills in what follows from other fields, takes away what a task has no use for, and reports the first
+// field that makes no sense.
 func (r *Recipe) settle() error {
 	config := r.Model.Config
 	if config.VocabSize == 0 {
@@ -72,7 +73,8 @@ func (r *Recipe) settle() error {
 			return err
 		}
 		if p.CarryOptimizerState && (i == 0 || r.Phases[i-1].Optimizer.Name != p.Optimizer.Name) {
-			return wrong(fmt.Errorf("is true, but no phase before it has the optimizer %s", p.Optimizer.Name), "phases", p.Name, "carry_optimizer_state")
+			return wrong(fmt.Errorf("is true, but no phase before it has the optimizer %s", p.Optimizer.Name), "phases", p.Name,
+				"carry_optimizer_state")
 		}
 	}
 	if err := r.validateBackends(); err != nil {
@@ -131,7 +133,8 @@ func (r *Recipe) settlePhase(p *Phase) error {
 	p.GlobalBatch, p.MicroBatch, p.Accumulation, p.Replicas = global, c.MicroBatch, c.Accumulation, c.Replicas
 	switch {
 	case p.Task == bert.MultipleChoice && p.MicroBatch%p.NumLabels != 0:
-		return at(fmt.Errorf("is %d, want a multiple of the %d choices of a question, each of which is a sequence", p.MicroBatch, p.NumLabels), "micro_batch")
+		return at(fmt.Errorf("is %d, want a multiple of the %d choices of a question, each of which is a sequence", p.MicroBatch,
+			p.NumLabels), "micro_batch")
 	case p.Steps < 0 || p.Steps > 1<<30:
 		return at(fmt.Errorf("is %d, want 1 to %d", p.Steps, 1<<30), "steps")
 	case !(p.Epochs >= 0 && p.Epochs <= 1<<20):
@@ -230,7 +233,8 @@ func (p *Phase) validateTraining(at func(error, ...string) error) error {
 		}
 	}
 	if p.Schedule.StartLearningRate > 0 && p.Schedule.WarmupSteps == 0 && p.Schedule.WarmupRatio == 0 {
-		return at(fmt.Errorf("is %g, but there is no warm-up: want warmup_steps or warmup_ratio", p.Schedule.StartLearningRate), "schedule", "start_learning_rate")
+		return at(fmt.Errorf("is %g, but there is no warm-up: want warmup_steps or warmup_ratio", p.Schedule.StartLearningRate),
+			"schedule", "start_learning_rate")
 	}
 	if p.Optimizer.Name == "" {
 		return at(fmt.Errorf("is not given, want a plugin such as adamw or lamb"), "optimizer", "name")
@@ -273,7 +277,8 @@ func (r *Recipe) validateBackends() error {
 		b := r.Backends[name]
 		for _, phase := range slices.Sorted(maps.Keys(b.Phases)) {
 			if _, ok := r.Phase(phase); !ok {
-				return wrong(fmt.Errorf("no phase has that name, want one of %s", strings.Join(r.phaseNames(), ", ")), "backends", name, "phases", phase)
+				return wrong(fmt.Errorf("no phase has that name, want one of %s", strings.Join(r.phaseNames(), ", ")), "backends", name,
+					"phases", phase)
 			}
 			if b.Phases[phase].Phases != nil {
 				return wrong(fmt.Errorf("phases have no phases"), "backends", name, "phases", phase, "phases")

@@ -11,12 +11,12 @@ import (
 	"harness.invalid/core/wordpiece/pystring"
 )
 
-// CMRC scores predictions of Chinese answers, by question's id, as the official program of CMRC 2018 does, which is used for DRCD as well. F1 is of the
-// longest run that prediction and answer have in common, in Chinese characters and words of other scripts; a question's score is the best
-// over its gold answers.
+// CMRC scores predictions of Chinese answers, by question's id, as the official program of CMRC 2018 does, which is
+// used for DRCD as well. F1 is of the longest run that prediction and answer have in common, in Chinese characters
+// and words of other scripts; a question's score is the best over its gold answers.
 //
-// One thing is left out: before it cuts the words of other scripts, nltk finds the sentences that they form, with a trained model. That moves a
-// full stop in the middle of an answer only.
+// One thing is left out: before it cuts the words of other scripts, nltk finds the sentences that they form, with a
+// trained model. That moves a full stop in the middle of an answer only.
 //
 // Source: ymcui/cmrc2018, squad-style-data, cmrc2018_evaluate.py; ymcui/Chinese-BERT-wwm, cmrc2018_drcd_evaluate.py.
 func CMRC(questions iter.Seq[Question], predictions map[string]string) (SQuADScore, error) {
@@ -44,7 +44,8 @@ func CMRC(questions iter.Seq[Question], predictions map[string]string) (SQuADSco
 	return s, nil
 }
 
-// RunF1 is calc_f1_score: 2·precision·recall / (precision + recall), where both are shares of the longest common run of segments.
+// RunF1 is calc_f1_score: 2·precision·recall / (precision + recall), where both are shares of the longest common
+// run of segments.
 func RunF1(prediction, gold string) float64 {
 	p, g := segments(prediction), segments(gold)
 	n := longestRun(g, p)
@@ -125,7 +126,8 @@ func rules(list ...string) []rule {
 	return out
 }
 
-// The rules of nltk's NLTKWordTokenizer (nltk/tokenize/destructive.py), in their order. What they say of capitals is left out: text is lower case.
+// The rules of nltk's NLTKWordTokenizer (nltk/tokenize/destructive.py), in their order. What they say of capitals
+// is left out: text is lower case.
 var (
 	openings = rules("([«“‘„]|[`]+)", " $1 ", `^"`, "``", "(``)", " $1 ", `([ \(\[{<])("|'{2})`, "$1 `` ")
 	apart    = rules(
@@ -134,7 +136,8 @@ var (
 		`([\]\[\(\)\{\}<>])`, " $1 ", `(--)`, " $1 ")
 	endings = rules(`([»”’])`, " $1 ", `('')`, " $1 ", `"`, " '' ", `([^' ])('s|'m|'d|') `, "$1 $2 ", `([^' ])('ll|'re|'ve|n't) `, "$1 $2 ")
 	// contractions are words that are two.
-	contractions = []struct{ first, second string }{{"can", "not"}, {"d", "'ye"}, {"gim", "me"}, {"gon", "na"}, {"got", "ta"}, {"lem", "me"}, {"more", "'n"},
+	contractions = []struct{ first, second string }{{"can", "not"}, {"d", "'ye"}, {"gim", "me"}, {"gon", "na"}, {"got", "ta"},
+		{"lem", "me"}, {"more", "'n"},
 		{"wan", "na"}, {"'t", "is"}, {"'t", "was"}}
 )
 
@@ -157,8 +160,8 @@ func treebank(text string) []string {
 	return pystring.Fields(text)
 }
 
-// openQuote is the rule (?i)(')(?!re|ve|ll|m|t|s|d|n)(\w)\b, which looks ahead: a quote goes apart from a word of one character, unless it begins the
-// ending of a contraction.
+// openQuote is the rule (?i)(')(?!re|ve|ll|m|t|s|d|n)(\w)\b, which looks ahead: a quote goes apart from a word of
+// one character, unless it begins the ending of a contraction.
 func openQuote(text string) string {
 	var b strings.Builder
 	for rest := text; rest != ""; {
@@ -169,7 +172,8 @@ func openQuote(text string) string {
 		}
 		b.WriteByte('\'')
 		r, size := utf8.DecodeRuneInString(after)
-		contraction := slices.ContainsFunc([]string{"re", "ve", "ll", "m", "t", "s", "d", "n"}, func(c string) bool { return strings.HasPrefix(after, c) })
+		contraction := slices.ContainsFunc([]string{"re", "ve", "ll", "m", "t", "s", "d", "n"},
+			func(c string) bool { return strings.HasPrefix(after, c) })
 		if size > 0 && wordCharacter(r) && !contraction && !begins(after[size:]) {
 			b.WriteByte(' ')
 		}
@@ -178,8 +182,8 @@ func openQuote(text string) string {
 	return b.String()
 }
 
-// part puts space around the halves of a word that is two: at the edges of a word, before white space alone for wanna, and behind a space for 'tis
-// and 'twas.
+// part puts space around the halves of a word that is two: at the edges of a word, before white space alone for
+// wanna, and behind a space for 'tis and 'twas.
 func part(text, first, second string) string {
 	word := first + second
 	if !strings.Contains(text, word) {

@@ -90,7 +90,8 @@ func TestCMRC(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !equal(s.F1, c.Want["F1"]) || !equal(s.ExactMatch, c.Want["EM"]) || s.Total != len(c.Questions) || s.Missing != len(c.Questions)-len(c.Predictions) {
+		if !equal(s.F1, c.Want["F1"]) || !equal(s.ExactMatch, c.Want["EM"]) || s.Total != len(c.Questions) ||
+			s.Missing != len(c.Questions)-len(c.Predictions) {
 			t.Errorf("case %d: %v and %v, want %v", i, s.F1, s.ExactMatch, c.Want)
 		}
 	}

@@ -21,8 +21,8 @@ func Accuracy[T comparable](predictions, labels []T) (float64, error) {
 	return float64(right) / float64(len(labels)), nil
 }
 
-// F1 is the harmonic mean of precision and recall of the class positive: 2·TP / (2·TP + FP + FN). It is 0 when the class is neither
-// predicted nor there, as in scikit-learn.
+// F1 is the harmonic mean of precision and recall of the class positive: 2·TP / (2·TP + FP + FN). It is 0 when the
+// class is neither predicted nor there, as in scikit-learn.
 func F1[T comparable](predictions, labels []T, positive T) (float64, error) {
 	if err := paired("f1", len(predictions), len(labels)); err != nil {
 		return 0, err
@@ -42,13 +42,14 @@ func F1[T comparable](predictions, labels []T, positive T) (float64, error) {
 	return float64(2*tp) / float64(2*tp+wrong), nil
 }
 
-// Matthews is the Matthews correlation coefficient for any number of classes, -1 to 1; CoLA's measure. It is 0 when the predictions or the labels
-// are all of one class.
+// Matthews is the Matthews correlation coefficient for any number of classes, -1 to 1; CoLA's measure. It is 0 when
+// the predictions or the labels are all of one class.
 //
 //	(c·s - Σ pₖ·tₖ) / √((s² - Σ pₖ²)·(s² - Σ tₖ²))
 //
-// s samples, c of them right; class k is predicted pₖ times and there tₖ times. Source: Gorodkin 2004, "Comparing two K-category
-// assignments by a K-category correlation coefficient"; for two classes it is the formula of Matthews 1975.
+// s samples, c of them right; class k is predicted pₖ times and there tₖ times. Source: Gorodkin 2004, "Comparing
+// two K-category assignments by a K-category correlation coefficient"; for two classes it is the formula of
+// Matthews 1975.
 func Matthews[T cmp.Ordered](predictions, labels []T) (float64, error) {
 	if err := paired("matthews correlation", len(predictions), len(labels)); err != nil {
 		return 0, err
@@ -62,7 +63,8 @@ func Matthews[T cmp.Ordered](predictions, labels []T) (float64, error) {
 			c++
 		}
 	}
-	// All terms are integers that float64 holds exactly up to 94 million samples, so the order of the classes is of no consequence.
+	// All terms are integers that float64 holds exactly up to 94 million samples, so the order of the classes is of
+	// no consequence.
 	s := float64(len(labels))
 	var pt, pp, tt float64
 	for k, n := range predicted {
@@ -78,7 +80,8 @@ func Matthews[T cmp.Ordered](predictions, labels []T) (float64, error) {
 	return (float64(c*s) - pt) / (math.Sqrt(s*s-pp) * math.Sqrt(s*s-tt)), nil
 }
 
-// Pearson is the correlation coefficient of two series, -1 to 1; an error when either is constant, for which it is not defined.
+// Pearson is the correlation coefficient of two series, -1 to 1; an error when either is constant, for which it is
+// not defined.
 func Pearson(x, y []float64) (float64, error) {
 	if err := paired("pearson correlation", len(x), len(y)); err != nil {
 		return 0, err

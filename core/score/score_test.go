@@ -72,7 +72,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestSpearmanMonotone: Spearman sees ranks only, so a growing function of a series changes nothing; and it is symmetric.
+// TestSpearmanMonotone: Spearman sees ranks only, so a growing function of a series changes nothing; and it is
+// symmetric.
 func TestSpearmanMonotone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 30).Draw(t, "n")

@@ -1,6 +1,7 @@
 // Package score has the measures of the tasks: pure functions from predictions and gold answers to numbers.
 //
-// SQuAD's and CMRC's are on the scale 0 to 100, as their official programs print them; all others are fractions or coefficients, 0 to 1 or -1 to 1.
+// SQuAD's and CMRC's are on the scale 0 to 100, as their official programs print them; all others are fractions or
+// coefficients, 0 to 1 or -1 to 1.
 package score
 
 import (
@@ -39,7 +40,8 @@ type SQuADScore struct {
 	Questions  []QuestionScore
 }
 
-// SQuAD scores predictions, by question's id, as the official program of SQuAD v1.1 does: a question's score is the best over its gold answers.
+// SQuAD scores predictions, by question's id, as the official program of SQuAD v1.1 does: a question's score is the
+// best over its gold answers.
 //
 // Source: evaluate-v1.1.py (SQuAD-explorer; allenai/bi-att-flow, squad/evaluate-v1.1.py).
 func SQuAD(questions iter.Seq[Question], predictions map[string]string) (SQuADScore, error) {
@@ -81,8 +83,8 @@ func ExactMatch(prediction, gold string) bool {
 	return NormalizeAnswer(prediction) == NormalizeAnswer(gold)
 }
 
-// TokenF1 is the harmonic mean of precision and recall of the prediction's words, as a multiset, in the gold answer's, once both are
-// normalised. It is 0 when no word is common, even when both answers are empty.
+// TokenF1 is the harmonic mean of precision and recall of the prediction's words, as a multiset, in the gold
+// answer's, once both are normalised. It is 0 when no word is common, even when both answers are empty.
 func TokenF1(prediction, gold string) float64 {
 	p, g := strings.Fields(NormalizeAnswer(prediction)), strings.Fields(NormalizeAnswer(gold))
 	count := make(map[string]int, len(g))
@@ -103,7 +105,8 @@ func TokenF1(prediction, gold string) float64 {
 	return float64(2*precision*recall) / (precision + recall)
 }
 
-// NormalizeAnswer is normalize_answer: lower case, without ASCII punctuation, without the words a, an and the, one space between words.
+// NormalizeAnswer is normalize_answer: lower case, without ASCII punctuation, without the words a, an and the, one
+// space between words.
 func NormalizeAnswer(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < unicode.MaxASCII && (unicode.IsPunct(r) || unicode.IsSymbol(r)) {
@@ -114,8 +117,8 @@ func NormalizeAnswer(s string) string {
 	return strings.Join(pystring.Fields(withoutArticles(s)), " ")
 }
 
-// withoutArticles replaces what Python's \b(a|an|the)\b matches by a space: runs of word characters that are an article. Marks are no word
-// characters to Python, so a decomposed á loses its a.
+// withoutArticles replaces what Python's \b(a|an|the)\b matches by a space: runs of word characters that are an
+// article. Marks are no word characters to Python, so a decomposed á loses its a.
 func withoutArticles(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))

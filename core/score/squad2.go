@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Odds is how sure a model is that a question has no answer: the difference of null_odds.json, or any other number that grows with it.
+// Odds is how sure a model is that a question has no answer: the difference of null_odds.json, or any other number
+// that grows with it.
 type Odds struct {
 	ID    string
 	Value float64
@@ -21,15 +22,16 @@ type SQuAD2Score struct {
 	Best          *BestThreshold
 }
 
-// BestThreshold is what would be reached if "no answer" were said for odds above a threshold, with the best threshold for each measure.
+// BestThreshold is what would be reached if "no answer" were said for odds above a threshold, with the best
+// threshold for each measure.
 type BestThreshold struct {
 	ExactMatch, ExactMatchThreshold float64
 	F1, F1Threshold                 float64
 }
 
-// SQuAD2 scores predictions as the official program of SQuAD v2.0 does. A question without a gold answer asks for the empty prediction. Where odds are given,
-// questions whose odds are above threshold count as predicted to have none, and the best thresholds are searched; odds whose order matters
-// for equal values have that of their list.
+// SQuAD2 scores predictions as the official program of SQuAD v2.0 does. A question without a gold answer asks for
+// the empty prediction. Where odds are given, questions whose odds are above threshold count as predicted to have
+// none, and the best thresholds are searched; odds whose order matters for equal values have that of their list.
 //
 // Source: evaluate-v2.0.py (SQuAD-explorer).
 func SQuAD2(questions iter.Seq[Question], predictions map[string]string, odds []Odds, threshold float64) (SQuAD2Score, error) {
@@ -141,8 +143,10 @@ func tokenF1OrEmpty(prediction, gold string) float64 {
 	return TokenF1(prediction, gold)
 }
 
-// bestThreshold is find_best_thresh: it lets the threshold grow from below all odds, where every question has no answer.
-func bestThreshold(odds []Odds, scores map[string]QuestionScore, predictions map[string]string, answerable map[string]bool, impossible int, of func(QuestionScore) float64) (best, threshold float64) {
+// bestThreshold is find_best_thresh: it lets the threshold grow from below all odds, where every question has no
+// answer.
+func bestThreshold(odds []Odds, scores map[string]QuestionScore, predictions map[string]string, answerable map[string]bool,
+	impossible int, of func(QuestionScore) float64) (best, threshold float64) {
 	sorted := slices.Clone(odds)
 	slices.SortStableFunc(sorted, func(a, b Odds) int { return cmp.Compare(a.Value, b.Value) })
 	current := float64(impossible)

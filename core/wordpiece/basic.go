@@ -113,7 +113,8 @@ func (w *words) next() bool {
 	return false
 }
 
-// compose reads the word at text[i:] character by character. It returns false, with pos behind what it read, if nothing is left of it.
+// compose reads the word at text[i:] character by character. It returns false, with pos behind what it read, if
+// nothing is left of it.
 func (w *words) compose(i int) bool {
 	if w.scratch == nil {
 		w.scratch = w.basic.scratch.Get().(*scratch)

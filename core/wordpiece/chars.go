@@ -49,8 +49,9 @@ func newPage(o Options, n int) *page {
 	return p
 }
 
-// classify returns the class of a character and its normal form. It looks at one character at a time, so with StripAccents marks that
-// are kept (spacing ones, Mc) stay in the order of the text where full NFD could reorder them.
+// classify returns the class of a character and its normal form. It looks at one character at a time, so with
+// StripAccents marks that are kept (spacing ones, Mc) stay in the order of the text where full NFD could reorder
+// them.
 func (o Options) classify(r rune) (class, string) {
 	switch {
 	case r == 0 || r == unicode.ReplacementChar:
@@ -98,8 +99,8 @@ func isChinese(r rune) bool {
 		0x2B740 <= r && r <= 0x2B81F || 0x2B820 <= r && r <= 0x2CEAF || 0xF900 <= r && r <= 0xFAFF || 0x2F800 <= r && r <= 0x2FA1F
 }
 
-// isPunctuation is _is_punctuation: all ASCII that is neither letter, digit, space nor control, such as $ and ^ which Unicode calls symbols,
-// and Unicode's punctuation (P).
+// isPunctuation is _is_punctuation: all ASCII that is neither letter, digit, space nor control, such as $ and ^
+// which Unicode calls symbols, and Unicode's punctuation (P).
 func isPunctuation(r rune) bool {
 	if r < utf8.RuneSelf {
 		return 33 <= r && r <= 47 || 58 <= r && r <= 64 || 91 <= r && r <= 96 || 123 <= r && r <= 126

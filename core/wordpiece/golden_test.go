@@ -25,8 +25,8 @@ func load(t testing.TB, vocab string, o wordpiece.Options) *wordpiece.Tokenizer 
 	return tok
 }
 
-// TestGoldenLines: every line of a corpus in many scripts gives the tokens that the reference gave, with either reference's options: where
-// they differ, these lines don't go.
+// TestGoldenLines: every line of a corpus in many scripts gives the tokens that the reference gave, with either
+// reference's options: where they differ, these lines don't go.
 func TestGoldenLines(t *testing.T) {
 	f, err := os.Open(reference.Path(t, "golden", "tokenization", "regression_uncased.txt"))
 	if err != nil {
@@ -85,7 +85,8 @@ func TestGoldenQuestions(t *testing.T) {
 	}
 }
 
-// TestGoldenOtherSpecials: a vocabulary whose special tokens have other ids than BERT's; text and ids come from another team's tests.
+// TestGoldenOtherSpecials: a vocabulary whose special tokens have other ids than BERT's; text and ids come from
+// another team's tests.
 func TestGoldenOtherSpecials(t *testing.T) {
 	var want struct {
 		Text     string

@@ -14,8 +14,8 @@ type pair struct {
 	place int32   // in the heap; -1: not there
 }
 
-// pairs counts all pairs of a text's words and keeps the best one at hand, while merges change the words. A heap that knows where each pair
-// is takes a changed count in O(log n), and holds only pairs that are frequent enough.
+// pairs counts all pairs of a text's words and keeps the best one at hand, while merges change the words. A heap
+// that knows where each pair is takes a changed count in O(log n), and holds only pairs that are frequent enough.
 type pairs struct {
 	all   []pair
 	index map[uint64]int32
@@ -84,8 +84,8 @@ func (p *pairs) remove(i int32) {
 	}
 }
 
-// before is the order of merging: by score, then count, then the symbols' ids, which are in order of their making. No two pairs are
-// equal, so the order does not depend on how the heap came about.
+// before is the order of merging: by score, then count, then the symbols' ids, which are in order of their making.
+// No two pairs are equal, so the order does not depend on how the heap came about.
 func (p *pairs) before(i, j int32) bool {
 	a, b := &p.all[i], &p.all[j]
 	switch {

@@ -1,13 +1,13 @@
-// Package wordpiece turns text into the ids of BERT's vocabulary and back, as google-research/bert and Hugging Face do, and trains
-// vocabularies.
+// Package wordpiece turns text into the ids of BERT's vocabulary and back, as google-research/bert and Hugging Face
+// do, and trains vocabularies.
 //
-// Text goes through three steps in one pass. Cleaning drops control characters and invalid UTF-8; words are what white space, punctuation
-// and Chinese characters leave between them, optionally in lower case and without accents (BasicTokenizer); each word becomes the
-// longest token of the vocabulary that starts it, then the longest that continues it, and so on, or [UNK] if it comes to a place
-// where no token fits (WordpieceTokenizer).
+// Text goes through three steps in one pass. Cleaning drops control characters and invalid UTF-8; words are what
+// white space, punctuation and Chinese characters leave between them, optionally in lower case and without accents
+// (BasicTokenizer); each word becomes the longest token of the vocabulary that starts it, then the longest that
+// continues it, and so on, or [UNK] if it comes to a place where no token fits (WordpieceTokenizer).
 //
-// Sources: google-research/bert, tokenization.py; Hugging Face transformers, tokenization_bert.py, and tokenizers, bert.rs. Special
-// tokens in text get no special treatment, as with Google: "[MASK]" is three words.
+// Sources: google-research/bert, tokenization.py; Hugging Face transformers, tokenization_bert.py, and tokenizers,
+// bert.rs. Special tokens in text get no special treatment, as with Google: "[MASK]" is three words.
 package wordpiece
 
 import "fmt"
@@ -20,7 +20,8 @@ type Options struct {
 	StripAccents bool
 	// SplitChinese makes each Chinese character a word.
 	SplitChinese bool
-	// DropUnassigned drops private-use and unassigned characters (Co, Cn) together with control and format characters (Cc, Cf).
+	// DropUnassigned drops private-use and unassigned characters (Co, Cn) together with control and format
+	// characters (Cc, Cf).
 	DropUnassigned bool
 	// FinalSigma lowers Σ at the end of a word to ς, as Python's str.lower does, and not to σ.
 	FinalSigma bool
@@ -33,8 +34,8 @@ func Google(lower bool) Options {
 	return Options{Lower: lower, StripAccents: lower, SplitChinese: true, FinalSigma: true, MaxCharsPerWord: 200}
 }
 
-// HuggingFace returns the options of Hugging Face's BertTokenizerFast; lower is its do_lower_case. It differs from Google's in long words,
-// private-use characters and Greek capitals.
+// HuggingFace returns the options of Hugging Face's BertTokenizerFast; lower is its do_lower_case. It differs from
+// Google's in long words, private-use characters and Greek capitals.
 func HuggingFace(lower bool) Options {
 	return Options{Lower: lower, StripAccents: lower, SplitChinese: true, DropUnassigned: true, MaxCharsPerWord: 100}
 }
@@ -79,9 +80,10 @@ func (t *Tokenizer) AppendIDs(dst []int32, text string) []int32 {
 // Piece is a token and where it is in the text.
 type Piece struct {
 	ID int32
-	// Start and End bound the token in the text, in bytes: from its first character to behind its last. Characters that
-	// normalisation drops in between are within; those at the token's ends, such as a combining accent, are not. Tokens that
-	// come from one character, such as the jamo of a Hangul syllable, all have its bounds. A word that is [UNK] is one piece.
+	// Start and End bound the token in the text, in bytes: from its first character to behind its last. Characters
+	// that normalisation drops in between are within; those at the token's ends, such as a combining accent, are
+	// not. Tokens that come from one character, such as the jamo of a Hangul syllable, all have its bounds. A word
+	// that is [UNK] is one piece.
 	Start, End int
 }
 

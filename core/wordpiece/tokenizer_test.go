@@ -128,8 +128,8 @@ func TestAgainstPlain(t *testing.T) {
 	})
 }
 
-// TestEveryCharacter: each character of Unicode alone, between letters and behind one comes out as from the reference's steps. Beyond the
-// alphabets it takes a sample when time is short.
+// TestEveryCharacter: each character of Unicode alone, between letters and behind one comes out as from the
+// reference's steps. Beyond the alphabets it takes a sample when time is short.
 func TestEveryCharacter(t *testing.T) {
 	step := rune(1)
 	if testing.Short() || raceEnabled {
@@ -198,8 +198,8 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// checkPieces holds what is true of every text: ids agree with AppendIDs, places never go back nor leave the text, and each
-// token's place in the text has that token's words.
+// checkPieces holds what is true of every text: ids agree with AppendIDs, places never go back nor leave the text,
+// and each token's place in the text has that token's words.
 func checkPieces(t interface {
 	Fatalf(string, ...any)
 }, tok *wordpiece.Tokenizer, text string) {

@@ -15,19 +15,21 @@ import (
 type Score int
 
 const (
-	// Frequency takes the pair that occurs most often: count(ab). It is the default because it is what the vocabularies in use come
-	// from, Hugging Face's WordPieceTrainer being byte-pair encoding with ##, and because it spends the vocabulary on common words.
+	// Frequency takes the pair that occurs most often: count(ab). It is the default because it is what the
+	// vocabularies in use come from, Hugging Face's WordPieceTrainer being byte-pair encoding with ##, and because
+	// it spends the vocabulary on common words.
 	Frequency Score = iota
-	// Likelihood takes the pair that raises the likelihood of the text most under a unigram model, count(ab) / (count(a)·count(b)):
-	// pairs whose symbols seldom stand apart. Rare symbols go first, so give it a MinFrequency well above 1. Source: Schuster
-	// and Nakajima 2012, "Japanese and Korean voice search", section 3.
+	// Likelihood takes the pair that raises the likelihood of the text most under a unigram model, count(ab) /
+	// (count(a)·count(b)): pairs whose symbols seldom stand apart. Rare symbols go first, so give it a MinFrequency
+	// well above 1. Source: Schuster and Nakajima 2012, "Japanese and Korean voice search", section 3.
 	Likelihood
 )
 
 // TrainOptions say what a vocabulary is made of. Zero fields take the values in parentheses.
 type TrainOptions struct {
 	Options Options // how text becomes words; the tokenizer that uses the vocabulary must have the same
-	// Size is the number of tokens wanted, special ones included. The result has fewer when no pair is frequent enough any more.
+	// Size is the number of tokens wanted, special ones included. The result has fewer when no pair is frequent
+	// enough any more.
 	Size         int
 	Special      []string // first tokens ([PAD] [UNK] [CLS] [SEP] [MASK])
 	Alphabet     int      // most characters, the most frequent ones (1000)
@@ -35,16 +37,19 @@ type TrainOptions struct {
 	Score        Score
 }
 
-// Trainer counts the words of a text and makes a vocabulary of them: at first all its characters, then merges of two tokens that stand side
-// by side in words, one at a time, the best first. The same words with the same counts give the same vocabulary, in any order.
+// Trainer counts the words of a text and makes a vocabulary of them: at first all its characters, then merges of
+// two tokens that stand side by side in words, one at a time, the best first. The same words with the same counts
+// give the same vocabulary, in any order.
 type Trainer struct {
 	options TrainOptions
 	basic   *Basic
 	counts  map[string]*int64
 
-	// Invalid is the number of lines so far that were not UTF-8; the bytes at fault are skipped, as the tokenizer skips them.
+	// Invalid is the number of lines so far that were not UTF-8; the bytes at fault are skipped, as the tokenizer
+	// skips them.
 	Invalid int
-	// Unknown is the share of the text's words that are [UNK] in the vocabulary last trained, since the alphabet lacks a character of theirs.
+	// Unknown is the share of the text's words that are [UNK] in the vocabulary last trained, since the alphabet
+	// lacks a character of theirs.
 	Unknown float64
 }
 
@@ -120,7 +125,8 @@ func (t *Trainer) ReadFrom(r io.Reader) (int64, error) {
 	}
 }
 
-// Train returns the vocabulary of the text so far. Each of its words is tokenized without [UNK] if the alphabet has all its characters.
+// Train returns the vocabulary of the text so far. Each of its words is tokenized without [UNK] if the alphabet has
+// all its characters.
 func (t *Trainer) Train() (*Vocab, error) {
 	words := t.sorted()
 	if len(words) == 0 {
@@ -138,7 +144,8 @@ func (t *Trainer) Train() (*Vocab, error) {
 		}
 		return id
 	}
-	// A character that is ever part of a longer word gets both forms, so that new words of known letters can be written too.
+	// A character that is ever part of a longer word gets both forms, so that new words of known letters can be
+	// written too.
 	for _, c := range kept {
 		add(string(c))
 	}
@@ -148,7 +155,8 @@ func (t *Trainer) Train() (*Vocab, error) {
 		}
 	}
 	if len(tokens) > t.options.Size {
-		return nil, fmt.Errorf("train vocabulary: size %d is less than %d special tokens and %d of the alphabet: raise the size or lower the alphabet from %d characters",
+		return nil, fmt.Errorf("train vocabulary: size %d is less than %d special tokens and %d of the alphabet: raise the "+
+			"size or lower the alphabet from %d characters",
 			t.options.Size, len(t.options.Special), len(tokens)-len(t.options.Special), len(kept))
 	}
 
@@ -201,7 +209,8 @@ func (t *Trainer) sorted() []countedWord {
 	return words
 }
 
-// alphabet returns the most frequent characters in order of code points, and which of all characters occur in words of two or more.
+// alphabet returns the most frequent characters in order of code points, and which of all characters occur in words
+// of two or more.
 func (t *Trainer) alphabet(words []countedWord) (kept []rune, inside map[rune]bool) {
 	counts := make(map[rune]int64)
 	inside = make(map[rune]bool)
@@ -224,8 +233,8 @@ func (t *Trainer) alphabet(words []countedWord) (kept []rune, inside map[rune]bo
 	return kept, inside
 }
 
-// symbols spells the words in the alphabet's ids. Words with other characters are left out: they will be [UNK], and their pairs would
-// only take room from others. (Hugging Face drops the characters and keeps the rest of the word.)
+// symbols spells the words in the alphabet's ids. Words with other characters are left out: they will be [UNK], and
+// their pairs would only take room from others. (Hugging Face drops the characters and keeps the rest of the word.)
 func symbols(words []countedWord, ids map[string]int32) []trainingWord {
 	begin, inside := make(map[rune]int32), make(map[rune]int32)
 	for token, id := range ids {

@@ -14,10 +14,12 @@ import (
 	"harness.invalid/core/wordpiece"
 )
 
-// TestTrainByHand follows the rule on a text small enough for paper: hug ×10, pug ×5, pun ×12, bun ×4, hugs ×5 (the example of Hugging Face's
-// course, chapter 6). By frequency ##u ##g (20) goes first; by likelihood ##g ##s (5 / 20·5) does, which the course shows too.
+// TestTrainByHand follows the rule on a text small enough for paper: hug ×10, pug ×5, pun ×12, bun ×4, hugs ×5 (the
+// example of Hugging Face's course, chapter 6). By frequency ##u ##g (20) goes first; by likelihood ##g ##s (5 /
+// 20·5) does, which the course shows too.
 func TestTrainByHand(t *testing.T) {
-	text := strings.Repeat("hug ", 10) + strings.Repeat("pug ", 5) + strings.Repeat("pun ", 12) + strings.Repeat("bun ", 4) + strings.Repeat("hugs ", 5)
+	text := strings.Repeat("hug ", 10) + strings.Repeat("pug ", 5) + strings.Repeat("pun ", 12) + strings.Repeat("bun ",
+		4) + strings.Repeat("hugs ", 5)
 	for _, c := range []struct {
 		score wordpiece.Score
 		want  []string
@@ -28,7 +30,8 @@ func TestTrainByHand(t *testing.T) {
 		// are equal again at 1/19, h ##u has count 15; then b ##u.
 		{wordpiece.Likelihood, []string{"##gs", "pu", "hu", "bu"}},
 	} {
-		v, err := wordpiece.Train(wordpiece.TrainOptions{Options: wordpiece.Google(true), Size: 5 + 14 + 4, Score: c.score}, strings.NewReader(text))
+		v, err := wordpiece.Train(wordpiece.TrainOptions{Options: wordpiece.Google(true), Size: 5 + 14 + 4, Score: c.score},
+			strings.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,8 +129,8 @@ func naiveTrain(text string, size int, score wordpiece.Score, minimum int) []str
 	return out
 }
 
-// TestTrainAgainstNaive: counts kept up to date give the merges that counting anew gives, whatever the order of the text; and no word of the
-// text is [UNK].
+// TestTrainAgainstNaive: counts kept up to date give the merges that counting anew gives, whatever the order of the
+// text; and no word of the text is [UNK].
 func TestTrainAgainstNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SliceOfN(rapid.StringMatching(`[abé]{1,9}`), 1, 25).Draw(t, "words")
@@ -164,7 +167,8 @@ func TestTrainAgainstNaive(t *testing.T) {
 }
 
 func TestTrainAlphabet(t *testing.T) {
-	trainer, err := wordpiece.NewTrainer(wordpiece.TrainOptions{Options: wordpiece.Google(true), Size: 100, Alphabet: 3, Special: []string{"[UNK]"}})
+	trainer, err := wordpiece.NewTrainer(wordpiece.TrainOptions{Options: wordpiece.Google(true), Size: 100, Alphabet: 3,
+		Special: []string{"[UNK]"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// trie finds the longest token at the start of a string in one pass over its bytes, whatever the number of tokens. It is a double array
-// (Aoe 1989, "An efficient digital search algorithm by using a double-array structure"): the child of node s by byte c is
-// t = base(s)+c, if parent(t) = s. BERT's 30,522 tokens make 65,017 nodes of 12 bytes, which the second-level cache holds.
+// trie finds the longest token at the start of a string in one pass over its bytes, whatever the number of tokens.
+// It is a double array (Aoe 1989, "An efficient digital search algorithm by using a double-array structure"): the
+// child of node s by byte c is t = base(s)+c, if parent(t) = s. BERT's 30,522 tokens make 65,017 nodes of 12 bytes,
+// which the second-level cache holds.
 //
 // Tokens that begin a word and tokens that continue one hang from two roots.
 type trie struct{ nodes []node }
@@ -104,8 +105,9 @@ func (b *builder) insert(s int32, keys []key, depth int) {
 	}
 }
 
-// place returns a base at which the nodes of all the bytes, which ascend, are free. First fit; where the nodes are nearly all taken the
-// search starts behind them the next time, which keeps building linear in practice (the rule of Kudo's Darts).
+// place returns a base at which the nodes of all the bytes, which ascend, are free. First fit; where the nodes are
+// nearly all taken the search starts behind them the next time, which keeps building linear in practice (the rule
+// of Kudo's Darts).
 func (b *builder) place(bytes []byte) int32 {
 	for int(b.next) < len(b.nodes) && b.nodes[b.next].parent != free {
 		b.next++

@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// Tokens with a meaning of their own, as google-research/bert names them. Their ids are where the vocabulary's file has them: BERT's
-// own has [PAD] first and [UNK] at 100, others do not.
+// Tokens with a meaning of their own, as google-research/bert names them. Their ids are where the vocabulary's file
+// has them: BERT's own has [PAD] first and [UNK] at 100, others do not.
 const (
 	Pad  = "[PAD]"
 	Unk  = "[UNK]"
@@ -28,8 +28,8 @@ const Continuing = "##"
 // ErrInvalid is wrapped by every error about the content of a vocabulary.
 var ErrInvalid = errors.New("invalid vocabulary")
 
-// Vocab is a list of tokens without repetition; a token's id is its place in the list. It does not change once made, and may be used by
-// many goroutines.
+// Vocab is a list of tokens without repetition; a token's id is its place in the list. It does not change once
+// made, and may be used by many goroutines.
 type Vocab struct {
 	name   string
 	tokens []string
@@ -78,7 +78,8 @@ func (v *Vocab) check(token string) error {
 // blanks around a token in a file do not count.
 const blanks = " \t\r"
 
-// Load reads a vocab.txt: a token on each line, the first line's id is 0. Spaces, tabs and carriage returns around a token do not count.
+// Load reads a vocab.txt: a token on each line, the first line's id is 0. Spaces, tabs and carriage returns around
+// a token do not count.
 func Load(path string) (*Vocab, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -93,8 +94,8 @@ func Read(r io.Reader, name string) (*Vocab, error) {
 	var tokens []string
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
-		// Google's loader strips all of Unicode's white space and Hugging Face's only the line break. The difference matters: U+2028
-		// is a token of bert-base-chinese.
+		// Google's loader strips all of Unicode's white space and Hugging Face's only the line break. The
+		// difference matters: U+2028 is a token of bert-base-chinese.
 		tokens = append(tokens, strings.Trim(lines.Text(), blanks))
 	}
 	if err := lines.Err(); err != nil {
@@ -136,8 +137,8 @@ func (v *Vocab) WriteTo(w io.Writer) (int64, error) {
 	return n, b.Flush()
 }
 
-// Save writes the vocabulary as a vocab.txt: under another name first, so that whoever reads path finds the old file or the whole new
-// one, even after a crash.
+// Save writes the vocabulary as a vocab.txt: under another name first, so that whoever reads path finds the old
+// file or the whole new one, even after a crash.
 func (v *Vocab) Save(path string) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

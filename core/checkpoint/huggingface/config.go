@@ -1,10 +1,12 @@
-// Package huggingface reads and writes model folders as Hugging Face's transformers library does: config.json, model.safetensors and the tokenizer's
-// files.
+// Package huggingface reads and writes model folders as Hugging Face's transformers library does: config.json,
+// model.safetensors and the tokenizer's files.
 //
-// Names and shapes of bert.Parameters are those of BertForPreTraining and its kin, so a folder that was written here loads there and the other
-// way round. Reading is generous where files in the wild differ: tensors in shards, in PyTorch's pytorch_model.bin or in TensorFlow's checkpoints; an
-// encoder without the prefix bert., gamma and beta for the layer normalisations, tied tensors that are stored or left out, NVIDIA's dense_act, packed
-// query, key and value, padded vocabularies, a model inside of a training checkpoint. What was missing and what was left over is told, never guessed.
+// Names and shapes of bert.Parameters are those of BertForPreTraining and its kin, so a folder that was written
+// here loads there and the other way round. Reading is generous where files in the wild differ: tensors in shards,
+// in PyTorch's pytorch_model.bin or in TensorFlow's checkpoints; an encoder without the prefix bert., gamma and
+// beta for the layer normalisations, tied tensors that are stored or left out, NVIDIA's dense_act, packed query,
+// key and value, padded vocabularies, a model inside of a training checkpoint. What was missing and what was left
+// over is told, never guessed.
 package huggingface
 
 import (
@@ -23,14 +25,15 @@ import (
 // Config is a config.json.
 type Config struct {
 	Model bert.Config
-	// Labels is the number of labels of a classification: num_labels, or the entries of id2label. 0: the file does not say.
+	// Labels is the number of labels of a classification: num_labels, or the entries of id2label. 0: the file does
+	// not say.
 	Labels int
 	// Other are the keys that mean nothing to harness; they are written back as they were.
 	Other map[string]json.RawMessage
 }
 
-// defaults are the values of keys that a file leaves out. Source: transformers, configuration_bert.py. The mask is google-research/bert's;
-// it is harness's own key, and transformers passes over it.
+// defaults are the values of keys that a file leaves out. Source: transformers, configuration_bert.py. The mask is
+// google-research/bert's; it is harness's own key, and transformers passes over it.
 func defaults() bert.Config {
 	c := bert.Defaults()
 	c.HiddenAct = bert.GELU
@@ -53,8 +56,8 @@ var only = map[string][]any{
 	"is_encoder_decoder":      {false},
 }
 
-// ReadConfig reads a config.json or, by its name, google-research/bert's bert_config.json, where "gelu" is the tanh form (modeling.py, gelu). A model
-// that is not the BERT of harness is an error with the key that says so.
+// ReadConfig reads a config.json or, by its name, google-research/bert's bert_config.json, where "gelu" is the tanh
+// form (modeling.py, gelu). A model that is not the BERT of harness is an error with the key that says so.
 func ReadConfig(path string) (Config, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -163,7 +166,8 @@ var architectures = map[bert.Task]string{
 	bert.MultipleChoice:    "BertForMultipleChoice",
 }
 
-// NewConfig is the configuration of a model with a head. Where two classes of transformers have the same parameters, it says which of them the model is.
+// NewConfig is the configuration of a model with a head. Where two classes of transformers have the same
+// parameters, it says which of them the model is.
 func NewConfig(model bert.Config, h bert.Head) Config {
 	architecture, err := json.Marshal([]string{architectures[h.Task]})
 	if err != nil {
@@ -172,7 +176,8 @@ func NewConfig(model bert.Config, h bert.Head) Config {
 	return Config{Model: model, Labels: labels(h), Other: map[string]json.RawMessage{"architectures": architecture}}
 }
 
-// labels is what transformers calls num_labels, 0 where it has no meaning: a model for multiple choice scores any number of choices.
+// labels is what transformers calls num_labels, 0 where it has no meaning: a model for multiple choice scores any
+// number of choices.
 func labels(h bert.Head) int {
 	if h.Task == bert.Classification {
 		return h.Labels
@@ -247,4 +252,5 @@ func (c Config) marshalGoogle() ([]byte, error) {
 }
 
 // googleKeys are what published bert_config.json files say beside the model's shape; nothing reads them.
-var googleKeys = []string{"directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"}
+var googleKeys = []string{"directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
+	"pooler_size_per_head", "pooler_type"}

@@ -45,9 +45,10 @@ type Target struct {
 // checkpointName is what google-research/bert calls its checkpoints.
 const checkpointName = "bert_model.ckpt"
 
-// Write writes the model as a folder that transformers loads without a warning, or google-research/bert: tensors under the names of today, tied ones
-// once, configuration, tokenizer, and an optimizer's slots beside it. Parameters that the architecture wants and the source lacks are an error; what the
-// architecture has no use for is left out, and named in the Report.
+// Write writes the model as a folder that transformers loads without a warning, or google-research/bert: tensors
+// under the names of today, tied ones once, configuration, tokenizer, and an optimizer's slots beside it.
+// Parameters that the architecture wants and the source lacks are an error; what the architecture has no use for is
+// left out, and named in the Report.
 func (f *Folder) Write(dir string, t Target) (Report, error) {
 	fail := func(rep Report, err error) (Report, error) { return rep, fmt.Errorf("model %s: %w", dir, err) }
 	m, rep, err := f.output(t)
@@ -72,7 +73,8 @@ func (f *Folder) Write(dir string, t Target) (Report, error) {
 		return fail(rep, err)
 	}
 	if tokenizer != nil && tokenizer.Vocab.Len() > f.Config.Model.VocabSize {
-		rep.Notes = append(rep.Notes, fmt.Sprintf("the vocabulary has %d entries and the model %d: text may have ids that it does not know", tokenizer.Vocab.Len(), f.Config.Model.VocabSize))
+		rep.Notes = append(rep.Notes, fmt.Sprintf("the vocabulary has %d entries and the model %d: text may have ids that it does not know",
+			tokenizer.Vocab.Len(), f.Config.Model.VocabSize))
 	}
 	// What was there in another format would be loaded instead, or by chance.
 	if other, err := modelIn(dir); err == nil && formatOf(other) != t.Format {
@@ -137,8 +139,8 @@ func (m *output) writeFile(path string, t Target) error {
 	return safetensors.Write(path, m.contents, modelMetadata)
 }
 
-// Copy writes all tensors of a file into another one, under the names and with the shapes that they have: what can be done without a configuration.
-// Numbers that are whole keep their type.
+// Copy writes all tensors of a file into another one, under the names and with the shapes that they have: what can
+// be done without a configuration. Numbers that are whole keep their type.
 func Copy(from *weights.File, path string, t Target) error {
 	var m output
 	for _, stored := range from.Tensors() {
@@ -203,7 +205,8 @@ type output struct {
 	aliases      map[string]string // second names of tied parameters, for formats where that costs nothing
 }
 
-// parts are the prefixes of the parameters that an architecture of transformers has beside the embeddings and the encoder.
+// parts are the prefixes of the parameters that an architecture of transformers has beside the embeddings and the
+// encoder.
 var parts = map[string][]string{
 	"BertForPreTraining":            {"bert.pooler.", "cls.predictions.", "cls.seq_relationship."},
 	"BertForMaskedLM":               {"cls.predictions."},
@@ -215,7 +218,8 @@ var parts = map[string][]string{
 	"BertModel":                     {"bert.pooler."},
 }
 
-// architecture tells from the parameters what class of transformers they are, and from the configuration where several have the same.
+// architecture tells from the parameters what class of transformers they are, and from the configuration where
+// several have the same.
 func (f *Folder) architecture() string {
 	has := func(prefix string) bool {
 		for name := range f.parameters {
@@ -230,7 +234,8 @@ func (f *Folder) architecture() string {
 		return "BertForQuestionAnswering"
 	case has("classifier."):
 		var stated []string
-		if json.Unmarshal(f.Config.Other["architectures"], &stated) == nil && len(stated) == 1 && slices.Contains(parts[stated[0]], "classifier.") {
+		if json.Unmarshal(f.Config.Other["architectures"], &stated) == nil && len(stated) == 1 &&
+			slices.Contains(parts[stated[0]], "classifier.") {
 			return stated[0]
 		}
 		return "BertForSequenceClassification"
@@ -291,7 +296,8 @@ func (f *Folder) output(t Target) (m output, rep Report, err error) {
 		m.contents = append(m.contents, c)
 	}
 	if len(rep.Missing) > 0 {
-		return m, rep, fmt.Errorf("model %s: as a %s with %d layers it lacks %s", f.file.Name(), m.architecture, f.Config.Model.NumHiddenLayers, some(rep.Missing))
+		return m, rep, fmt.Errorf("model %s: as a %s with %d layers it lacks %s", f.file.Name(), m.architecture,
+			f.Config.Model.NumHiddenLayers, some(rep.Missing))
 	}
 	for name, stored := range f.parameters {
 		if !used[name] {

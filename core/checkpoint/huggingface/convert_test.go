@@ -93,7 +93,8 @@ func TestRoundTrips(t *testing.T) {
 		head  bert.Head
 		dtype tensor.DType
 	}{
-		"pretraining": {bert.Head{Task: bert.Pretraining}, tensor.F32}, "question answering": {bert.Head{Task: bert.QuestionAnswering}, tensor.F16},
+		"pretraining": {bert.Head{Task: bert.Pretraining}, tensor.F32}, "question answering": {bert.Head{Task: bert.QuestionAnswering},
+			tensor.F16},
 		"classification": {bert.Head{Task: bert.Classification, Labels: 3}, tensor.BF16},
 	} {
 		from := saved(t, test.head, test.dtype)
@@ -118,7 +119,8 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// TestTensorFlowRoundTrip: a checkpoint that TensorFlow wrote, with optimizer slots, through Hugging Face's folder and back: the same bytes.
+// TestTensorFlowRoundTrip: a checkpoint that TensorFlow wrote, with optimizer slots, through Hugging Face's folder
+// and back: the same bytes.
 func TestTensorFlowRoundTrip(t *testing.T) {
 	from := reference.Path(t, "data", "weights", "keras-bert-tf-ckpt")
 	for _, format := range []Format{Safetensors, PyTorch} {
@@ -341,7 +343,8 @@ func TestBinShards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(saveFile(filepath.Join(dir, "pytorch_model.bin.index.json"), text), saveFile(filepath.Join(dir, configFile), []byte(tree(t, from)[configFile]))); err != nil {
+	if err := errors.Join(saveFile(filepath.Join(dir, "pytorch_model.bin.index.json"), text),
+		saveFile(filepath.Join(dir, configFile), []byte(tree(t, from)[configFile]))); err != nil {
 		t.Fatal(err)
 	}
 	there, _ := convert(t, dir, Target{Format: Safetensors})
@@ -350,7 +353,8 @@ func TestBinShards(t *testing.T) {
 	}
 }
 
-// TestConvertTypes: parameters in another type are rounded, and what does not fit in FP16 is an error that leaves nothing.
+// TestConvertTypes: parameters in another type are rounded, and what does not fit in FP16 is an error that leaves
+// nothing.
 func TestConvertTypes(t *testing.T) {
 	from := saved(t, bert.Head{Task: bert.Pretraining}, tensor.F32)
 	direct := saved(t, bert.Head{Task: bert.Pretraining}, tensor.BF16)
@@ -386,7 +390,8 @@ func TestConvertTypes(t *testing.T) {
 	}
 	defer model.Close()
 	dir := filepath.Join(t.TempDir(), "half")
-	if _, err := model.Write(dir, Target{Format: Safetensors, DType: tensor.F16}); err == nil || !strings.Contains(err.Error(), "bert.pooler.dense.bias holds -65520, which FP16 can't") {
+	if _, err := model.Write(dir, Target{Format: Safetensors, DType: tensor.F16}); err == nil ||
+		!strings.Contains(err.Error(), "bert.pooler.dense.bias holds -65520, which FP16 can't") {
 		t.Errorf("error is %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, modelFile)); err == nil {
@@ -394,7 +399,8 @@ func TestConvertTypes(t *testing.T) {
 	}
 }
 
-// TestArchitectures: what each class of transformers has no use for is left out and told, and what it needs must be there.
+// TestArchitectures: what each class of transformers has no use for is left out and told, and what it needs must be
+// there.
 func TestArchitectures(t *testing.T) {
 	add := func(dir string, more ...weights.Content) {
 		rewrite(t, dir, func(name string) []string { return []string{name} }, more...)
@@ -410,13 +416,16 @@ func TestArchitectures(t *testing.T) {
 	}
 	// A question answering model of NVIDIA's or Google's has a pooler.
 	dir := saved(t, bert.Head{Task: bert.QuestionAnswering}, tensor.F32)
-	add(dir, weights.Of("bert.pooler.dense_act.weight", tensor.Shape{6, 6}, make([]float32, 36)), weights.Of("bert.pooler.dense_act.bias", tensor.Shape{6}, make([]float32, 6)))
+	add(dir, weights.Of("bert.pooler.dense_act.weight", tensor.Shape{6, 6}, make([]float32, 36)),
+		weights.Of("bert.pooler.dense_act.bias", tensor.Shape{6}, make([]float32, 6)))
 	there, rep := convert(t, dir, Target{Format: Safetensors})
-	if want := []string{"bert.pooler.dense_act.bias", "bert.pooler.dense_act.weight"}; !slices.Equal(rep.Unexpected, want) || architecture(there) != "BertForQuestionAnswering" {
+	if want := []string{"bert.pooler.dense_act.bias", "bert.pooler.dense_act.weight"}; !slices.Equal(rep.Unexpected, want) ||
+		architecture(there) != "BertForQuestionAnswering" {
 		t.Errorf("%s, %+v, want the pooler left out", architecture(there), rep)
 	}
 	there, rep = convert(t, dir, Target{Format: TensorFlow})
-	if f, err := tensorflow.Open(filepath.Join(there, checkpointName)); err != nil || len(rep.Unexpected) > 0 || !slices.Contains(f.Names(), "bert/pooler/dense/kernel") {
+	if f, err := tensorflow.Open(filepath.Join(there, checkpointName)); err != nil || len(rep.Unexpected) > 0 ||
+		!slices.Contains(f.Names(), "bert/pooler/dense/kernel") {
 		t.Errorf("%+v, %v, want the pooler, which Google's model always has", rep, err)
 	}
 	// An encoder alone is saved without the prefix.
@@ -458,13 +467,15 @@ func TestArchitectures(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer broken.Close()
-	if _, err := broken.Write(t.TempDir(), Target{Format: Safetensors}); err == nil || !strings.Contains(err.Error(), "as a BertForMaskedLM with 2 layers it lacks bert.encoder.layer.1.output.LayerNorm.bias") {
+	if _, err := broken.Write(t.TempDir(), Target{Format: Safetensors}); err == nil ||
+		!strings.Contains(err.Error(), "as a BertForMaskedLM with 2 layers it lacks bert.encoder.layer.1.output.LayerNorm.bias") {
 		t.Errorf("error is %v", err)
 	}
 }
 
-// TestClasses: a folder holds what its class of transformers stores, no tensor more and none fewer, so that loading it tells of none that is new or
-// unused. The names are those of modeling_bert.py; what is tied (_tied_weights_keys) is stored once.
+// TestClasses: a folder holds what its class of transformers stores, no tensor more and none fewer, so that loading
+// it tells of none that is new or unused. The names are those of modeling_bert.py; what is tied
+// (_tied_weights_keys) is stored once.
 func TestClasses(t *testing.T) {
 	linear := func(names ...string) (all []string) {
 		for _, name := range names {
@@ -472,9 +483,11 @@ func TestClasses(t *testing.T) {
 		}
 		return all
 	}
-	encoder := append(linear("bert.embeddings.LayerNorm"), "bert.embeddings.word_embeddings.weight", "bert.embeddings.position_embeddings.weight", "bert.embeddings.token_type_embeddings.weight")
+	encoder := append(linear("bert.embeddings.LayerNorm"), "bert.embeddings.word_embeddings.weight",
+		"bert.embeddings.position_embeddings.weight", "bert.embeddings.token_type_embeddings.weight")
 	for _, layer := range []string{"bert.encoder.layer.0.", "bert.encoder.layer.1."} {
-		for _, part := range []string{"attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense", "attention.output.LayerNorm",
+		for _, part := range []string{"attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",
+			"attention.output.LayerNorm",
 			"intermediate.dense", "output.dense", "output.LayerNorm"} {
 			encoder = append(encoder, linear(layer+part)...)
 		}
@@ -532,7 +545,8 @@ func TestClasses(t *testing.T) {
 		if err := json.Unmarshal([]byte(tree(t, dir)[configFile]), &c); err != nil || !slices.Equal(c.Architectures, []string{class}) {
 			t.Errorf("%s: %v, %v", class, c.Architectures, err)
 		}
-		if labels := slices.Contains([]string{"BertForSequenceClassification", "BertForTokenClassification"}, class); labels != (len(c.Labels) == 3) || !labels && c.Labels != nil {
+		if labels := slices.Contains([]string{"BertForSequenceClassification", "BertForTokenClassification"},
+			class); labels != (len(c.Labels) == 3) || !labels && c.Labels != nil {
 			t.Errorf("%s: labels are %v", class, c.Labels)
 		}
 	}
@@ -576,7 +590,8 @@ func TestPackedAttention(t *testing.T) {
 	}
 }
 
-// TestTrainingCheckpoint: a model under "model" in a file of torch.save, as NVIDIA's, with a vocabulary padded to a multiple of 8.
+// TestTrainingCheckpoint: a model under "model" in a file of torch.save, as NVIDIA's, with a vocabulary padded to a
+// multiple of 8.
 func TestTrainingCheckpoint(t *testing.T) {
 	dir := t.TempDir()
 	c, l, params := model(t, bert.Head{Task: bert.Pretraining})
@@ -603,7 +618,8 @@ func TestTrainingCheckpoint(t *testing.T) {
 	defer f.Close()
 	to := filepath.Join(t.TempDir(), "out")
 	rep, err := f.Write(to, Target{Format: Safetensors})
-	want := Report{Unexpected: []string{"optimizer/state/0/exp_avg"}, Padded: []string{"bert.embeddings.word_embeddings.weight", "cls.predictions.bias"}}
+	want := Report{Unexpected: []string{"optimizer/state/0/exp_avg"}, Padded: []string{"bert.embeddings.word_embeddings.weight",
+		"cls.predictions.bias"}}
 	if diff := cmp.Diff(want, rep); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
@@ -623,7 +639,8 @@ func TestWriteRefuses(t *testing.T) {
 	}
 	defer f.Close()
 	before := tree(t, from)
-	if _, err := f.Write(from, Target{Format: PyTorch}); err == nil || !strings.Contains(err.Error(), "holds a model in another format, model.safetensors") {
+	if _, err := f.Write(from, Target{Format: PyTorch}); err == nil || !strings.Contains(err.Error(),
+		"holds a model in another format, model.safetensors") {
 		t.Errorf("error is %v", err)
 	}
 	if diff := cmp.Diff(before, tree(t, from)); diff != "" {
@@ -642,7 +659,8 @@ func TestWriteRefuses(t *testing.T) {
 func TestCopy(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.safetensors")
-	if err := safetensors.Write(path, []weights.Content{weights.Of("x/y", tensor.Shape{2}, []float32{1, 2}), weights.Of("ids", tensor.Shape{1}, []int64{3})}, modelMetadata); err != nil {
+	if err := safetensors.Write(path, []weights.Content{weights.Of("x/y", tensor.Shape{2}, []float32{1, 2}),
+		weights.Of("ids", tensor.Shape{1}, []int64{3})}, modelMetadata); err != nil {
 		t.Fatal(err)
 	}
 	copied := func(from, name string, target Target) string {
@@ -686,7 +704,8 @@ func TestNotes(t *testing.T) {
 	}
 	long := Tokenizer{Vocab: mustVocab(t, append(tokens(vocab(t)), "more")...), Options: huggingFaceOptions}
 	_, rep := convert(t, from, Target{Format: TensorFlow, Tokenizer: &long})
-	if len(rep.Notes) != 2 || !strings.Contains(rep.Notes[0], "erf form of GELU") || !strings.Contains(rep.Notes[1], "has 25 entries and the model 24") {
+	if len(rep.Notes) != 2 || !strings.Contains(rep.Notes[0], "erf form of GELU") ||
+		!strings.Contains(rep.Notes[1], "has 25 entries and the model 24") {
 		t.Errorf("notes are %q", rep.Notes)
 	}
 }

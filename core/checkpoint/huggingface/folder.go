@@ -30,8 +30,8 @@ type Folder struct {
 	unexpected []string
 }
 
-// Open reads the configuration of a model and maps its tensors into memory. path is a folder, or the file in it that holds the tensors, in any format
-// that OpenTensors knows.
+// Open reads the configuration of a model and maps its tensors into memory. path is a folder, or the file in it
+// that holds the tensors, in any format that OpenTensors knows.
 func Open(path string) (*Folder, error) {
 	dir := path
 	if info, err := os.Stat(path); err != nil && !tensorflow.IsCheckpoint(path) {
@@ -176,7 +176,8 @@ type Report struct {
 // maxPadding is less than what vocabularies are padded by: they become multiples of 8, 64 or 128.
 const maxPadding = 128
 
-// Load reads the parameters of a layout into a section. A tensor of a wrong shape or type is an error; what else does not fit is in the Report.
+// Load reads the parameters of a layout into a section. A tensor of a wrong shape or type is an error; what else
+// does not fit is in the Report.
 func (f *Folder) Load(l *tensor.Layout, params []float32) (Report, error) {
 	return f.load(f.parameters, l, params)
 }
@@ -229,7 +230,8 @@ func (f *Folder) load(stored map[string]weights.Tensor, l *tensor.Layout, sectio
 	return rep, nil
 }
 
-// find is the name under which a parameter is stored: its own, or the second one of a tied parameter. It marks as used what says the same.
+// find is the name under which a parameter is stored: its own, or the second one of a tied parameter. It marks as
+// used what says the same.
 func (f *Folder) find(stored map[string]weights.Tensor, parameter string, used map[string]bool) (name string, ok bool, err error) {
 	t, ok := stored[parameter]
 	other, second := stored[tied[parameter]]
@@ -252,12 +254,14 @@ func (f *Folder) find(stored map[string]weights.Tensor, parameter string, used m
 	return parameter, true, nil
 }
 
-// fit is the part of a stored tensor that a parameter of a shape takes, and how many zeros follow: a vocabulary may be longer or shorter.
+// fit is the part of a stored tensor that a parameter of a shape takes, and how many zeros follow: a vocabulary may
+// be longer or shorter.
 func (f *Folder) fit(t weights.Tensor, parameter string, want tensor.Shape) (weights.Tensor, int, error) {
 	if slices.Equal(t.Shape, want) {
 		return t, 0, nil
 	}
-	if _, vocabulary := tied[parameter]; !vocabulary || len(t.Shape) != len(want) || !slices.Equal(t.Shape[1:], want[1:]) || abs(t.Shape[0]-want[0]) >= maxPadding {
+	if _, vocabulary := tied[parameter]; !vocabulary || len(t.Shape) != len(want) || !slices.Equal(t.Shape[1:], want[1:]) ||
+		abs(t.Shape[0]-want[0]) >= maxPadding {
 		return t, 0, fmt.Errorf("model %s: tensor %s has shape %v, want %v", f.file.Name(), t.Name, t.Shape, want)
 	}
 	t = t.Rows(0, min(t.Shape[0], want[0]))

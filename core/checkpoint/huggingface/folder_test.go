@@ -20,7 +20,8 @@ import (
 
 func model(t *testing.T, h bert.Head) (Config, *tensor.Layout, []float32) {
 	t.Helper()
-	c := Config{Model: bert.Config{VocabSize: 24, HiddenSize: 6, NumHiddenLayers: 2, NumAttentionHeads: 2, IntermediateSize: 8, HiddenAct: bert.GELUNew, HiddenDropoutProb: 0.1,
+	c := Config{Model: bert.Config{VocabSize: 24, HiddenSize: 6, NumHiddenLayers: 2, NumAttentionHeads: 2, IntermediateSize: 8,
+		HiddenAct: bert.GELUNew, HiddenDropoutProb: 0.1,
 		MaxPositionEmbeddings: 5, TypeVocabSize: 2, InitializerRange: 0.02, LayerNormEps: 1e-12, AttentionMask: -10000}}
 	l, err := bert.Parameters(c.Model, h)
 	if err != nil {
@@ -151,17 +152,24 @@ func TestTolerances(t *testing.T) {
 			}
 			return []string{name}
 		}},
-		"old buffers":    {edit: renamed("", ""), more: []weights.Content{weights.Of("bert.embeddings.position_ids", tensor.Shape{1, 5}, []int64{0, 1, 2, 3, 4})}},
-		"something else": {edit: renamed("", ""), more: []weights.Content{weights.Of("global_step", nil, []int64{1})}, want: Report{Unexpected: []string{"global_step"}}},
-		"other decoder":  {edit: renamed("", ""), more: []weights.Content{weights.Of("cls.predictions.decoder.bias", tensor.Shape{24}, make([]float32, 24))}, want: Report{Unexpected: []string{"cls.predictions.decoder.bias"}}},
-		"another head":   {edit: renamed("cls.seq_relationship", "qa_outputs"), want: Report{Missing: []string{"cls.seq_relationship.weight", "cls.seq_relationship.bias"}, Unexpected: []string{"qa_outputs.bias", "qa_outputs.weight"}}},
+		"old buffers": {edit: renamed("", ""),
+			more: []weights.Content{weights.Of("bert.embeddings.position_ids", tensor.Shape{1, 5}, []int64{0, 1, 2, 3, 4})}},
+		"something else": {edit: renamed("", ""), more: []weights.Content{weights.Of("global_step", nil, []int64{1})},
+			want: Report{Unexpected: []string{"global_step"}}},
+		"other decoder": {edit: renamed("", ""),
+			more: []weights.Content{weights.Of("cls.predictions.decoder.bias", tensor.Shape{24},
+				make([]float32, 24))}, want: Report{Unexpected: []string{"cls.predictions.decoder.bias"}}},
+		"another head": {edit: renamed("cls.seq_relationship", "qa_outputs"),
+			want: Report{Missing: []string{"cls.seq_relationship.weight", "cls.seq_relationship.bias"},
+				Unexpected: []string{"qa_outputs.bias", "qa_outputs.weight"}}},
 		"encoder alone": {edit: func(name string) []string {
 			if rest, ok := strings.CutPrefix(name, "bert."); ok {
 				return []string{rest}
 			}
 			return nil
 		}, more: []weights.Content{weights.Of("embeddings.position_ids", tensor.Shape{1}, []int64{0})},
-			want: Report{Missing: []string{"cls.predictions.transform.dense.weight", "cls.predictions.transform.dense.bias", "cls.predictions.transform.LayerNorm.weight",
+			want: Report{Missing: []string{"cls.predictions.transform.dense.weight", "cls.predictions.transform.dense.bias",
+				"cls.predictions.transform.LayerNorm.weight",
 				"cls.predictions.transform.LayerNorm.bias", "cls.predictions.bias", "cls.seq_relationship.weight", "cls.seq_relationship.bias"}}},
 	} {
 		dir := t.TempDir()
@@ -221,7 +229,8 @@ func TestPaddedVocabulary(t *testing.T) {
 		stored, _ := l.Lookup("bert.embeddings.word_embeddings.weight")
 		loaded, _ := layout.Lookup(stored.Name)
 		n := min(stored.Len(), loaded.Len())
-		if !slices.Equal(loaded.Of(read)[:n], stored.Of(params)[:n]) || slices.ContainsFunc(loaded.Of(read)[n:], func(v float32) bool { return v != 0 }) {
+		if !slices.Equal(loaded.Of(read)[:n], stored.Of(params)[:n]) || slices.ContainsFunc(loaded.Of(read)[n:],
+			func(v float32) bool { return v != 0 }) {
 			t.Errorf("vocabulary of %d: word embeddings are not those of the file and then zeros", size)
 		}
 	}
@@ -231,7 +240,8 @@ func TestPaddedVocabulary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Load(layout, make([]float32, layout.Len())); err == nil || !strings.Contains(err.Error(), "has shape [24 6], want [152 6]") {
+	if _, err := f.Load(layout, make([]float32, layout.Len())); err == nil ||
+		!strings.Contains(err.Error(), "has shape [24 6], want [152 6]") {
 		t.Errorf("error is %v, want that the shapes differ", err)
 	}
 }
@@ -240,7 +250,8 @@ func TestConfig(t *testing.T) {
 	parse := func(text string) (Config, error) { return parseConfig([]byte(text)) }
 	// Defaults are transformers', not google-research/bert's.
 	c, err := parse(`{"model_type": "bert", "vocab_size": 100, "classifier_dropout": null, "hidden_dropout_prob": null}`)
-	if err != nil || c.Model.HiddenAct != bert.GELU || c.Model.VocabSize != 100 || c.Model.HiddenSize != 768 || c.Model.HiddenDropoutProb != 0.1 {
+	if err != nil || c.Model.HiddenAct != bert.GELU || c.Model.VocabSize != 100 || c.Model.HiddenSize != 768 ||
+		c.Model.HiddenDropoutProb != 0.1 {
 		t.Errorf("config is %+v, %v", c.Model, err)
 	}
 	for name, want := range map[string]bert.Activation{"gelu": bert.GELU, "gelu_new": bert.GELUNew, "gelu_pytorch_tanh": bert.GELUNew} {
@@ -285,14 +296,16 @@ func TestConfigIsKept(t *testing.T) {
 	if err := json.Unmarshal(text, &fields); err != nil {
 		t.Fatal(err)
 	}
-	for key, want := range map[string]string{"pad_token_id": "0", "transformers_version": `"4.6.0"`, "id2label": `{"0":"no","1":"yes"}`, "nested": `{"b":[1,2.50]}`,
+	for key, want := range map[string]string{"pad_token_id": "0", "transformers_version": `"4.6.0"`,
+		"id2label": `{"0":"no","1":"yes"}`, "nested": `{"b":[1,2.50]}`,
 		"architectures": `["BertForSequenceClassification"]`, "hidden_act": `"gelu"`, "layer_norm_eps": "1e-12", "attention_mask_value": ""} {
 		if got := strings.Join(strings.Fields(string(fields[key])), ""); got != want {
 			t.Errorf("%s is %s, want %s", key, got, want)
 		}
 	}
 	c.Model.AttentionMask = -1000
-	if text, err = c.marshal("BertForPreTraining", 0, "float32"); err != nil || !strings.Contains(string(text), `"attention_mask_value": -1000`) {
+	if text, err = c.marshal("BertForPreTraining", 0, "float32"); err != nil ||
+		!strings.Contains(string(text), `"attention_mask_value": -1000`) {
 		t.Errorf("%s, %v, want attention_mask_value in it", text, err)
 	}
 	again, err := parseConfig(text)
@@ -308,7 +321,8 @@ func TestSaveRefuses(t *testing.T) {
 	if err := Save(dir, c, head, l, params, tensor.I64); err == nil || !strings.Contains(err.Error(), "want F32, F16 or BF16") {
 		t.Errorf("error is %v", err)
 	}
-	if err := Save(dir, c, bert.Head{Task: bert.QuestionAnswering}, l, params, tensor.F32); err == nil || !strings.Contains(err.Error(), "the layout is not that of") {
+	if err := Save(dir, c, bert.Head{Task: bert.QuestionAnswering}, l, params, tensor.F32); err == nil ||
+		!strings.Contains(err.Error(), "the layout is not that of") {
 		t.Errorf("error is %v", err)
 	}
 	if err := Save(dir, c, head, l, params[1:], tensor.F32); err == nil {

@@ -16,7 +16,8 @@ var tied = map[string]string{
 	"cls.predictions.bias":                   "cls.predictions.decoder.bias",
 }
 
-// wrappers are what training checkpoints keep a model's parameters under (NVIDIA's have "model"), and what torch.nn.DataParallel adds.
+// wrappers are what training checkpoints keep a model's parameters under (NVIDIA's have "model"), and what
+// torch.nn.DataParallel adds.
 var wrappers = []string{"model/", "state_dict/", "model_state_dict/", "module."}
 
 // canonical is the name of today for a name in a file; bare files store the encoder alone, without a prefix.
@@ -53,7 +54,8 @@ func unwrapped(name string) string {
 	}
 }
 
-// packed is a matrix that has query, key and value below each other, as Graphcore's and Megatron's fused attention keep them.
+// packed is a matrix that has query, key and value below each other, as Graphcore's and Megatron's fused attention
+// keep them.
 var packed = regexp.MustCompile(`^(.*attention\.self\.)(?:qkv|query_key_value)\.(weight|bias)$`)
 
 // split cuts a packed tensor in three; others come back as they are.
@@ -70,8 +72,8 @@ func split(t weights.Tensor) []weights.Tensor {
 	return parts
 }
 
-// tensorFlow are the names of google-research/bert that do not follow from those of Hugging Face. Source: modeling.py, run_pretraining.py,
-// run_squad.py, run_classifier.py. These matrices are [out, in] there, too.
+// tensorFlow are the names of google-research/bert that do not follow from those of Hugging Face. Source:
+// modeling.py, run_pretraining.py, run_squad.py, run_classifier.py. These matrices are [out, in] there, too.
 var tensorFlow = map[string]string{
 	"cls.predictions.bias":        "cls/predictions/output_bias",
 	"cls.seq_relationship.weight": "cls/seq_relationship/output_weights",
@@ -93,14 +95,14 @@ var fromTensorFlowTable = func() map[string]string {
 // step is the counter of a TensorFlow checkpoint, and what it is called beside an optimizer's slots here.
 const step = "global_step"
 
-// slotSuffixes are the slots of google-research/bert's AdamWeightDecayOptimizer, which NVIDIA's LAMB has as well, by the names that harness has for
-// Adam's moments.
+// slotSuffixes are the slots of google-research/bert's AdamWeightDecayOptimizer, which NVIDIA's LAMB has as well,
+// by the names that harness has for Adam's moments.
 var slotSuffixes = []struct{ slot, suffix string }{{"m", "/adam_m"}, {"v", "/adam_v"}}
 
 var layerNumber = regexp.MustCompile(`(^|\.)layer_(\d+)\.`)
 
-// fromTensorFlow is the parameter and the slot ("" for the parameter itself) of a variable of google-research/bert. A transposed one is [in, out]
-// there. ok is false for a variable of another kind.
+// fromTensorFlow is the parameter and the slot ("" for the parameter itself) of a variable of google-research/bert.
+// A transposed one is [in, out] there. ok is false for a variable of another kind.
 func fromTensorFlow(variable string) (parameter, slot string, transposed, ok bool) {
 	for _, s := range slotSuffixes {
 		if rest, found := strings.CutSuffix(variable, s.suffix); found {

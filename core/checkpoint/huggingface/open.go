@@ -28,8 +28,9 @@ const (
 	indexSuffix      = ".index.json"
 )
 
-// OpenTensors opens the tensors of a model in any format, under the names that the file has: a file of safetensors or torch.save, an index of shards,
-// the prefix or a file of a TensorFlow checkpoint, or a folder with one of these under its usual name. Files are told apart by what they hold.
+// OpenTensors opens the tensors of a model in any format, under the names that the file has: a file of safetensors
+// or torch.save, an index of shards, the prefix or a file of a TensorFlow checkpoint, or a folder with one of these
+// under its usual name. Files are told apart by what they hold.
 func OpenTensors(path string) (*weights.File, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -62,11 +63,13 @@ func OpenTensors(path string) (*weights.File, error) {
 	case n == 9 && head[8] == '{', strings.HasSuffix(path, ".safetensors"):
 		return safetensors.Open(path)
 	}
-	return nil, fmt.Errorf("%s: byte 0: file begins with %q: want safetensors, a file of torch.save, an index of shards (*%s), or a TensorFlow checkpoint (PREFIX.index beside its data): %w",
+	return nil, fmt.Errorf("%s: byte 0: file begins with %q: want safetensors, a file of torch.save, an index of shards "+
+		"(*%s), or a TensorFlow checkpoint (PREFIX.index beside its data): %w",
 		path, head, indexSuffix, weights.ErrFormat)
 }
 
-// modelIn is the file of a folder that holds the model's tensors: what transformers would take, then a TensorFlow checkpoint.
+// modelIn is the file of a folder that holds the model's tensors: what transformers would take, then a TensorFlow
+// checkpoint.
 func modelIn(dir string) (string, error) {
 	for _, name := range []string{modelFile, modelFile + indexSuffix, binFile, binFile + indexSuffix} {
 		path := filepath.Join(dir, name)
@@ -84,7 +87,8 @@ func modelIn(dir string) (string, error) {
 	case 1:
 		return found[0], nil
 	}
-	return "", fmt.Errorf("model %s holds %d TensorFlow checkpoints: name one, such as %s", dir, len(found), tensorflow.Prefix(found[len(found)-1]))
+	return "", fmt.Errorf("model %s holds %d TensorFlow checkpoints: name one, such as %s", dir, len(found),
+		tensorflow.Prefix(found[len(found)-1]))
 }
 
 // escape makes a path its own pattern.
@@ -190,7 +194,8 @@ func openShards(path string) (f *weights.File, err error) {
 		format = s.Format()
 		for _, t := range s.Tensors() {
 			if index.Files[t.Name] != name {
-				return nil, t.Part().Errorf(t.Offset(), "tensor %s is here, and the index has it in file %s", weights.Quote(t.Name), weights.Quote(index.Files[t.Name]))
+				return nil, t.Part().Errorf(t.Offset(), "tensor %s is here, and the index has it in file %s", weights.Quote(t.Name),
+					weights.Quote(index.Files[t.Name]))
 			}
 			tensors = append(tensors, t)
 		}

@@ -92,7 +92,8 @@ func TestOpenTensors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := map[Format]string{Safetensors: "safetensors", PyTorch: "pytorch zip", TensorFlow: "tensorflow checkpoint"}[format]; g.Format() != want {
+		if want := map[Format]string{Safetensors: "safetensors", PyTorch: "pytorch zip",
+			TensorFlow: "tensorflow checkpoint"}[format]; g.Format() != want {
 			t.Errorf("format is %s, want %s", g.Format(), want)
 		}
 		g.Close()
@@ -102,7 +103,8 @@ func TestOpenTensors(t *testing.T) {
 	} else {
 		g.Close()
 	}
-	for name, text := range map[string]string{"empty": "", "short": "PK", "text": "hello, world", "zeros": strings.Repeat("\x00", 100), "cut.safetensors": "\x10"} {
+	for name, text := range map[string]string{"empty": "", "short": "PK", "text": "hello, world", "zeros": strings.Repeat("\x00", 100),
+		"cut.safetensors": "\x10"} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
@@ -120,7 +122,8 @@ func TestOpenTensors(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := OpenTensors(dir); err == nil || !strings.Contains(err.Error(), "holds 2 TensorFlow checkpoints: name one, such as "+filepath.Join(dir, "model.ckpt-200")) {
+	if _, err := OpenTensors(dir); err == nil || !strings.Contains(err.Error(),
+		"holds 2 TensorFlow checkpoints: name one, such as "+filepath.Join(dir, "model.ckpt-200")) {
 		t.Errorf("error is %v", err)
 	}
 	if g, err := OpenTensors(filepath.Join(dir, "model.ckpt-100")); err != nil {
@@ -133,8 +136,10 @@ func TestOpenTensors(t *testing.T) {
 // TestTwice: a parameter that a file has under two names is an error that tells both.
 func TestTwice(t *testing.T) {
 	dir := saved(t, bert.Head{Task: bert.Pretraining}, tensor.F32)
-	rewrite(t, dir, func(name string) []string { return []string{name} }, weights.Of("bert.embeddings.LayerNorm.gamma", tensor.Shape{6}, make([]float32, 6)))
-	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), `"bert.embeddings.LayerNorm.gamma" and "bert.embeddings.LayerNorm.weight" both are bert.embeddings.LayerNorm.weight`) &&
+	rewrite(t, dir, func(name string) []string { return []string{name} },
+		weights.Of("bert.embeddings.LayerNorm.gamma", tensor.Shape{6}, make([]float32, 6)))
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(),
+		`"bert.embeddings.LayerNorm.gamma" and "bert.embeddings.LayerNorm.weight" both are bert.embeddings.LayerNorm.weight`) &&
 		!strings.Contains(err.Error(), `"bert.embeddings.LayerNorm.weight" and "bert.embeddings.LayerNorm.gamma" both are`) {
 		t.Errorf("error is %v", err)
 	}
@@ -148,7 +153,8 @@ func TestOptimizer(t *testing.T) {
 	for _, p := range l.Tensors() {
 		contents = append(contents, weights.Of("m/"+p.Name, p.Shape, p.Of(params)))
 	}
-	if err := safetensors.Write(filepath.Join(dir, optimizerFile), append(contents, weights.Of("lr", nil, []float32{1}), weights.Of(step, nil, []int64{7})), nil); err != nil {
+	if err := safetensors.Write(filepath.Join(dir, optimizerFile), append(contents, weights.Of("lr", nil, []float32{1}),
+		weights.Of(step, nil, []int64{7})), nil); err != nil {
 		t.Fatal(err)
 	}
 	f, err := Open(dir)
@@ -214,7 +220,8 @@ func FuzzIndex(f *testing.F) {
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if err := safetensors.Write(filepath.Join(dir, "a.safetensors"), []weights.Content{weights.Of("a", tensor.Shape{2}, []float32{1, 2})}, nil); err != nil {
+		if err := safetensors.Write(filepath.Join(dir, "a.safetensors"),
+			[]weights.Content{weights.Of("a", tensor.Shape{2}, []float32{1, 2})}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if file, err := OpenTensors(path); err == nil {

@@ -60,9 +60,10 @@ type tokenizerJSON struct {
 	} `json:"model"`
 }
 
-// ReadTokenizer reads the tokenizer of a model folder: vocab.txt or, without one, tokenizer.json. How text is treated is what tokenizer_config.json and
-// tokenizer.json say; where they don't, letters are made lower case unless the vocabulary has upper-case ones. A folder of google-research/bert, which
-// has neither, is tokenized as its own program does.
+// ReadTokenizer reads the tokenizer of a model folder: vocab.txt or, without one, tokenizer.json. How text is
+// treated is what tokenizer_config.json and tokenizer.json say; where they don't, letters are made lower case
+// unless the vocabulary has upper-case ones. A folder of google-research/bert, which has neither, is tokenized as
+// its own program does.
 func ReadTokenizer(dir string) (Tokenizer, error) {
 	fail := func(err error) (Tokenizer, error) { return Tokenizer{}, fmt.Errorf("tokenizer %s: %w", dir, err) }
 	var full tokenizerJSON
@@ -133,8 +134,10 @@ func readJSON(path string, v any) error {
 // vocab is the vocabulary of a tokenizer.json, whose ids must be 0 to n-1.
 func (t *tokenizerJSON) vocab(path string) (*wordpiece.Vocab, error) {
 	m := t.Model
-	if m.Type != "" && m.Type != "WordPiece" || m.Prefix != "" && m.Prefix != wordpiece.Continuing || m.Unknown != "" && m.Unknown != wordpiece.Unk {
-		return nil, fmt.Errorf("%s: model is %q with the prefix %q and %q for unknown words, want WordPiece with %q and %q", path, m.Type, m.Prefix, m.Unknown, wordpiece.Continuing, wordpiece.Unk)
+	if m.Type != "" && m.Type != "WordPiece" || m.Prefix != "" && m.Prefix != wordpiece.Continuing || m.Unknown != "" &&
+		m.Unknown != wordpiece.Unk {
+		return nil, fmt.Errorf("%s: model is %q with the prefix %q and %q for unknown words, want WordPiece with %q and %q", path, m.Type,
+			m.Prefix, m.Unknown, wordpiece.Continuing, wordpiece.Unk)
 	}
 	tokens := make([]string, len(m.Vocab))
 	for token, id := range m.Vocab {
@@ -176,7 +179,8 @@ func (t Tokenizer) Save(dir string) error {
 
 // special are the tokens that a model needs, by what transformers calls them.
 var special = []struct{ key, token string }{
-	{"cls_token", wordpiece.Cls}, {"mask_token", wordpiece.Mask}, {"pad_token", wordpiece.Pad}, {"sep_token", wordpiece.Sep}, {"unk_token", wordpiece.Unk},
+	{"cls_token", wordpiece.Cls}, {"mask_token", wordpiece.Mask}, {"pad_token", wordpiece.Pad}, {"sep_token",
+		wordpiece.Sep}, {"unk_token", wordpiece.Unk},
 }
 
 // files are the contents of a tokenizer's files by name.
@@ -195,7 +199,8 @@ func (t Tokenizer) files() (map[string][]byte, error) {
 		return nil, err
 	}
 	config := map[string]any{
-		"clean_up_tokenization_spaces": true, "do_lower_case": t.Options.Lower, "tokenize_chinese_chars": t.Options.SplitChinese, "strip_accents": nil,
+		"clean_up_tokenization_spaces": true, "do_lower_case": t.Options.Lower, "tokenize_chinese_chars": t.Options.SplitChinese,
+		"strip_accents":   nil,
 		"tokenizer_class": "BertTokenizer",
 	}
 	if t.Options.StripAccents != t.Options.Lower {
@@ -327,7 +332,8 @@ func marshalIndent(v any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// copyTokenizer copies the tokenizer's files that a folder has as they are, and makes those that it lacks. Without a folder it makes all.
+// copyTokenizer copies the tokenizer's files that a folder has as they are, and makes those that it lacks. Without
+// a folder it makes all.
 func copyTokenizer(from, to string, t Tokenizer) error {
 	for _, name := range tokenizerFiles {
 		if err := copyFile(from, to, name, t); err != nil {

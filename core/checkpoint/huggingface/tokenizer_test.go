@@ -59,7 +59,8 @@ func TestTokenizer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want.Options, got.Options); diff != "" || !slices.Equal(tokens(got.Vocab), tokens(want.Vocab)) || got.MaxLength != 512 {
+			if diff := cmp.Diff(want.Options, got.Options); diff != "" || !slices.Equal(tokens(got.Vocab), tokens(want.Vocab)) ||
+				got.MaxLength != 512 {
 				t.Errorf("%s without %q: %s %v", name, gone, diff, tokens(got.Vocab))
 			}
 		}
@@ -121,9 +122,11 @@ func TestReadTokenizer(t *testing.T) {
 		"Google, lower":    {put(vocabFile, lower), wordpiece.Google(true)},
 		"Google, cased":    {put(vocabFile, cased), wordpiece.Google(false)},
 		"said to be cased": {put(vocabFile, lower, tokenizerConfigFile, `{"do_lower_case": false}`), wordpiece.HuggingFace(false)},
-		"says nothing":     {put(vocabFile, cased, tokenizerConfigFile, `{"model_max_length": 1000000000000000019884624838656}`), wordpiece.HuggingFace(false)},
-		"normalizer first": {put(vocabFile, lower, tokenizerConfigFile, `{"do_lower_case": false}`, tokenizerFile, `{"normalizer": {"lowercase": true, "strip_accents": null}}`), wordpiece.HuggingFace(true)},
-		"tokenizer.json":   {put(tokenizerFile, `{"model": {"type": "WordPiece", "vocab": {"b": 1, "[UNK]": 0}}}`), wordpiece.HuggingFace(true)},
+		"says nothing": {put(vocabFile, cased, tokenizerConfigFile, `{"model_max_length": 1000000000000000019884624838656}`),
+			wordpiece.HuggingFace(false)},
+		"normalizer first": {put(vocabFile, lower, tokenizerConfigFile, `{"do_lower_case": false}`, tokenizerFile,
+			`{"normalizer": {"lowercase": true, "strip_accents": null}}`), wordpiece.HuggingFace(true)},
+		"tokenizer.json": {put(tokenizerFile, `{"model": {"type": "WordPiece", "vocab": {"b": 1, "[UNK]": 0}}}`), wordpiece.HuggingFace(true)},
 	} {
 		got, err := ReadTokenizer(test.dir)
 		if diff := cmp.Diff(test.want, got.Options); err != nil || diff != "" || got.MaxLength != 0 {
@@ -149,9 +152,11 @@ func TestReadTokenizer(t *testing.T) {
 // FuzzTokenizer: no files make the reader panic, and what it made of them is saved so that it reads the same.
 func FuzzTokenizer(f *testing.F) {
 	const words = `{"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "a": 5}`
-	f.Add("", `{"model": {"type": "WordPiece", "max_input_chars_per_word": 7, "vocab": `+words+`}}`, `{"model_max_length": 512, "do_lower_case": false}`)
+	f.Add("", `{"model": {"type": "WordPiece", "max_input_chars_per_word": 7, "vocab": `+words+`}}`,
+		`{"model_max_length": 512, "do_lower_case": false}`)
 	f.Add("", `{"model": {"vocab": {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "a ": 5}}}`, `{}`)
-	f.Add("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nA\n", `{"normalizer": {"lowercase": true, "strip_accents": false}}`, `{"model_max_length": 1e30}`)
+	f.Add("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nA\n", `{"normalizer": {"lowercase": true, "strip_accents": false}}`,
+		`{"model_max_length": 1e30}`)
 	f.Add("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\r\n\u2028\n", "null", `{"tokenize_chinese_chars": false, "strip_accents": true}`)
 	f.Fuzz(func(t *testing.T, vocab, full, config string) {
 		dir := t.TempDir()
@@ -174,7 +179,8 @@ func FuzzTokenizer(f *testing.F) {
 		if read.Options == wordpiece.Google(read.Options.Lower) { // of a vocab.txt alone; what is written is transformers'
 			read.Options = wordpiece.HuggingFace(read.Options.Lower)
 		}
-		if diff := cmp.Diff(read.Options, again.Options); diff != "" || read.MaxLength != again.MaxLength || !slices.Equal(tokens(read.Vocab), tokens(again.Vocab)) {
+		if diff := cmp.Diff(read.Options, again.Options); diff != "" || read.MaxLength != again.MaxLength ||
+			!slices.Equal(tokens(read.Vocab), tokens(again.Vocab)) {
 			t.Errorf("%s %d, %d, %q, %q", diff, read.MaxLength, again.MaxLength, tokens(read.Vocab), tokens(again.Vocab))
 		}
 	})

@@ -12,10 +12,12 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// A pickle is a program for a stack machine whose REDUCE calls any function of any Python module: loading one in Python runs what its author wrote.
-// The machine here has no functions. It knows the names below, builds plain data and tensors from them, and stops at every other name.
+// A pickle is a program for a stack machine whose REDUCE calls any function of any Python module: loading one in
+// Python runs what its author wrote. The machine here has no functions. It knows the names below, builds plain data
+// and tensors from them, and stops at every other name.
 //
-// Source: CPython, Lib/pickletools.py (opcodes of protocols 2 to 5) and torch/serialization.py, torch/_utils.py (what torch.save writes with them).
+// Source: CPython, Lib/pickletools.py (opcodes of protocols 2 to 5) and torch/serialization.py, torch/_utils.py
+// (what torch.save writes with them).
 
 // The values of the machine: nil, bool, int64, float64, string, []byte, and those below.
 type (
@@ -118,7 +120,8 @@ func (m *machine) run() (any, error) {
 	}
 }
 
-// budget is the greatest amount of work for one file. A state_dict of BERT-Large, 399 tensors, takes 12,254 instructions.
+// budget is the greatest amount of work for one file. A state_dict of BERT-Large, 399 tensors, takes 12,254
+// instructions.
 const budget = 1 << 22
 
 // spend counts work, so that a hostile file can't keep the machine busy or fill the memory.
@@ -279,7 +282,8 @@ func (m *machine) step(code byte) error {
 // take returns the next n bytes of the code.
 func (m *machine) take(n int) ([]byte, error) {
 	if n > len(m.code)-m.pos {
-		return nil, m.part.Errorf(m.start+int64(len(m.code)), "pickle: file ends inside of it: the instruction at byte %d wants %d bytes, %d are left", m.start+int64(m.op), n, len(m.code)-m.pos)
+		return nil, m.part.Errorf(m.start+int64(len(m.code)), "pickle: file ends inside of it: the instruction at byte %d "+
+			"wants %d bytes, %d are left", m.start+int64(m.op), n, len(m.code)-m.pos)
 	}
 	b := m.code[m.pos : m.pos+n]
 	m.pos += n
@@ -477,7 +481,8 @@ func (m *machine) reduce() error {
 	return nil
 }
 
-// first stands for constructors whose first argument is all that matters: a tensor for its parameter, the numbers for a torch.Size.
+// first stands for constructors whose first argument is all that matters: a tensor for its parameter, the numbers
+// for a torch.Size.
 func first(m *machine, args tuple) (any, error) {
 	if len(args) == 0 {
 		return &list{}, nil
@@ -593,7 +598,8 @@ func describe(v any) string {
 	return "a mark"
 }
 
-// collector gives names to the tensors in a value: keys and places joined by "/". Other plain values become metadata under such names.
+// collector gives names to the tensors in a value: keys and places joined by "/". Other plain values become
+// metadata under such names.
 type collector struct {
 	machine  *machine
 	views    []*view

@@ -1,12 +1,14 @@
-// Package pytorch reads and writes the files of torch.save, pytorch_model.bin among them, without Python and without running the code that such
-// a file may hold.
+// Package pytorch reads and writes the files of torch.save, pytorch_model.bin among them, without Python and
+// without running the code that such a file may hold.
 //
-// There are two forms. Since PyTorch 1.6 a file is a zip archive: NAME/data.pkl is a pickle that says which tensors there are, NAME/data/KEY is the
-// data of each storage, not compressed. Older files are five pickles one after the other (a magic number, the version, facts about the machine, the
-// value, the keys of its storages) and then the storages. Either way the data are mapped into memory where they lie.
+// There are two forms. Since PyTorch 1.6 a file is a zip archive: NAME/data.pkl is a pickle that says which tensors
+// there are, NAME/data/KEY is the data of each storage, not compressed. Older files are five pickles one after the
+// other (a magic number, the version, facts about the machine, the value, the keys of its storages) and then the
+// storages. Either way the data are mapped into memory where they lie.
 //
-// Values in dicts and lists are named by their keys and places, joined by "/": a training checkpoint of NVIDIA's has "model/bert.pooler.dense.bias"
-// and "optimizer/state/0/exp_avg". Numbers and texts become metadata under such names.
+// Values in dicts and lists are named by their keys and places, joined by "/": a training checkpoint of NVIDIA's
+// has "model/bert.pooler.dense.bias" and "optimizer/state/0/exp_avg". Numbers and texts become metadata under such
+// names.
 //
 // Source: torch/serialization.py, torch/_utils.py and caffe2/serialize of PyTorch 1.13.
 package pytorch
@@ -128,7 +130,8 @@ func (a *archive) place(f *zip.File) (offset, n int64, err error) {
 		return 0, 0, a.part.Errorf(offset, "zip archive: %s is compressed, want it stored as torch.save does", weights.Quote(f.Name))
 	}
 	if f.UncompressedSize64 != f.CompressedSize64 || f.UncompressedSize64 > uint64(a.part.Size()-offset) {
-		return 0, 0, a.part.Errorf(offset, "zip archive: %s of %d bytes in %d ends behind the file's %d", weights.Quote(f.Name), f.UncompressedSize64, f.CompressedSize64, a.part.Size())
+		return 0, 0, a.part.Errorf(offset, "zip archive: %s of %d bytes in %d ends behind the file's %d", weights.Quote(f.Name),
+			f.UncompressedSize64, f.CompressedSize64, a.part.Size())
 	}
 	return offset, int64(f.UncompressedSize64), nil
 }
@@ -167,13 +170,15 @@ func (a *archive) storage(m *machine, id tuple, byKey map[string]*storage) (*sto
 		return nil, err
 	}
 	if s.size()*s.len > n {
-		return nil, a.part.Errorf(s.offset, "storage %s has %d bytes, want %d for %d elements of type %s", weights.Quote(s.key), n, s.size()*s.len, s.len, s.dtype)
+		return nil, a.part.Errorf(s.offset, "storage %s has %d bytes, want %d for %d elements of type %s", weights.Quote(s.key), n,
+			s.size()*s.len, s.len, s.dtype)
 	}
 	s.sum = a.part.Sum(s.offset, n, crc32.IEEETable, f.CRC32)
 	return s, nil
 }
 
-// newStorage reads an id's first five values. A key that was seen before is the same storage, and must be of the same type and length.
+// newStorage reads an id's first five values. A key that was seen before is the same storage, and must be of the
+// same type and length.
 func newStorage(m *machine, id tuple, byKey map[string]*storage) (*storage, error) {
 	if len(id) < 5 || id[0] != "storage" {
 		what := any(id)
@@ -187,7 +192,8 @@ func newStorage(m *machine, id tuple, byKey map[string]*storage) (*storage, erro
 	n, ok2 := id[4].(int64)
 	d := storages[class]
 	if d == "" || !ok || !ok2 || n < 0 || n > m.part.Size()*8/int64(weights.Bits(d)) {
-		return nil, m.errorf("storage of class %s, key %s and length %s in a file of %d bytes", describe(id[1]), describe(id[2]), describe(id[4]), m.part.Size())
+		return nil, m.errorf("storage of class %s, key %s and length %s in a file of %d bytes", describe(id[1]), describe(id[2]),
+			describe(id[4]), m.part.Size())
 	}
 	if s := byKey[key]; s != nil {
 		if s.dtype != d || s.len != n {
@@ -280,7 +286,8 @@ func openLegacy(p *weights.Part) (*weights.File, error) {
 		}
 		s.offset = at + 8
 		if at = s.offset + s.len*s.size(); at > p.Size() {
-			return nil, p.Errorf(s.offset, "storage %s of %d elements of type %s ends behind the file's %d bytes", weights.Quote(key), s.len, s.dtype, p.Size())
+			return nil, p.Errorf(s.offset, "storage %s of %d elements of type %s ends behind the file's %d bytes", weights.Quote(key), s.len,
+				s.dtype, p.Size())
 		}
 	}
 	if at != p.Size() {
@@ -296,7 +303,8 @@ func legacyStorage(m *machine, id tuple, byKey map[string]*storage) (*storage, e
 		return nil, err
 	}
 	if len(id) > 5 && id[5] != nil {
-		return nil, m.errorf("storage %s is a view of another one, as PyTorch wrote them before 1.0: save the file again with a newer one", weights.Quote(s.key))
+		return nil, m.errorf("storage %s is a view of another one, as PyTorch wrote them before 1.0: save the file again with a newer one",
+			weights.Quote(s.key))
 	}
 	return s, nil
 }

@@ -58,8 +58,9 @@ func TestTypes(t *testing.T) {
 		"f16": {tensor.F16, tensor.Shape{3}, quarters(-1, 3)}, "bf16": {tensor.BF16, tensor.Shape{3}, quarters(-1, 3)},
 		"scalar": {tensor.F32, tensor.Shape{}, []float64{2.5}}, "empty": {tensor.F32, tensor.Shape{0, 3}, []float64{}},
 		"parameter": {tensor.F32, tensor.Shape{4}, quarters(-1, 4)}, "shared": {tensor.F32, tensor.Shape{4, 6}, base},
-		"transposed": {tensor.F32, tensor.Shape{6, 4}, at(base, 0, 6, 12, 18, 1, 7, 13, 19, 2, 8, 14, 20, 3, 9, 15, 21, 4, 10, 16, 22, 5, 11, 17, 23)},
-		"part":       {tensor.F32, tensor.Shape{2, 4}, base[6:14]}, "column": {tensor.F32, tensor.Shape{4}, at(base, 2, 8, 14, 20)},
+		"transposed": {tensor.F32, tensor.Shape{6, 4}, at(base, 0, 6, 12, 18, 1, 7, 13, 19, 2, 8, 14, 20, 3, 9, 15, 21, 4, 10, 16, 22, 5,
+			11, 17, 23)},
+		"part": {tensor.F32, tensor.Shape{2, 4}, base[6:14]}, "column": {tensor.F32, tensor.Shape{4}, at(base, 2, 8, 14, 20)},
 	}
 	whole := map[string][]int64{"i64": {-(1 << 62), 5}, "i32": {-5, 7}, "i16": {-5, 7}, "i8": {-5, 7}, "u8": {5, 250}, "bool": {1, 0}}
 	for _, name := range []string{"types.bin", "types.legacy.bin"} {
@@ -103,7 +104,8 @@ func TestTraining(t *testing.T) {
 		if a.Offset() != b.Offset() {
 			t.Errorf("%s: tied tensors lie at %d and %d, want one place", name, a.Offset(), b.Offset())
 		}
-		for key, want := range map[string]string{"epoch": "3", "loss": "0.5", "note": "Ü", "done": "false", "ids/1/0": "2", "optimizer/param_groups/0/lr": "0.125"} {
+		for key, want := range map[string]string{"epoch": "3", "loss": "0.5", "note": "Ü", "done": "false", "ids/1/0": "2",
+			"optimizer/param_groups/0/lr": "0.125"} {
 			if got := f.Metadata()[key]; got != want {
 				t.Errorf("%s: %s is %q, want %q", name, key, got, want)
 			}
@@ -165,7 +167,8 @@ func TestChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Float32s("f32"); !errors.Is(err, weights.ErrFormat) || !strings.Contains(err.Error(), fmt.Sprintf("byte %d: 24 bytes have the CRC-32", info.Offset())) {
+	if _, err := g.Float32s("f32"); !errors.Is(err, weights.ErrFormat) ||
+		!strings.Contains(err.Error(), fmt.Sprintf("byte %d: 24 bytes have the CRC-32", info.Offset())) {
 		t.Errorf("error is %v, want that the sum differs", err)
 	}
 	if _, err := g.Float64s("f64"); err != nil {
@@ -217,18 +220,22 @@ func TestRefuse(t *testing.T) {
 		"stack global":        {legacy("\x8c\x02os\x8c\x06system\x93", keys, data), `Python's "os.system"`},
 		"list holds itself":   {legacy("]q\x00h\x00a", "]", ""), "holds itself"},
 		"key is a list":       {legacy("}]K\x01s", "]", ""), "as a key"},
-		"storage too long":    {legacy(dict(strings.Replace(rebuild+one+"K\x00)))\x89NtR", "K\x01NtQ", "J\xff\xff\xff\x7fNtQ", 1)), keys, data), "length 2147483647 in a file of"},
-		"negative length":     {legacy(dict(strings.Replace(rebuild+one+"K\x00)))\x89NtR", "K\x01NtQ", "J\xff\xff\xff\xffNtQ", 1)), keys, data), "length -1"},
-		"shape too large":     {legacy(vector("K\x00", "K\x02\x85", "K\x00\x85"), keys, data), "has more elements than its storage"},
-		"stride too large":    {legacy(vector("K\x00", "K\x01K\x01\x86", "K\x01\x85"), keys, data), "has the strides [1]"},
-		"offset too large":    {legacy(vector("K\x02", "K\x01\x85", "K\x01\x85"), keys, data), "begins at 2 of a storage of 1"},
-		"negative extent":     {legacy(vector("K\x00", "J\xff\xff\xff\xff\x85", "K\x01\x85"), keys, data), "whole numbers of at least 0"},
-		"overflow":            {legacy(vector("K\x00", "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x86", "K\x01K\x01\x86"), keys, data), "too many elements"},
-		"no such key":         {legacy(vector("K\x00", "K\x01\x85", "K\x01\x85"), "]X\x01\x00\x00\x00ba", data), `storage "b" is not used`},
-		"fewer keys":          {legacy(vector("K\x00", "K\x01\x85", "K\x01\x85"), "]", data), "want a list of 1"},
-		"length differs":      {legacy(vector("K\x00", "K\x01\x85", "K\x01\x85"), keys, "\x02"+data[1:]+data[8:]), "has 2 elements, want 1"},
-		"bytes at the end":    {append(slices.Clone(good), 0), "1 bytes follow the last storage"},
-		"name twice":          {legacy("}X\x01\x00\x00\x00w"+rebuild+one+"K\x00K\x01\x85K\x01\x85\x89NtRsX\x01\x00\x00\x00w"+rebuild+one+"K\x00K\x01\x85K\x01\x85\x89NtRs", keys, data), "already"},
+		"storage too long": {legacy(dict(strings.Replace(rebuild+one+"K\x00)))\x89NtR", "K\x01NtQ", "J\xff\xff\xff\x7fNtQ", 1)), keys,
+			data), "length 2147483647 in a file of"},
+		"negative length": {legacy(dict(strings.Replace(rebuild+one+"K\x00)))\x89NtR", "K\x01NtQ", "J\xff\xff\xff\xffNtQ", 1)), keys,
+			data), "length -1"},
+		"shape too large":  {legacy(vector("K\x00", "K\x02\x85", "K\x00\x85"), keys, data), "has more elements than its storage"},
+		"stride too large": {legacy(vector("K\x00", "K\x01K\x01\x86", "K\x01\x85"), keys, data), "has the strides [1]"},
+		"offset too large": {legacy(vector("K\x02", "K\x01\x85", "K\x01\x85"), keys, data), "begins at 2 of a storage of 1"},
+		"negative extent":  {legacy(vector("K\x00", "J\xff\xff\xff\xff\x85", "K\x01\x85"), keys, data), "whole numbers of at least 0"},
+		"overflow": {legacy(vector("K\x00",
+			"\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x86", "K\x01K\x01\x86"), keys, data),
+			"too many elements"},
+		"no such key":      {legacy(vector("K\x00", "K\x01\x85", "K\x01\x85"), "]X\x01\x00\x00\x00ba", data), `storage "b" is not used`},
+		"fewer keys":       {legacy(vector("K\x00", "K\x01\x85", "K\x01\x85"), "]", data), "want a list of 1"},
+		"length differs":   {legacy(vector("K\x00", "K\x01\x85", "K\x01\x85"), keys, "\x02"+data[1:]+data[8:]), "has 2 elements, want 1"},
+		"bytes at the end": {append(slices.Clone(good), 0), "1 bytes follow the last storage"},
+		"name twice":       {legacy("}X\x01\x00\x00\x00w"+rebuild+one+"K\x00K\x01\x85K\x01\x85\x89NtRsX\x01\x00\x00\x00w"+rebuild+one+"K\x00K\x01\x85K\x01\x85\x89NtRs", keys, data), "already"},
 	} {
 		_, err := read(test.file)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
@@ -303,7 +310,8 @@ func TestRefuseArchive(t *testing.T) {
 func TestOverlap(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.bin")
 	values := []float32{1, 2}
-	if err := Write(path, []weights.Content{weights.Of("a", tensor.Shape{2}, values), weights.Of("b", tensor.Shape{2}, values)}, nil); err != nil {
+	if err := Write(path, []weights.Content{weights.Of("a", tensor.Shape{2}, values), weights.Of("b", tensor.Shape{2}, values)},
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(path)
@@ -327,7 +335,8 @@ func TestWrite(t *testing.T) {
 	contents := []weights.Content{
 		weights.Of("a", tensor.Shape{2, 3}, []float32{1, 2, 3, 4, 5, 6}), weights.Of("half", tensor.Shape{2}, []float32{1, -2}).As(tensor.F16),
 		weights.Of("brain", tensor.Shape{2}, []float32{1, -2}).As(tensor.BF16), weights.Of("scalar", nil, []float64{3}),
-		weights.Of("empty", tensor.Shape{0, 3}, []float32{}), weights.Of("ids", tensor.Shape{1, 3}, []int64{1, -2, 1 << 40}), weights.Of("bytes", tensor.Shape{1}, []uint8{7}),
+		weights.Of("empty", tensor.Shape{0, 3}, []float32{}), weights.Of("ids", tensor.Shape{1, 3},
+			[]int64{1, -2, 1 << 40}), weights.Of("bytes", tensor.Shape{1}, []uint8{7}),
 	}
 	paths := []string{filepath.Join(dir, "one.bin"), filepath.Join(dir, "two.bin")}
 	for _, path := range paths {
@@ -358,7 +367,8 @@ func TestWrite(t *testing.T) {
 			t.Errorf("%s is %s %v at byte %d, %v", c.Name, info.DType, got, info.Offset(), err)
 		}
 	}
-	if err := Write(paths[0], []weights.Content{contents[0], contents[0]}, nil); err == nil || !strings.Contains(err.Error(), "two tensors are named a") {
+	if err := Write(paths[0], []weights.Content{contents[0], contents[0]}, nil); err == nil ||
+		!strings.Contains(err.Error(), "two tensors are named a") {
 		t.Errorf("error is %v", err)
 	}
 	if after, err := os.ReadFile(paths[0]); err != nil || !bytes.Equal(after, one) {
@@ -418,10 +428,11 @@ True
 	}
 }
 
-// FuzzOpen: no file makes the reader panic, run for long, or reach outside of the file, and every tensor of an accepted file can be read or has a
-// sum that is wrong.
+// FuzzOpen: no file makes the reader panic, run for long, or reach outside of the file, and every tensor of an
+// accepted file can be read or has a sum that is wrong.
 func FuzzOpen(f *testing.F) {
-	for _, name := range []string{"types.bin", "types.legacy.bin", "training.bin", "training.legacy.bin", "evil.bin", "evil.legacy.bin", "module.bin"} {
+	for _, name := range []string{"types.bin", "types.legacy.bin", "training.bin", "training.legacy.bin", "evil.bin",
+		"evil.legacy.bin", "module.bin"} {
 		b, err := os.ReadFile(filepath.Join("testdata", name))
 		if err != nil {
 			f.Fatal(err)

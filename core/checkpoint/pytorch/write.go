@@ -19,8 +19,9 @@ const prefix = "archive/"
 // align is where the data of a storage begin in the file: caffe2/serialize/inline_container.h, kFieldAlignment.
 const align = 64
 
-// Write puts a file at path that torch.load reads as an OrderedDict of tensors, in full or not at all. aliases are further names of tensors that
-// share their storage, as tied parameters do in a state_dict. Equal contents give equal bytes.
+// Write puts a file at path that torch.load reads as an OrderedDict of tensors, in full or not at all. aliases are
+// further names of tensors that share their storage, as tied parameters do in a state_dict. Equal contents give
+// equal bytes.
 func Write(path string, contents []weights.Content, aliases map[string]string) error {
 	pickle, err := dump(contents, aliases)
 	if err != nil {
@@ -32,7 +33,8 @@ func Write(path string, contents []weights.Content, aliases map[string]string) e
 func writeZip(w io.Writer, contents []weights.Content, pickle []byte) error {
 	out := &counter{w: w}
 	z := zip.NewWriter(out)
-	// put writes a file whose local header has its sum and length, which takes two passes over the data and saves every reader a search.
+	// put writes a file whose local header has its sum and length, which takes two passes over the data and saves
+	// every reader a search.
 	put := func(name string, write func(io.Writer) error) error {
 		sum, n := crc32.NewIEEE(), &counter{w: io.Discard}
 		if err := write(io.MultiWriter(sum, n)); err != nil {
@@ -41,8 +43,8 @@ func writeZip(w io.Writer, contents []weights.Content, pickle []byte) error {
 		if err := z.Flush(); err != nil {
 			return err
 		}
-		// The data begin behind a local header of 30 bytes, the name, and an extra field, which pads as PyTorch's does: "FB", the length, and that
-		// many bytes.
+		// The data begin behind a local header of 30 bytes, the name, and an extra field, which pads as PyTorch's
+		// does: "FB", the length, and that many bytes.
 		const header = 30 + 4
 		pad := (align - (out.n+header+int64(len(prefix+name)))%align) % align
 		extra := binary.LittleEndian.AppendUint16([]byte("FB"), uint16(pad))

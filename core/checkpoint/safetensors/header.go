@@ -75,7 +75,8 @@ func readHeader(p *weights.Part) ([]weights.Tensor, map[string]string, error) {
 			if e.offset < end {
 				what = "overlaps with"
 			}
-			return nil, nil, p.Errorf(data+e.offset, "data of %s begins at %d of the buffer and %s what ends at %d", weights.Quote(e.name), e.offset, what, end)
+			return nil, nil, p.Errorf(data+e.offset, "data of %s begins at %d of the buffer and %s what ends at %d", weights.Quote(e.name),
+				e.offset, what, end)
 		}
 		end += e.bytes // the second of its data_offsets, so within an int64
 	}
@@ -227,7 +228,8 @@ func (h *headerParser) readTensor(name string) error {
 		return fmt.Errorf("tensor %s: %w", weights.Quote(name), err)
 	}
 	if want != e.bytes {
-		return fmt.Errorf("tensor %s: %d bytes at data_offsets %v, want %d for %s %v", weights.Quote(name), e.bytes, offsets, want, e.dtype, e.shape)
+		return fmt.Errorf("tensor %s: %d bytes at data_offsets %v, want %d for %s %v", weights.Quote(name), e.bytes, offsets, want,
+			e.dtype, e.shape)
 	}
 	h.entries = append(h.entries, e)
 	return nil

@@ -1,11 +1,12 @@
-// Package safetensors reads and writes Hugging Face's safetensors files: named tensors of known types and shapes, and no code.
+// Package safetensors reads and writes Hugging Face's safetensors files: named tensors of known types and shapes,
+// and no code.
 //
-// A file is an 8-byte little-endian length N, N bytes of JSON that say name, type, shape and place of every tensor, and the tensors' bytes,
-// row-major and little-endian, one after the other without gaps. Open looks at the first two parts only and maps the third into memory, so a
-// file of gigabytes opens at once and costs no copy.
+// A file is an 8-byte little-endian length N, N bytes of JSON that say name, type, shape and place of every tensor,
+// and the tensors' bytes, row-major and little-endian, one after the other without gaps. Open looks at the first
+// two parts only and maps the third into memory, so a file of gigabytes opens at once and costs no copy.
 //
-// Everything that a file says is checked before it is used; what is wrong is named together with the file and the byte. Source of the rules:
-// github.com/huggingface/safetensors, README.md and src/tensor.rs.
+// Everything that a file says is checked before it is used; what is wrong is named together with the file and the
+// byte. Source of the rules: github.com/huggingface/safetensors, README.md and src/tensor.rs.
 package safetensors
 
 import (
@@ -41,7 +42,8 @@ func Open(path string) (*weights.File, error) {
 	return f, nil
 }
 
-// NewReader reads a file of a size from any source; name stands for it in errors. Closing the File leaves the source open.
+// NewReader reads a file of a size from any source; name stands for it in errors. Closing the File leaves the
+// source open.
 func NewReader(r io.ReaderAt, size int64, name string) (*weights.File, error) {
 	return open(weights.NewPart(r, size, name))
 }

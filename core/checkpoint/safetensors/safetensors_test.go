@@ -98,33 +98,36 @@ func TestRefuse(t *testing.T) {
 		"metadata twice":      {file(`{"__metadata__":{},"__metadata__":{}}`, ""), "occurs twice"},
 		"metadata key twice":  {file(`{"__metadata__":{"a":"1","a":"2"}}`, ""), `has the key "a" twice`},
 		"metadata of numbers": {file(`{"__metadata__":{"a":1}}`, ""), "want a string"},
-		"unknown type":        {tensorA(`"dtype":"F128","shape":[2],"data_offsets":[0,11]`), "byte 28: header: tensor \"a\": dtype F128 is not known"},
-		"type of a number":    {tensorA(`"dtype":7,"shape":[2],"data_offsets":[0,11]`), "dtype 7 is not known"},
-		"unknown key":         {tensorA(`"dtype":"U8","strides":[2]`), `has the key "strides"`},
-		"key twice":           {tensorA(`"dtype":"U8","dtype":"U8"`), `has the key "dtype" twice`},
-		"no shape":            {tensorA(`"dtype":"U8","data_offsets":[0,11]`), "has no shape"},
-		"negative extent":     {tensorA(`"dtype":"U8","shape":[-11],"data_offsets":[0,11]`), "want whole numbers of at least 0"},
-		"fractional extent":   {tensorA(`"dtype":"U8","shape":[1e1],"data_offsets":[0,11]`), "want whole numbers of at least 0"},
-		"text as extent":      {tensorA(`"dtype":"U8","shape":["11"],"data_offsets":[0,11]`), "want whole numbers of at least 0"},
-		"overflow":            {tensorA(`"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,11]`), "too many elements"},
-		"overflow behind 0":   {tensorA(`"dtype":"F64","shape":[4611686018427387904],"data_offsets":[0,11]`), "too many elements"},
-		"half a byte":         {tensorA(`"dtype":"F4","shape":[3],"data_offsets":[0,11]`), "does not fill whole bytes"},
-		"shape lies":          {tensorA(`"dtype":"U8","shape":[12],"data_offsets":[0,11]`), "11 bytes at data_offsets [0 11], want 12"},
-		"offsets reversed":    {tensorA(`"dtype":"U8","shape":[0],"data_offsets":[11,0]`), "want begin and end"},
-		"one offset":          {tensorA(`"dtype":"U8","shape":[11],"data_offsets":[11]`), "want begin and end"},
-		"hole at the start":   {tensorA(`"dtype":"U8","shape":[10],"data_offsets":[1,11]`), "leaves a hole after what ends at 0"},
-		"bytes at the end":    {tensorA(`"dtype":"U8","shape":[10],"data_offsets":[0,10]`), "tensors take "},
-		"past the end":        {tensorA(`"dtype":"U8","shape":[12],"data_offsets":[0,12]`), "tensors take "},
-		"overlap":             {file(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}}`, "abc"), `data of "b" begins at 1 of the buffer and overlaps`},
-		"same bytes":          {file(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}`, "ab"), "overlaps"},
-		"end at the limit":    {tensorA(`"dtype":"U8","shape":[9223372036854775807],"data_offsets":[0,9223372036854775807]`), "too many elements"},
+		"unknown type": {tensorA(`"dtype":"F128","shape":[2],"data_offsets":[0,11]`),
+			"byte 28: header: tensor \"a\": dtype F128 is not known"},
+		"type of a number":  {tensorA(`"dtype":7,"shape":[2],"data_offsets":[0,11]`), "dtype 7 is not known"},
+		"unknown key":       {tensorA(`"dtype":"U8","strides":[2]`), `has the key "strides"`},
+		"key twice":         {tensorA(`"dtype":"U8","dtype":"U8"`), `has the key "dtype" twice`},
+		"no shape":          {tensorA(`"dtype":"U8","data_offsets":[0,11]`), "has no shape"},
+		"negative extent":   {tensorA(`"dtype":"U8","shape":[-11],"data_offsets":[0,11]`), "want whole numbers of at least 0"},
+		"fractional extent": {tensorA(`"dtype":"U8","shape":[1e1],"data_offsets":[0,11]`), "want whole numbers of at least 0"},
+		"text as extent":    {tensorA(`"dtype":"U8","shape":["11"],"data_offsets":[0,11]`), "want whole numbers of at least 0"},
+		"overflow":          {tensorA(`"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,11]`), "too many elements"},
+		"overflow behind 0": {tensorA(`"dtype":"F64","shape":[4611686018427387904],"data_offsets":[0,11]`), "too many elements"},
+		"half a byte":       {tensorA(`"dtype":"F4","shape":[3],"data_offsets":[0,11]`), "does not fill whole bytes"},
+		"shape lies":        {tensorA(`"dtype":"U8","shape":[12],"data_offsets":[0,11]`), "11 bytes at data_offsets [0 11], want 12"},
+		"offsets reversed":  {tensorA(`"dtype":"U8","shape":[0],"data_offsets":[11,0]`), "want begin and end"},
+		"one offset":        {tensorA(`"dtype":"U8","shape":[11],"data_offsets":[11]`), "want begin and end"},
+		"hole at the start": {tensorA(`"dtype":"U8","shape":[10],"data_offsets":[1,11]`), "leaves a hole after what ends at 0"},
+		"bytes at the end":  {tensorA(`"dtype":"U8","shape":[10],"data_offsets":[0,10]`), "tensors take "},
+		"past the end":      {tensorA(`"dtype":"U8","shape":[12],"data_offsets":[0,12]`), "tensors take "},
+		"overlap":           {file(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}}`, "abc"), `data of "b" begins at 1 of the buffer and overlaps`},
+		"same bytes":        {file(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}`, "ab"), "overlaps"},
+		"end at the limit": {tensorA(`"dtype":"U8","shape":[9223372036854775807],"data_offsets":[0,9223372036854775807]`),
+			"too many elements"},
 	} {
 		f, err := read(test.file)
 		if err == nil {
 			t.Errorf("%s: no error, tensors %v", name, f.Tensors())
 			continue
 		}
-		if !errors.Is(err, weights.ErrFormat) || !strings.HasPrefix(err.Error(), "m.safetensors: byte ") || !strings.Contains(err.Error(), test.want) {
+		if !errors.Is(err, weights.ErrFormat) || !strings.HasPrefix(err.Error(), "m.safetensors: byte ") ||
+			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error is %q, want %q in it", name, err, test.want)
 		}
 	}
@@ -147,7 +150,8 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// TestWriteAndOpen goes through a real file with every type that can be written, more elements than one chunk, a scalar and an empty tensor.
+// TestWriteAndOpen goes through a real file with every type that can be written, more elements than one chunk, a
+// scalar and an empty tensor.
 func TestWriteAndOpen(t *testing.T) {
 	long := make([]float32, 1<<17+3)
 	for i := range long {
@@ -331,7 +335,8 @@ func TestAgainstReference(t *testing.T) {
 	}
 }
 
-// FuzzOpen: no file makes the reader panic or reach outside of the file, and every tensor of an accepted file can be read.
+// FuzzOpen: no file makes the reader panic or reach outside of the file, and every tensor of an accepted file can
+// be read.
 func FuzzOpen(f *testing.F) {
 	f.Add(file(exampleHeader, exampleData))
 	f.Add(file(`{}`, ""))

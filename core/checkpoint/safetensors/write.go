@@ -14,9 +14,10 @@ import (
 	"harness.invalid/core/durable"
 )
 
-// Write puts a file at path, in full or not at all: under a temporary name, flushed to the disk, then renamed. Tensors are ordered as the
-// reference implementation orders them, by type from the widest to the narrowest and then by name, so equal contents give equal bytes.
-// metadata may be nil; Hugging Face's loaders want {"format": "pt"}.
+// Write puts a file at path, in full or not at all: under a temporary name, flushed to the disk, then renamed.
+// Tensors are ordered as the reference implementation orders them, by type from the widest to the narrowest and
+// then by name, so equal contents give equal bytes. metadata may be nil; Hugging Face's loaders want {"format":
+// "pt"}.
 func Write(path string, contents []weights.Content, metadata map[string]string) error {
 	// A mistake in the contents is found before the disk is touched.
 	header, sorted, err := buildHeader(contents, metadata)

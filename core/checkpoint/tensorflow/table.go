@@ -10,9 +10,10 @@ import (
 	"harness.invalid/core/checkpoint/weights"
 )
 
-// A table is blocks, each followed by a byte that says how it is compressed and the masked sum of both, and at the end 48 bytes that say where the
-// block of the index lies. A block is rows sorted by key; a row has the bytes of its key that differ from the row before. The index's rows are
-// places of blocks. Source: leveldb/doc/table_format.md; tensorflow/core/lib/io/{format,block,table_builder}.cc.
+// A table is blocks, each followed by a byte that says how it is compressed and the masked sum of both, and at the
+// end 48 bytes that say where the block of the index lies. A block is rows sorted by key; a row has the bytes of
+// its key that differ from the row before. The index's rows are places of blocks. Source:
+// leveldb/doc/table_format.md; tensorflow/core/lib/io/{format,block,table_builder}.cc.
 const (
 	footerLen        = 48
 	trailerLen       = 5
@@ -24,7 +25,8 @@ const (
 	snappyCompressed = 1
 )
 
-// row is a key and its value in a table; offset is the byte of the file where its block begins or, when that is not compressed, it itself.
+// row is a key and its value in a table; offset is the byte of the file where its block begins or, when that is not
+// compressed, it itself.
 type row struct {
 	key    string
 	value  []byte
@@ -69,7 +71,8 @@ func readTable(p *weights.Part) ([]row, error) {
 		}
 		for _, r := range more {
 			if n := len(rows); n > 0 && r.key <= rows[n-1].key {
-				return nil, p.Errorf(r.offset, "name %s follows %s: a name occurs twice, or they are not sorted", weights.Quote(r.key), weights.Quote(rows[n-1].key))
+				return nil, p.Errorf(r.offset, "name %s follows %s: a name occurs twice, or they are not sorted", weights.Quote(r.key),
+					weights.Quote(rows[n-1].key))
 			}
 			rows = append(rows, r)
 		}
@@ -152,7 +155,8 @@ func readBlock(p *weights.Part, h handle, total *int64) ([]row, error) {
 		}
 		shared, more, size := counts[0], counts[1], counts[2]
 		if left := uint64(end - at); shared > uint64(len(key)) || more > left || size > left-more {
-			return nil, p.Errorf(where, "row shares %d bytes of %d with the one before and has %d and %d of its own, %d are left", shared, len(key), more, size, left)
+			return nil, p.Errorf(where, "row shares %d bytes of %d with the one before and has %d and %d of its own, %d are left", shared,
+				len(key), more, size, left)
 		}
 		if shared+more > maxKey {
 			return nil, p.Errorf(where, "name of %d bytes, want at most %d", shared+more, maxKey)

@@ -1,11 +1,13 @@
-// Package tensorflow reads and writes TensorFlow's checkpoints in their second format (tf.train.Saver, V2), in which google-research/bert and others
-// publish models.
+// Package tensorflow reads and writes TensorFlow's checkpoints in their second format (tf.train.Saver, V2), in
+// which google-research/bert and others publish models.
 //
-// A checkpoint PREFIX is PREFIX.index, a sorted table from names to type, shape and place, and PREFIX.data-00000-of-00001 and further shards, which
-// hold the tensors' bytes. Slots of optimizers are tensors like others, NAME/adam_m and NAME/adam_v. Open reads the table and maps the data; sums of
-// tensors are checked when their values are first read.
+// A checkpoint PREFIX is PREFIX.index, a sorted table from names to type, shape and place, and
+// PREFIX.data-00000-of-00001 and further shards, which hold the tensors' bytes. Slots of optimizers are tensors
+// like others, NAME/adam_m and NAME/adam_v. Open reads the table and maps the data; sums of tensors are checked
+// when their values are first read.
 //
-// Source: tensorflow/core/util/tensor_bundle (BundleWriter), tensorflow/core/lib/io (table, which is LevelDB's), and tensor_bundle.proto.
+// Source: tensorflow/core/util/tensor_bundle (BundleWriter), tensorflow/core/lib/io (table, which is LevelDB's),
+// and tensor_bundle.proto.
 package tensorflow
 
 import (
@@ -46,8 +48,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func mask(crc uint32) uint32   { return (crc>>15 | crc<<17) + 0xa282ead8 }
 func unmask(crc uint32) uint32 { crc -= 0xa282ead8; return crc>>17 | crc<<15 }
 
-// Prefix is the name of the checkpoint that a file belongs to: a prefix stays as it is, and PREFIX.index, PREFIX.data-..., and PREFIX.meta lose their
-// endings.
+// Prefix is the name of the checkpoint that a file belongs to: a prefix stays as it is, and PREFIX.index,
+// PREFIX.data-..., and PREFIX.meta lose their endings.
 func Prefix(path string) string {
 	for _, suffix := range []string{IndexSuffix, ".meta"} {
 		if p, ok := strings.CutSuffix(path, suffix); ok {
@@ -65,8 +67,8 @@ func shardPath(prefix string, shard, shards uint64) string {
 	return fmt.Sprintf("%s.data-%05d-of-%05d", prefix, shard, shards)
 }
 
-// Open reads the index of a checkpoint and maps its shards into memory. path is the checkpoint's prefix or one of its files. Tensors are in the order
-// of their names.
+// Open reads the index of a checkpoint and maps its shards into memory. path is the checkpoint's prefix or one of
+// its files. Tensors are in the order of their names.
 func Open(path string) (*weights.File, error) {
 	prefix := Prefix(path)
 	index, err := weights.OpenPart(prefix + IndexSuffix)
@@ -128,7 +130,8 @@ func open(name string, index *weights.Part, find func(shard, shards uint64) (*we
 		case types[e.dtype] == "":
 			return nil, index.Errorf(r.offset, "tensor %s is of type %d, which is not known", weights.Quote(r.key), e.dtype)
 		case e.sliced:
-			return nil, index.Errorf(r.offset, "tensor %s is stored in slices: save the checkpoint again without partitioned variables", weights.Quote(r.key))
+			return nil, index.Errorf(r.offset, "tensor %s is stored in slices: save the checkpoint again without partitioned variables",
+				weights.Quote(r.key))
 		case e.shard >= shards:
 			return nil, index.Errorf(r.offset, "tensor %s is in shard %d of %d", weights.Quote(r.key), e.shard, shards)
 		case e.offset < 0 || e.size < 0:
@@ -139,7 +142,8 @@ func open(name string, index *weights.Part, find func(shard, shards uint64) (*we
 			return nil, err
 		}
 		if t.ByteLen() != e.size {
-			return nil, index.Errorf(r.offset, "tensor %s has %d bytes, want %d for %s %v", weights.Quote(r.key), e.size, t.ByteLen(), t.DType, t.Shape)
+			return nil, index.Errorf(r.offset, "tensor %s has %d bytes, want %d for %s %v", weights.Quote(r.key), e.size, t.ByteLen(),
+				t.DType, t.Shape)
 		}
 		tensors = append(tensors, t.Checked(parts[e.shard].Sum(e.offset, e.size, castagnoli, unmask(e.crc))))
 	}

@@ -22,7 +22,8 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// TestAgainstTensorFlow reads a checkpoint that TensorFlow's Saver wrote, checks all of its sums, and writes the same two files again to the last bit.
+// TestAgainstTensorFlow reads a checkpoint that TensorFlow's Saver wrote, checks all of its sums, and writes the
+// same two files again to the last bit.
 func TestAgainstTensorFlow(t *testing.T) {
 	dir := reference.Path(t, "data", "weights", "keras-bert-tf-ckpt")
 	f, err := Open(filepath.Join(dir, "bert_model.ckpt"))
@@ -44,7 +45,8 @@ func TestAgainstTensorFlow(t *testing.T) {
 	if step, err := f.Int64s("global_step"); err != nil || len(step) != 1 {
 		t.Errorf("global_step is %v, %v", step, err)
 	}
-	if info, _ := f.Tensor("bert/encoder/layer_0/intermediate/dense/kernel/adam_v"); info.DType != tensor.F32 || !slices.Equal(info.Shape, tensor.Shape{4, 16}) {
+	if info, _ := f.Tensor("bert/encoder/layer_0/intermediate/dense/kernel/adam_v"); info.DType != tensor.F32 ||
+		!slices.Equal(info.Shape, tensor.Shape{4, 16}) {
 		t.Errorf("slot of a kernel is %s %v", info.DType, info.Shape)
 	}
 	slices.Reverse(contents)
@@ -68,11 +70,13 @@ func TestWriteAndOpen(t *testing.T) {
 	contents := []weights.Content{
 		weights.Of("f32", tensor.Shape{2, 2}, []float32{1, 2, 3, 4}), weights.Of("f16", tensor.Shape{2}, []float32{1, -2}).As(tensor.F16),
 		weights.Of("bf16", tensor.Shape{2}, []float32{1, -2}).As(tensor.BF16), weights.Of("f64", nil, []float64{math.Pi}),
-		weights.Of("i64", tensor.Shape{1}, []int64{-5}), weights.Of("i32", tensor.Shape{1}, []int32{-5}), weights.Of("u8", tensor.Shape{1}, []uint8{5}),
+		weights.Of("i64", tensor.Shape{1}, []int64{-5}), weights.Of("i32", tensor.Shape{1}, []int32{-5}), weights.Of("u8",
+			tensor.Shape{1}, []uint8{5}),
 		weights.Of("bool", tensor.Shape{2}, []uint8{0, 1}).As(tensor.Bool), weights.Of("empty", tensor.Shape{0, 4}, []float32{}),
 	}
 	for i := range 6000 {
-		contents = append(contents, weights.Of(fmt.Sprintf("bert/%d/%s", i*7919%6000, strings.Repeat("x", i%97)), tensor.Shape{1}, []int32{int32(i)}))
+		contents = append(contents, weights.Of(fmt.Sprintf("bert/%d/%s", i*7919%6000, strings.Repeat("x", i%97)), tensor.Shape{1},
+			[]int32{int32(i)}))
 	}
 	prefix := filepath.Join(t.TempDir(), "m.ckpt")
 	if err := Write(prefix, contents); err != nil {
@@ -95,7 +99,8 @@ func TestWriteAndOpen(t *testing.T) {
 				t.Fatal(err)
 			}
 			info, _ := f.Tensor(c.Name)
-			if got, err := f.Bytes(c.Name); err != nil || !bytes.Equal(got, want.Bytes()) || info.DType != c.DType || !slices.Equal(info.Shape, append(tensor.Shape{}, c.Shape...)) {
+			if got, err := f.Bytes(c.Name); err != nil || !bytes.Equal(got, want.Bytes()) || info.DType != c.DType ||
+				!slices.Equal(info.Shape, append(tensor.Shape{}, c.Shape...)) {
 				t.Fatalf("%s is %s %v %v, %v", c.Name, info.DType, info.Shape, got, err)
 			}
 		}
@@ -177,25 +182,27 @@ func TestRefuse(t *testing.T) {
 		index []byte
 		want  string
 	}{
-		"empty":            {nil, "m.index: byte 0: file ends after 0 bytes"},
-		"other magic":      {append(slices.Clone(good[:len(good)-1]), 0), "not the index of a TensorFlow checkpoint"},
-		"no rows":          {indexOf(t), "index has no header"},
-		"no header":        {indexOf(t, entryOf("a", 0)), "index has no header"},
-		"no shards":        {indexOf(t, row{value: []byte{}}), "0 shards, want 1 to"},
-		"many shards":      {indexOf(t, row{value: number(1, 1<<40)}), "1099511627776 shards"},
-		"big-endian":       {indexOf(t, row{value: append(header(), number(2, 1)...)}), "big-endian"},
-		"header cut":       {indexOf(t, row{value: []byte{8}}), "header:"},
-		"not sorted":       {indexOf(t, head, entryOf("b", 8), entryOf("a", 0)), `name "a" follows "b"`},
-		"name twice":       {indexOf(t, head, entryOf("a", 0), entryOf("a", 0)), "a name occurs twice"},
-		"overlap":          {indexOf(t, head, entryOf("a", 0), entryOf("b", 4)), `m.data: byte 4: tensor "b" overlaps with tensor "a"`},
-		"past the end":     {indexOf(t, head, entryOf("a", 0, number(4, 9)...)), "ends behind the file's 16"},
-		"negative offset":  {indexOf(t, head, entryOf("a", 0, number(4, math.MaxUint64)...)), "is at -1"},
-		"size lies":        {indexOf(t, head, entryOf("a", 0, number(5, 12)...)), "has 12 bytes, want 8"},
-		"other shard":      {indexOf(t, head, entryOf("a", 0, number(3, 1)...)), "in shard 1 of 1"},
-		"unknown type":     {indexOf(t, head, entryOf("a", 0, number(1, 99)...)), "is of type 99"},
-		"sliced":           {indexOf(t, head, entryOf("a", 0, protowire.AppendBytes(protowire.AppendTag(nil, 7, protowire.BytesType), nil)...)), "stored in slices"},
-		"negative extent":  {indexOf(t, head, entryOf("a", 0, 18, 13, 18, 11, 8, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1)), "extent -1"},
-		"overflow":         {indexOf(t, head, entryOf("a", 0, 18, 12, 18, 10, 8, 255, 255, 255, 255, 255, 255, 255, 255, 127)), "too many elements"},
+		"empty":           {nil, "m.index: byte 0: file ends after 0 bytes"},
+		"other magic":     {append(slices.Clone(good[:len(good)-1]), 0), "not the index of a TensorFlow checkpoint"},
+		"no rows":         {indexOf(t), "index has no header"},
+		"no header":       {indexOf(t, entryOf("a", 0)), "index has no header"},
+		"no shards":       {indexOf(t, row{value: []byte{}}), "0 shards, want 1 to"},
+		"many shards":     {indexOf(t, row{value: number(1, 1<<40)}), "1099511627776 shards"},
+		"big-endian":      {indexOf(t, row{value: append(header(), number(2, 1)...)}), "big-endian"},
+		"header cut":      {indexOf(t, row{value: []byte{8}}), "header:"},
+		"not sorted":      {indexOf(t, head, entryOf("b", 8), entryOf("a", 0)), `name "a" follows "b"`},
+		"name twice":      {indexOf(t, head, entryOf("a", 0), entryOf("a", 0)), "a name occurs twice"},
+		"overlap":         {indexOf(t, head, entryOf("a", 0), entryOf("b", 4)), `m.data: byte 4: tensor "b" overlaps with tensor "a"`},
+		"past the end":    {indexOf(t, head, entryOf("a", 0, number(4, 9)...)), "ends behind the file's 16"},
+		"negative offset": {indexOf(t, head, entryOf("a", 0, number(4, math.MaxUint64)...)), "is at -1"},
+		"size lies":       {indexOf(t, head, entryOf("a", 0, number(5, 12)...)), "has 12 bytes, want 8"},
+		"other shard":     {indexOf(t, head, entryOf("a", 0, number(3, 1)...)), "in shard 1 of 1"},
+		"unknown type":    {indexOf(t, head, entryOf("a", 0, number(1, 99)...)), "is of type 99"},
+		"sliced": {indexOf(t, head, entryOf("a", 0,
+			protowire.AppendBytes(protowire.AppendTag(nil, 7, protowire.BytesType), nil)...)), "stored in slices"},
+		"negative extent": {indexOf(t, head, entryOf("a", 0, 18, 13, 18, 11, 8, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1)), "extent -1"},
+		"overflow": {indexOf(t, head, entryOf("a", 0, 18, 12, 18, 10, 8, 255, 255, 255, 255, 255, 255, 255, 255, 127)),
+			"too many elements"},
 		"unknown shape":    {indexOf(t, head, entryOf("a", 0, 18, 2, 24, 1)), "shape is not known"},
 		"entry cut":        {indexOf(t, head, entryOf("a", 0, 8)), `tensor "a":`},
 		"sum of the index": {append([]byte{good[0] ^ 1}, good[1:]...), "byte 0: block of"},
@@ -206,14 +213,16 @@ func TestRefuse(t *testing.T) {
 		}
 	}
 	// Text is told of and left.
-	if f, err := read(indexOf(t, head, entryOf("a", 0), row{key: "graph", value: append(number(1, textType), number(5, 9)...)}), data); err != nil || len(f.Tensors()) != 1 || f.Metadata()["graph"] == "" {
+	if f, err := read(indexOf(t, head, entryOf("a", 0), row{key: "graph", value: append(number(1, textType), number(5, 9)...)}),
+		data); err != nil || len(f.Tensors()) != 1 || f.Metadata()["graph"] == "" {
 		t.Errorf("text: %v", err)
 	}
 	// Changed data are noticed when they are read.
 	if f, err = read(good, append([]byte{1}, data[1:]...)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Float32s("a"); !errors.Is(err, weights.ErrFormat) || !strings.Contains(err.Error(), "m.data: byte 0: 8 bytes have the CRC-32") {
+	if _, err := f.Float32s("a"); !errors.Is(err, weights.ErrFormat) || !strings.Contains(err.Error(),
+		"m.data: byte 0: 8 bytes have the CRC-32") {
 		t.Errorf("error is %v, want that the sum differs", err)
 	}
 }
@@ -236,7 +245,8 @@ func TestRefuseBlocks(t *testing.T) {
 	const end = "\x00\x00\x00\x00\x01\x00\x00\x00"
 	plain := string(indexOf(t, row{value: header()}, entryOf("a", 0)))
 	plain = plain[:strings.Index(plain, end)+len(end)]
-	if f, err := read(tableOf(snappyCompressed, string(snappy.Encode(nil, []byte(plain)))), data); err != nil || !slices.Equal(f.Names(), []string{"a"}) {
+	if f, err := read(tableOf(snappyCompressed, string(snappy.Encode(nil, []byte(plain)))), data); err != nil ||
+		!slices.Equal(f.Names(), []string{"a"}) {
 		t.Errorf("a compressed block: %v", err)
 	}
 	for want, table := range map[string][]byte{
@@ -316,8 +326,9 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// FuzzOpen: no index makes the reader panic or reach outside of the files, and every tensor of an accepted one can be read or has a sum that is wrong.
-// The sums of blocks are made right first: the fuzzer would hardly get past them.
+// FuzzOpen: no index makes the reader panic or reach outside of the files, and every tensor of an accepted one can
+// be read or has a sum that is wrong. The sums of blocks are made right first: the fuzzer would hardly get past
+// them.
 func FuzzOpen(f *testing.F) {
 	f.Add(indexOf(f, row{value: header()}, entryOf("a", 0), entryOf("b", 8)))
 	f.Add(indexOf(f, row{value: header()}))

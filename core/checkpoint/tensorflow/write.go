@@ -23,8 +23,8 @@ var numbers = func() map[tensor.DType]uint64 {
 	return m
 }()
 
-// Write puts the two files of a checkpoint PREFIX on the disk, the index last: without it there is no checkpoint. Equal contents give equal bytes,
-// and those that TensorFlow's Saver writes.
+// Write puts the two files of a checkpoint PREFIX on the disk, the index last: without it there is no checkpoint.
+// Equal contents give equal bytes, and those that TensorFlow's Saver writes.
 func Write(prefix string, contents []weights.Content) error {
 	fail := func(err error) error { return fmt.Errorf("write %s: %w", prefix, err) }
 	sorted := slices.Clone(contents)

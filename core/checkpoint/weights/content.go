@@ -54,8 +54,8 @@ func (t Tensor) Content() Content {
 	return Content{Name: t.Name, DType: t.DType, Shape: t.Shape, values: t, len: t.Shape.Len()}
 }
 
-// As returns c stored in another type: floating point values as F32, F16 or BF16, rounded to the nearest, ties to even (doubles to F32 first),
-// and bytes of 0 and 1 as BOOL.
+// As returns c stored in another type: floating point values as F32, F16 or BF16, rounded to the nearest, ties to
+// even (doubles to F32 first), and bytes of 0 and 1 as BOOL.
 func (c Content) As(d tensor.DType) Content {
 	c.DType = d
 	return c

@@ -13,8 +13,8 @@ import (
 
 // Part is one file with the data of tensors, mapped into memory where the system can do so. It is an io.ReaderAt.
 //
-// A file that shrinks while it is mapped ends the process with SIGBUS when the lost part is read: write new files beside the old ones and rename
-// them, as all writers of harness do.
+// A file that shrinks while it is mapped ends the process with SIGBUS when the lost part is read: write new files
+// beside the old ones and rename them, as all writers of harness do.
 type Part struct {
 	name string
 	size int64
@@ -24,7 +24,8 @@ type Part struct {
 // mapping gives access to a file's bytes.
 type mapping interface {
 	io.ReaderAt
-	// slice returns n bytes at an offset, which the caller has checked. They are valid until Close and must not be changed.
+	// slice returns n bytes at an offset, which the caller has checked. They are valid until Close and must not be
+	// changed.
 	slice(offset, n int64) ([]byte, error)
 	Close() error
 }
@@ -63,7 +64,8 @@ func (p *Part) Size() int64 { return p.size }
 // ReadAt reads from the file.
 func (p *Part) ReadAt(b []byte, offset int64) (int, error) { return p.data.ReadAt(b, offset) }
 
-// Bytes returns n bytes at an offset, without a copy where the file is mapped. They are valid until Close and must not be changed.
+// Bytes returns n bytes at an offset, without a copy where the file is mapped. They are valid until Close and must
+// not be changed.
 func (p *Part) Bytes(offset, n int64) ([]byte, error) {
 	if offset < 0 || n < 0 || n > p.size-offset {
 		return nil, p.Errorf(offset, "%d bytes end behind the file's %d", n, p.size)
@@ -99,8 +101,9 @@ func (p *Part) Tensor(name string, d tensor.DType, shape tensor.Shape, offset in
 	return t, nil
 }
 
-// Strided is a tensor whose elements lie apart: strides say by how many elements, axis by axis, and storage is how many there are behind
-// offset. A tensor has at most as many elements as its storage, so no file can ask for more than its own length.
+// Strided is a tensor whose elements lie apart: strides say by how many elements, axis by axis, and storage is how
+// many there are behind offset. A tensor has at most as many elements as its storage, so no file can ask for more
+// than its own length.
 func (p *Part) Strided(name string, d tensor.DType, shape tensor.Shape, strides []int64, offset, storage int64) (Tensor, error) {
 	whole, err := p.Tensor(name, d, tensor.Shape{int(storage)}, offset)
 	if err != nil {
@@ -123,7 +126,8 @@ func (p *Part) Strided(name string, d tensor.DType, shape tensor.Shape, strides 
 			break
 		}
 		if strides[i] < 0 || extent > 1 && strides[i] > (storage-1-last)/int64(extent-1) {
-			return t, p.Errorf(offset, "tensor %s of shape %v and strides %v leaves its storage of %d elements", Quote(name), shape, strides, storage)
+			return t, p.Errorf(offset, "tensor %s of shape %v and strides %v leaves its storage of %d elements", Quote(name), shape, strides,
+				storage)
 		}
 		last += strides[i] * int64(extent-1)
 	}
@@ -144,8 +148,8 @@ func rowMajor(shape tensor.Shape, strides []int64) bool {
 	return true
 }
 
-// Sum is a checksum of a stretch of a part. It is verified before the first value of a tensor that has it is used, so opening a file stays free
-// of reading it.
+// Sum is a checksum of a stretch of a part. It is verified before the first value of a tensor that has it is used,
+// so opening a file stays free of reading it.
 type Sum struct {
 	part   *Part
 	offset int64

@@ -12,8 +12,8 @@ type Statistics struct {
 	Infs     int
 }
 
-// Statistics reads the values once, a piece at a time. ok is false for a type whose values are no numbers or not known here, and a tensor that has
-// none.
+// Statistics reads the values once, a piece at a time. ok is false for a type whose values are no numbers or not
+// known here, and a tensor that has none.
 func (t Tensor) Statistics() (s Statistics, ok bool, err error) {
 	toFloats := floatDecoder[float64](t.DType)
 	toInts := intDecoder(t.DType)
@@ -60,7 +60,8 @@ func (t Tensor) Statistics() (s Statistics, ok bool, err error) {
 		if finite == 0 {
 			return nil
 		}
-		// The piece's own mean and squares, then both pieces together: Chan, Golub, LeVeque 1979. It loses no digits to a large mean.
+		// The piece's own mean and squares, then both pieces together: Chan, Golub, LeVeque 1979. It loses no
+		// digits to a large mean.
 		mean, own := sum/finite, 0.0
 		for _, v := range values[:n] {
 			if d := v - mean; d-d == 0 {

@@ -77,13 +77,15 @@ func (t Tensor) Rows(i0, i1 int) Tensor {
 
 // SameData reports whether two views show the same bytes of the same file.
 func (t Tensor) SameData(u Tensor) bool {
-	return t.part == u.part && t.offset == u.offset && t.DType == u.DType && slices.Equal(t.Shape, u.Shape) && slices.Equal(t.strides, u.strides)
+	return t.part == u.part && t.offset == u.offset && t.DType == u.DType && slices.Equal(t.Shape, u.Shape) &&
+		slices.Equal(t.strides, u.strides)
 }
 
 // chunk is how many elements are converted, and bytes are summed, at a time: what stays in a cache.
 const chunk = 1 << 16
 
-// elements returns what gives the bytes of the elements i0 to i1 in row-major order. buf is for those that have to be collected.
+// elements returns what gives the bytes of the elements i0 to i1 in row-major order. buf is for those that have to
+// be collected.
 func (t Tensor) elements() (func(i0, i1 int64, buf []byte) ([]byte, error), error) {
 	size := int64(bits[t.DType]) / 8
 	if t.strides == nil {
@@ -160,7 +162,8 @@ func (t Tensor) errorf(format string, args ...any) error {
 	return fmt.Errorf("%s: tensor %s "+format, append([]any{t.part.name, Quote(t.Name)}, args...)...)
 }
 
-// Bytes returns the data, row-major and little-endian, without a copy where it lies so in a mapped file. It must not be changed.
+// Bytes returns the data, row-major and little-endian, without a copy where it lies so in a mapped file. It must
+// not be changed.
 func (t Tensor) Bytes() ([]byte, error) {
 	if err := t.sum.verify(); err != nil {
 		return nil, t.failed(err)
@@ -180,7 +183,8 @@ func (t Tensor) Bytes() ([]byte, error) {
 	return elements(0, int64(t.Shape.Len()), make([]byte, n))
 }
 
-// Float32s returns the values of a tensor of type F64, F32, F16 or BF16. Doubles are rounded to the nearest float32, to infinity beyond its range.
+// Float32s returns the values of a tensor of type F64, F32, F16 or BF16. Doubles are rounded to the nearest
+// float32, to infinity beyond its range.
 func (t Tensor) Float32s() ([]float32, error) { return all[float32](t, floatDecoder) }
 
 // Float64s returns the values of a tensor of type F64, F32, F16 or BF16.
@@ -189,7 +193,8 @@ func (t Tensor) Float64s() ([]float64, error) { return all[float64](t, floatDeco
 // Int64s returns the values of a tensor of a whole-number type: I64, I32, I16, I8, U32, U16, U8 or BOOL.
 func (t Tensor) Int64s() ([]int64, error) { return all[int64](t, intDecoder) }
 
-// Int32s returns the values of a tensor of a whole-number type that fits: I32, I16, I8, U16, U8 or BOOL, and I64 and U32 when every value is in range.
+// Int32s returns the values of a tensor of a whole-number type that fits: I32, I16, I8, U16, U8 or BOOL, and I64
+// and U32 when every value is in range.
 func (t Tensor) Int32s() ([]int32, error) {
 	wide, err := t.Int64s()
 	if err != nil {
@@ -205,7 +210,8 @@ func (t Tensor) Int32s() ([]int32, error) {
 	return values, nil
 }
 
-// ReadFloat32s converts as Float32s does, into dst, which must have the tensor's number of elements: no copy is made on the way from a mapped file.
+// ReadFloat32s converts as Float32s does, into dst, which must have the tensor's number of elements: no copy is
+// made on the way from a mapped file.
 func (t Tensor) ReadFloat32s(dst []float32) error { return read(t, dst, floatDecoder[float32]) }
 
 // decoder converts little-endian elements; src holds len(dst) of them.

@@ -1,8 +1,9 @@
 // Package weights is named tensors in files, whichever format laid them out there.
 //
-// A format's package (safetensors, pytorch, tensorflow) reads what a file says about its tensors and hands over where the bytes of each lie, as a
-// Tensor of a Part. From then on all formats are alike: a Tensor is a view of bytes that are mapped into memory, which costs nothing until its
-// values are read. The other way round, a Content is a tensor to be written, which every format's writer takes.
+// A format's package (safetensors, pytorch, tensorflow) reads what a file says about its tensors and hands over
+// where the bytes of each lie, as a Tensor of a Part. From then on all formats are alike: a Tensor is a view of
+// bytes that are mapped into memory, which costs nothing until its values are read. The other way round, a Content
+// is a tensor to be written, which every format's writer takes.
 //
 // Views can be transposed and cut, so a file that keeps [in, out] or three matrices in one is read in place, too.
 package weights
@@ -24,8 +25,9 @@ var ErrFormat = errors.New("not a sound file of tensors")
 
 // bits are the bits of one element of each type: those of safetensors, in its order.
 var bits = map[tensor.DType]int{
-	"BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
-	"I16": 16, "U16": 16, "F16": 16, "BF16": 16, "I32": 32, "U32": 32, "F32": 32, "C64": 64, "F64": 64, "I64": 64, "U64": 64,
+	"BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8,
+	"F8_E5M2FNUZ": 8,
+	"I16":         16, "U16": 16, "F16": 16, "BF16": 16, "I32": 32, "U32": 32, "F32": 32, "C64": 64, "F64": 64, "I64": 64, "U64": 64,
 }
 
 // Bits are the bits of one element of a type, 0 for a type that is not known.
@@ -53,7 +55,8 @@ func ByteLen(d tensor.DType, shape tensor.Shape) (int64, error) {
 	return n / 8, nil
 }
 
-// File is an open set of tensors: one file, or the shards of a model. Its methods may be called at the same time, but none after Close.
+// File is an open set of tensors: one file, or the shards of a model. Its methods may be called at the same time,
+// but none after Close.
 type File struct {
 	name     string
 	format   string
@@ -63,14 +66,16 @@ type File struct {
 	parts    []*Part
 }
 
-// New is for readers of formats. Two tensors of the same name are an error; else the parts are the File's own and closed with it.
+// New is for readers of formats. Two tensors of the same name are an error; else the parts are the File's own and
+// closed with it.
 //
 // name is the path that was opened, format what it is: "safetensors", "pytorch zip" ...
 func New(name, format string, tensors []Tensor, metadata map[string]string, parts ...*Part) (*File, error) {
 	f := &File{name: name, format: format, tensors: tensors, metadata: metadata, parts: parts, index: make(map[string]int, len(tensors))}
 	for i, t := range tensors {
 		if first, ok := f.index[t.Name]; ok {
-			return nil, t.part.Errorf(t.offset, "tensor %s is at byte %d of %s already", Quote(t.Name), tensors[first].offset, tensors[first].part.name)
+			return nil, t.part.Errorf(t.offset, "tensor %s is at byte %d of %s already", Quote(t.Name), tensors[first].offset,
+				tensors[first].part.name)
 		}
 		f.index[t.Name] = i
 	}

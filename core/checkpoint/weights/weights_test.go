@@ -135,7 +135,8 @@ func TestBounds(t *testing.T) {
 	}
 	a, _ := p.Tensor("a", tensor.F32, nil, 0)
 	b, _ := p.Tensor("a", tensor.F32, nil, 4)
-	if _, err := New("f", "test", []Tensor{a, b}, nil, p); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), `byte 4: tensor "a" is at byte 0 of p already`) {
+	if _, err := New("f", "test", []Tensor{a, b}, nil, p); !errors.Is(err, ErrFormat) ||
+		!strings.Contains(err.Error(), `byte 4: tensor "a" is at byte 0 of p already`) {
 		t.Errorf("error is %v", err)
 	}
 }
@@ -193,7 +194,8 @@ func TestSum(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := crc32.ChecksumIEEE(data[4:])
-	good, bad := v.Checked(p.Sum(4, int64(len(data)-4), crc32.IEEETable, want)), v.Checked(p.Sum(4, int64(len(data)-4), crc32.IEEETable, want+1))
+	good, bad := v.Checked(p.Sum(4, int64(len(data)-4), crc32.IEEETable, want)), v.Checked(p.Sum(4, int64(len(data)-4),
+		crc32.IEEETable, want+1))
 	if _, err := good.Bytes(); err != nil {
 		t.Error(err)
 	}
@@ -253,7 +255,8 @@ func TestStatistics(t *testing.T) {
 		t.Error(diff)
 	}
 	nan := math.NaN()
-	if diff := cmp.Diff(Statistics{Min: nan, Max: nan, Mean: nan, Std: nan, NaNs: 1}, statistics(tensor.F32, 1, b), cmpopts.EquateNaNs()); diff != "" {
+	if diff := cmp.Diff(Statistics{Min: nan, Max: nan, Mean: nan, Std: nan, NaNs: 1}, statistics(tensor.F32, 1, b),
+		cmpopts.EquateNaNs()); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(Statistics{Min: -1, Max: 3, Mean: 1, Std: 2}, statistics("I8", 2, []byte{255, 3}), close); diff != "" {
@@ -317,7 +320,8 @@ func TestBFloat16(t *testing.T) {
 		got := math.Float32frombits(uint32(bfloat16(v)) << 16)
 		below := math.Float32frombits(math.Float32bits(v) &^ 0xffff)
 		above := math.Float32frombits(math.Float32bits(v)&^0xffff + 0x10000)
-		if d := math.Abs(float64(got) - float64(v)); got != below && got != above || d > math.Abs(float64(below)-float64(v)) || d > math.Abs(float64(above)-float64(v)) {
+		if d := math.Abs(float64(got) - float64(v)); got != below && got != above || d > math.Abs(float64(below)-float64(v)) ||
+			d > math.Abs(float64(above)-float64(v)) {
 			t.Fatalf("%g is rounded to %g, its neighbours are %g and %g", v, got, below, above)
 		}
 	})

@@ -1,9 +1,9 @@
-// Package mt19937 is Python's random.Random: the Mersenne Twister with CPython's way of seeding it and of making numbers, choices
-// and shuffles from its words. Reference programs written in Python draw their data with it, and equal data needs equal draws; code of this
-// project's own draws from core/random.
+// Package mt19937 is Python's random.Random: the Mersenne Twister with CPython's way of seeding it and of making
+// numbers, choices and shuffles from its words. Reference programs written in Python draw their data with it, and
+// equal data needs equal draws; code of this project's own draws from core/random.
 //
-// Sources: Matsumoto, Nishimura 1998, "Mersenne Twister: a 623-dimensionally equidistributed uniform pseudorandom number generator", and
-// their mt19937ar.c; CPython 3, Modules/_randommodule.c and Lib/random.py.
+// Sources: Matsumoto, Nishimura 1998, "Mersenne Twister: a 623-dimensionally equidistributed uniform pseudorandom
+// number generator", and their mt19937ar.c; CPython 3, Modules/_randommodule.c and Lib/random.py.
 package mt19937
 
 import (

@@ -42,7 +42,8 @@ type decompressed struct {
 	free   func()
 }
 
-// OpenText opens a text to be read from beginning to end. A file that is compressed with gzip, zstd or bzip2 is read as if it were not.
+// OpenText opens a text to be read from beginning to end. A file that is compressed with gzip, zstd or bzip2 is
+// read as if it were not.
 func OpenText(path string) (io.ReadCloser, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -111,8 +112,9 @@ func (w *watcher) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// inflate writes what a compressed file holds into a file of its own in the folder for temporary files, since documents are read in random
-// order. The file's name is gone before the function returns, where the system allows it, and else is returned for Close to remove.
+// inflate writes what a compressed file holds into a file of its own in the folder for temporary files, since
+// documents are read in random order. The file's name is gone before the function returns, where the system allows
+// it, and else is returned for Close to remove.
 func inflate(d *decompressed) (_ *os.File, name string, err error) {
 	t, err := os.CreateTemp("", "harness-text-*")
 	if err != nil {

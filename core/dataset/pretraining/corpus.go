@@ -14,8 +14,9 @@ import (
 	"harness.invalid/core/wordpiece"
 )
 
-// Corpus is a text of any size in one or many files, with an index of its documents: 16 bytes each, whatever their length. Documents end at a
-// blank line and at the end of a file. Compressed files are unpacked first, into the folder for temporary files. It may be used by many goroutines.
+// Corpus is a text of any size in one or many files, with an index of its documents: 16 bytes each, whatever their
+// length. Documents end at a blank line and at the end of a file. Compressed files are unpacked first, into the
+// folder for temporary files. It may be used by many goroutines.
 type Corpus struct {
 	files     []corpusFile
 	documents []span
@@ -34,8 +35,9 @@ type corpusFile struct {
 // span is a document's place in the row of all files.
 type span struct{ start, end int64 }
 
-// Open reads the files once, from beginning to end, and keeps them open. Progress, if not nil, is told now and then how many of all bytes are
-// read; of a compressed file first how many of its own. A file without a sentence and text that is not UTF-8 are errors; the latter name the line.
+// Open reads the files once, from beginning to end, and keeps them open. Progress, if not nil, is told now and then
+// how many of all bytes are read; of a compressed file first how many of its own. A file without a sentence and
+// text that is not UTF-8 are errors; the latter name the line.
 func Open(paths []string, progress func(done, total int64)) (_ *Corpus, err error) {
 	if len(paths) == 0 {
 		return nil, fmt.Errorf("corpus: no file is named")
@@ -77,7 +79,8 @@ func Open(paths []string, progress func(done, total int64)) (_ *Corpus, err erro
 	return c, nil
 }
 
-// open returns a file to index, and its size: the one at path, or what is compressed in it. It closes f when that is not the one, or on errors.
+// open returns a file to index, and its size: the one at path, or what is compressed in it. It closes f when that
+// is not the one, or on errors.
 func (c *Corpus) open(f *os.File, path string, size int64, progress func(done, total int64)) (*corpusFile, int64, error) {
 	d, err := decompress(f, path, func(done int64) {
 		if progress != nil {
@@ -186,7 +189,8 @@ func (c *Corpus) Sentences() int64 { return c.sentences }
 // Bytes returns the size of all files.
 func (c *Corpus) Bytes() int64 { return c.bytes }
 
-// Digest identifies the content: the SHA-256 of the files' SHA-256, in hexadecimal. The files' names do not matter, their order does.
+// Digest identifies the content: the SHA-256 of the files' SHA-256, in hexadecimal. The files' names do not matter,
+// their order does.
 func (c *Corpus) Digest() string { return c.digest }
 
 // text appends the text of document i to buf.

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// ReadShard reads every sequence of a shard. The sum at its end is made right first: what a fuzzer changes is to be seen by what comes after.
+// ReadShard reads every sequence of a shard. The sum at its end is made right first: what a fuzzer changes is to be
+// seen by what comes after.
 func ReadShard(data []byte, vocabulary, length int) error {
 	if n := len(data) - 4; n >= 0 {
 		data = append(data[:n:n], 0, 0, 0, 0)

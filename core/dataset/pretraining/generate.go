@@ -10,13 +10,15 @@ import (
 	"harness.invalid/core/wordpiece"
 )
 
-// Generation is a run of the published generator: the settings and what came of them. As JSON it is one object, {"settings", "instances"}.
+// Generation is a run of the published generator: the settings and what came of them. As JSON it is one object,
+// {"settings", "instances"}.
 type Generation struct {
 	Settings  GenerationSettings `json:"settings"`
 	Instances []Instance         `json:"instances"`
 }
 
-// GenerationSettings are the flags of create_pretraining_data.py, with its names and, for text and vocabulary, the files' names.
+// GenerationSettings are the flags of create_pretraining_data.py, with its names and, for text and vocabulary, the
+// files' names.
 type GenerationSettings struct {
 	Text           string  `json:"text"`
 	Vocab          string  `json:"vocab"`
@@ -30,8 +32,9 @@ type GenerationSettings struct {
 	Instances      int     `json:"instances"` // number of instances: set by Generate
 }
 
-// Generate makes the instances that create_pretraining_data.py makes of the same text, settings and seed, in the same order. The text is
-// read whole; name says in errors what is read. For equality the tokenizer must have the options wordpiece.Google(true).
+// Generate makes the instances that create_pretraining_data.py makes of the same text, settings and seed, in the
+// same order. The text is read whole; name says in errors what is read. For equality the tokenizer must have the
+// options wordpiece.Google(true).
 func Generate(text io.Reader, name string, t *wordpiece.Tokenizer, g GenerationSettings) (*Generation, error) {
 	if g.DupeFactor < 1 {
 		return nil, fmt.Errorf("pretraining: dupe_factor is %d, want at least 1", g.DupeFactor)

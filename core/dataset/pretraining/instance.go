@@ -1,12 +1,12 @@
-// Package pretraining makes data for masked language modelling and next sentence prediction from plain text: one sentence a line, a blank
-// line between documents.
+// Package pretraining makes data for masked language modelling and next sentence prediction from plain text: one
+// sentence a line, a blank line between documents.
 //
-// One procedure, as google-research/bert publishes it, serves two ends. Generate repeats the published program to the bit, Python's
-// random numbers included, with the whole text in memory. Source streams: it reads a Corpus of any size block by block and deals batches
-// for training.
+// One procedure, as google-research/bert publishes it, serves two ends. Generate repeats the published program to
+// the bit, Python's random numbers included, with the whole text in memory. Source streams: it reads a Corpus of
+// any size block by block and deals batches for training.
 //
-// Sources: Devlin, Chang, Lee, Toutanova 2018 (arXiv:1810.04805), appendix A.1; google-research/bert, create_pretraining_data.py; whole words:
-// its README, May 31st, 2019.
+// Sources: Devlin, Chang, Lee, Toutanova 2018 (arXiv:1810.04805), appendix A.1; google-research/bert,
+// create_pretraining_data.py; whole words: its README, May 31st, 2019.
 package pretraining
 
 import (
@@ -30,7 +30,8 @@ type Settings struct {
 func (s Settings) Validate() error {
 	// A short instance draws its length from 2 to MaxLength - 3.
 	if s.MaxLength < 5 || s.MaxLength > 1<<20 {
-		return fmt.Errorf("pretraining: max_seq_length is %d, want 5 to %d: three tokens are special and each segment has one", s.MaxLength, 1<<20)
+		return fmt.Errorf("pretraining: max_seq_length is %d, want 5 to %d: three tokens are special and each segment has one",
+			s.MaxLength, 1<<20)
 	}
 	if s.MaxPredictions < 1 || s.MaxPredictions > s.MaxLength {
 		return fmt.Errorf("pretraining: max_predictions_per_seq is %d, want 1 to max_seq_length %d", s.MaxPredictions, s.MaxLength)
@@ -120,8 +121,8 @@ func newMaker(v *wordpiece.Vocab, s Settings) (*maker, error) {
 	return m, nil
 }
 
-// document makes the instances of document d of docs, which all have at least one sentence, and no sentence is empty. Every random choice is
-// made in the order of the published create_instances_from_document.
+// document makes the instances of document d of docs, which all have at least one sentence, and no sentence is
+// empty. Every random choice is made in the order of the published create_instances_from_document.
 func (m *maker) document(docs []document, d int, r choices, yield func(Instance)) {
 	doc := &docs[d]
 	longest := m.MaxLength - 3
@@ -155,8 +156,8 @@ func (m *maker) document(docs []document, d int, r choices, yield func(Instance)
 	}
 }
 
-// otherText returns sentences from a random place of a document other than d, at least one, until there are length tokens or the document ends.
-// Ten draws may all give d: then the text is from d itself, as published.
+// otherText returns sentences from a random place of a document other than d, at least one, until there are length
+// tokens or the document ends. Ten draws may all give d: then the text is from d itself, as published.
 func otherText(docs []document, d, length int, r choices) []int32 {
 	var other int
 	for range 10 {
@@ -173,7 +174,8 @@ func otherText(docs []document, d, length int, r choices) []int32 {
 	return doc.sentences(start, end)
 }
 
-// truncate drops tokens from the longer segment, at either end with the same probability, until both have longest tokens together.
+// truncate drops tokens from the longer segment, at either end with the same probability, until both have longest
+// tokens together.
 func truncate(a, b []int32, longest int, r choices) ([]int32, []int32) {
 	for len(a)+len(b) > longest {
 		s := &b
@@ -205,7 +207,8 @@ func (m *maker) instance(a, b []int32, random bool, r choices) Instance {
 	return Instance{InputIDs: ids, FirstLength: first, MaskedLMPositions: positions, MaskedLMIDs: labels, RandomNext: random}
 }
 
-// maskTokens is the published create_masked_lm_predictions: it changes ids and returns the positions, ascending, and what was there.
+// maskTokens is the published create_masked_lm_predictions: it changes ids and returns the positions, ascending,
+// and what was there.
 func (m *maker) maskTokens(ids []int32, first int, r choices) (positions, masked []int32) {
 	m.candidates, m.groups = m.candidates[:0], m.groups[:0]
 	for i := 1; i < len(ids)-1; i++ {

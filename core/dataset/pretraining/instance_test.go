@@ -67,7 +67,8 @@ func TestGenerateErrors(t *testing.T) {
 		{"no mask", "w01\n", "[MASK]", settings(), "pretraining: words.txt: none of its 27 tokens is [MASK]: invalid vocabulary"},
 		{"no separator", "w01\n", "[SEP]", settings(), "pretraining: words.txt: none of its 27 tokens is [SEP]: invalid vocabulary"},
 		{"short", "w01\n", "", set(func(s *pretraining.GenerationSettings) { s.MaxSeqLength = 4 }), "max_seq_length is 4, want 5"},
-		{"predictions", "w01\n", "", set(func(s *pretraining.GenerationSettings) { s.MaxPredictions = 0 }), "max_predictions_per_seq is 0, want 1 to max_seq_length 20"},
+		{"predictions", "w01\n", "", set(func(s *pretraining.GenerationSettings) { s.MaxPredictions = 0 }),
+			"max_predictions_per_seq is 0, want 1 to max_seq_length 20"},
 		{"probability", "w01\n", "", set(func(s *pretraining.GenerationSettings) { s.MaskedLMProb = math.NaN() }), "masked_lm_prob is NaN"},
 		{"short probability", "w01\n", "", set(func(s *pretraining.GenerationSettings) { s.ShortSeqProb = 2 }), "short_seq_prob is 2"},
 		{"dupe factor", "w01\n", "", set(func(s *pretraining.GenerationSettings) { s.DupeFactor = 0 }), "dupe_factor is 0, want at least 1"},
@@ -129,7 +130,8 @@ func TestInstances(t *testing.T) {
 			text.WriteString("\n")
 		}
 		s := pretraining.GenerationSettings{
-			RandomSeed: rapid.Int64().Draw(t, "seed"), DupeFactor: rapid.IntRange(1, 3).Draw(t, "dupe"), MaxSeqLength: rapid.IntRange(5, 40).Draw(t, "length"),
+			RandomSeed: rapid.Int64().Draw(t, "seed"), DupeFactor: rapid.IntRange(1, 3).Draw(t, "dupe"), MaxSeqLength: rapid.IntRange(5,
+				40).Draw(t, "length"),
 			MaxPredictions: rapid.IntRange(1, 5).Draw(t, "predictions"), ShortSeqProb: rapid.Float64Range(0, 1).Draw(t, "short"),
 			MaskedLMProb: rapid.Float64Range(0.01, 1).Draw(t, "masked"), WholeWord: rapid.Bool().Draw(t, "whole"),
 		}
@@ -196,8 +198,8 @@ func TestWholeWords(t *testing.T) {
 	}
 }
 
-// TestProportions: 80% masks, 10% kept, 10% random. The bounds are five standard deviations of the binomial for the number drawn, and
-// a random token is the original one time in 28.
+// TestProportions: 80% masks, 10% kept, 10% random. The bounds are five standard deviations of the binomial for the
+// number drawn, and a random token is the original one time in 28.
 func TestProportions(t *testing.T) {
 	tok := words(t)
 	var text strings.Builder

@@ -12,9 +12,10 @@ import (
 // packWindow is how many sequences are looked at together to pack them well.
 const packWindow = 2048
 
-// Packed deals the sequences of another source in rows of several: the longest first, each into the row that it fills best (best-fit decreasing, as
-// Krell et al. 2021, arXiv:2107.02027, compare it). It takes a window of sequences at a time and deals all of its rows, in random order, before the
-// next one, so that a step has a share of every length.
+// Packed deals the sequences of another source in rows of several: the longest first, each into the row that it
+// fills best (best-fit decreasing, as Krell et al. 2021, arXiv:2107.02027, compare it). It takes a window of
+// sequences at a time and deals all of its rows, in random order, before the next one, so that a step has a share
+// of every length.
 type Packed struct {
 	from     dataset.Source // deals one sequence at a time
 	batch    int            // rows of a global batch
@@ -28,11 +29,13 @@ type Packed struct {
 
 var _ dataset.Source = (*Packed)(nil)
 
-// PackedPredictions is how many masked positions a row of several sequences has room for: as many as one sequence, and one more for each other, because each
-// has its own rounded up. Source: graphcore/examples v3.4.1, nlp/bert/pytorch/args.py.
+// PackedPredictions is how many masked positions a row of several sequences has room for: as many as one sequence,
+// and one more for each other, because each has its own rounded up. Source: graphcore/examples v3.4.1,
+// nlp/bert/pytorch/args.py.
 func PackedPredictions(predictions, perRow int) int { return predictions + perRow - 1 }
 
-// Pack returns a source of packed rows. The source under it deals batches of one sequence, made with the settings of single sequences.
+// Pack returns a source of packed rows. The source under it deals batches of one sequence, made with the settings
+// of single sequences.
 func Pack(from dataset.Source, s Settings, batch, perRow int, seed uint64) (*Packed, error) {
 	if batch < 1 || perRow < 2 {
 		return nil, fmt.Errorf("pretraining: batches of %d rows of up to %d sequences, want at least 1 of 2", batch, perRow)
@@ -59,7 +62,8 @@ func (p *Packed) Seek(to dataset.Position) error {
 		return err
 	}
 	if to.Row < 0 || to.Row > len(p.rows) {
-		return fmt.Errorf("pretraining: position is at row %d of a window of %d: it is not from this data and these settings", to.Row, len(p.rows))
+		return fmt.Errorf("pretraining: position is at row %d of a window of %d: it is not from this data and these settings", to.Row,
+			len(p.rows))
 	}
 	p.position.Row = to.Row
 	return nil

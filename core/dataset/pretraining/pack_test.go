@@ -67,10 +67,12 @@ func sequence(b *bert.Batch, row, q int) string {
 			masked = append(masked, int32(p-first), b.MaskedLMIDs[k])
 		}
 	}
-	return fmt.Sprint(b.InputIDs[at:at+length], b.TokenTypeIDs[at:at+length], positions, masked, b.NextSentenceLabels[row*max(1, b.Sequences)+q])
+	return fmt.Sprint(b.InputIDs[at:at+length], b.TokenTypeIDs[at:at+length], positions, masked,
+		b.NextSentenceLabels[row*max(1, b.Sequences)+q])
 }
 
-// TestPack: every sequence of a window comes once, whole, in rows that keep all limits and are well filled; the rows of any position come again.
+// TestPack: every sequence of a window comes once, whole, in rows that keep all limits and are well filled; the
+// rows of any position come again.
 func TestPack(t *testing.T) {
 	s := Settings{MaxLength: 24, MaxPredictions: 4}
 	p, err := Pack(&counted{}, s, 1, 3, 1)

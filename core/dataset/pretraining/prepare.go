@@ -37,7 +37,8 @@ type Manifest struct {
 	HeldOutShard     ShardInfo `json:"held_out_shard"`
 }
 
-// PrepareSettings are the settings that shape prepared data. Which tokens are masked is not among them: that is drawn when the data is dealt.
+// PrepareSettings are the settings that shape prepared data. Which tokens are masked is not among them: that is
+// drawn when the data is dealt.
 type PrepareSettings struct {
 	Length     int     `json:"max_seq_length"`
 	ShortProb  float64 `json:"short_seq_prob"`
@@ -64,7 +65,8 @@ const (
 	journalFile    = "journal.json"
 	lockFile       = "lock" // in progress: of the one process that prepares there
 
-	// A block is tokenized by one worker at a time. It is smaller than a Source's, since duplicates of all its sequences are held at once.
+	// A block is tokenized by one worker at a time. It is smaller than a Source's, since duplicates of all its
+	// sequences are held at once.
 	prepareBlockDocuments = 1024
 	prepareBlockBytes     = 4 << 20
 	// shardBytes is what a shard is to hold when their number is not given: a shard is shuffled in memory, and read whole.
@@ -84,12 +86,12 @@ type Preparation struct {
 	Progress func(stage string, done, total int64)
 }
 
-// Prepare writes a corpus into a folder as sequences of tokens: cut into pairs of segments as in google-research/bert, dealt over shards at random,
-// shuffled within them, indexed, and summed up. Neither text nor data need fit into memory: what does is a few blocks of documents, and then one shard for
-// each worker.
+// Prepare writes a corpus into a folder as sequences of tokens: cut into pairs of segments as in
+// google-research/bert, dealt over shards at random, shuffled within them, indexed, and summed up. Neither text nor
+// data need fit into memory: what does is a few blocks of documents, and then one shard for each worker.
 //
-// A folder in which a preparation was cut short is gone on with, to the same bytes. A folder with other data is an error, and so is one in which another
-// process prepares at the same time (durable.ErrLocked).
+// A folder in which a preparation was cut short is gone on with, to the same bytes. A folder with other data is an
+// error, and so is one in which another process prepares at the same time (durable.ErrLocked).
 func Prepare(ctx context.Context, dir string, c *Corpus, t *wordpiece.Tokenizer, p Preparation) (*Manifest, error) {
 	w, err := newPreparation(dir, c, t, p)
 	if err != nil {
@@ -182,7 +184,8 @@ type journal struct {
 	Text   string `json:"text"`
 	Vocab  string `json:"vocab"`
 	Blocks int    `json:"blocks"` // whose sequences are in the spill files
-	// Sizes of the spill files, one for each shard and the last for what is held out. What lies behind is of a block that was not complete.
+	// Sizes of the spill files, one for each shard and the last for what is held out. What lies behind is of a
+	// block that was not complete.
 	Sizes []int64 `json:"sizes"`
 	// Done are the shards that are written; empty: not yet.
 	Done []ShardInfo `json:"done"`
@@ -201,7 +204,8 @@ func newPreparation(dir string, c *Corpus, t *wordpiece.Tokenizer, p Preparation
 	// One prediction, of which none is made here.
 	s, err := NewSource(c, t, Options{
 		Settings: Settings{MaxLength: p.Length, MaxPredictions: 1, ShortProb: p.ShortProb, MaskedProb: 0.15},
-		Batch:    1, Seed: p.Seed, DupeFactor: p.DupeFactor, HeldOut: p.HeldOut, BlockDocuments: prepareBlockDocuments, BlockBytes: prepareBlockBytes,
+		Batch:    1, Seed: p.Seed, DupeFactor: p.DupeFactor, HeldOut: p.HeldOut, BlockDocuments: prepareBlockDocuments,
+		BlockBytes: prepareBlockBytes,
 	})
 	if err != nil {
 		return nil, err
@@ -226,7 +230,8 @@ func newPreparation(dir string, c *Corpus, t *wordpiece.Tokenizer, p Preparation
 		PrepareSettings: p.PrepareSettings, Text: c.Digest(), Vocab: hex.EncodeToString(sum[:]),
 		Sizes: make([]int64, w.Shards+1), Done: make([]ShardInfo, w.Shards+1),
 	}
-	// The documents in a random order, so that blocks mix what the files have side by side; then those that are held out, in the order of evaluation.
+	// The documents in a random order, so that blocks mix what the files have side by side; then those that are
+	// held out, in the order of evaluation.
 	s.startEpoch()
 	w.blocks = append(w.blocks, s.blocks...)
 	if len(s.heldOut) > 0 {
@@ -254,7 +259,8 @@ func (w *preparation) begin() error {
 		if err := json.Unmarshal(text, &before); err != nil {
 			return fmt.Errorf("prepare: %s: %w", path, err)
 		}
-		if !w.same(&before.PrepareSettings, before.Text, before.Vocab, len(before.Sizes)-1) || len(before.Done) != len(before.Sizes) || before.Blocks > len(w.blocks) {
+		if !w.same(&before.PrepareSettings, before.Text, before.Vocab, len(before.Sizes)-1) || len(before.Done) != len(before.Sizes) ||
+			before.Blocks > len(w.blocks) {
 			return fmt.Errorf("prepare: in %s other data is being prepared (another text, or other settings): choose another folder, or remove it", w.dir)
 		}
 		w.journal = before
@@ -279,7 +285,8 @@ type cutBlock struct {
 	err    error
 }
 
-// cut tokenizes the blocks that are not yet done, on all workers, and appends their sequences to the spill files in the order of the blocks.
+// cut tokenizes the blocks that are not yet done, on all workers, and appends their sequences to the spill files in
+// the order of the blocks.
 func (w *preparation) cut(ctx context.Context) (err error) {
 	if w.journal.Blocks == len(w.blocks) {
 		return nil
@@ -511,7 +518,8 @@ func (w *preparation) shuffleShard(i int) (ShardInfo, error) {
 func (w *preparation) finish() (*Manifest, error) {
 	training, held := w.source.Documents()
 	m := &Manifest{
-		Format: preparedFormat, PrepareSettings: w.PrepareSettings, Text: w.journal.Text, Vocab: w.journal.Vocab, VocabSize: w.tokenizer.Vocab().Len(),
+		Format: preparedFormat, PrepareSettings: w.PrepareSettings, Text: w.journal.Text, Vocab: w.journal.Vocab,
+		VocabSize: w.tokenizer.Vocab().Len(),
 		Documents: training, Shards: slices.Clone(w.journal.Done[:w.Shards]), HeldOutDocuments: held, HeldOutShard: w.journal.Done[w.Shards],
 	}
 	if m.Sequences() == 0 {

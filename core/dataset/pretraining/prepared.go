@@ -57,7 +57,8 @@ func (p *Prepared) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Verify reads all shards and compares them with the manifest. Progress, if not nil, is told how many of all bytes are read.
+// Verify reads all shards and compares them with the manifest. Progress, if not nil, is told how many of all bytes
+// are read.
 func (p *Prepared) Verify(progress func(done, total int64)) error {
 	var done, total int64
 	shards := append(p.Shards[:len(p.Shards):len(p.Shards)], p.HeldOutShard)
@@ -76,7 +77,8 @@ func (p *Prepared) Verify(progress func(done, total int64)) error {
 			return fmt.Errorf("prepared data: %w", err)
 		}
 		if sum := hex.EncodeToString(hash.Sum(nil)); n != s.Bytes || sum != s.SHA256 {
-			return fmt.Errorf("prepared data: %s has %d bytes with the SHA-256 %s, the manifest says %d and %s: it is damaged: %w", path, n, sum, s.Bytes, s.SHA256, ErrInvalid)
+			return fmt.Errorf("prepared data: %s has %d bytes with the SHA-256 %s, the manifest says %d and %s: it is damaged: %w", path, n,
+				sum, s.Bytes, s.SHA256, ErrInvalid)
 		}
 		sequences, err := readShard(path, &p.Manifest, s)
 		if err != nil {
@@ -103,8 +105,9 @@ type Dealing struct {
 	Dynamic  bool   // masks are drawn anew in each epoch; else a sequence has one mask for ever
 }
 
-// PreparedSource deals prepared data shard by shard without end. In each epoch every sequence is dealt once. The order of the shards and of the
-// sequences in a shard are functions of (seed, epoch), the masks of (seed, sequence) or (seed, epoch, sequence).
+// PreparedSource deals prepared data shard by shard without end. In each epoch every sequence is dealt once. The
+// order of the shards and of the sequences in a shard are functions of (seed, epoch), the masks of (seed, sequence)
+// or (seed, epoch, sequence).
 type PreparedSource struct {
 	data     *Prepared
 	maker    *maker
@@ -207,7 +210,8 @@ func (s *PreparedSource) read(from *shard, i, mask int, number int64, into *Inst
 	if err := from.sequence(i, into); err != nil {
 		return fmt.Errorf("prepared data: %w", err)
 	}
-	into.MaskedLMPositions, into.MaskedLMIDs = s.maker.maskTokens(into.InputIDs, into.FirstLength, draw.New(s.dealing.Seed, draw.Masks, mask, int(number)))
+	into.MaskedLMPositions, into.MaskedLMIDs = s.maker.maskTokens(into.InputIDs, into.FirstLength,
+		draw.New(s.dealing.Seed, draw.Masks, mask, int(number)))
 	return nil
 }
 

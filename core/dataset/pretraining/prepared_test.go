@@ -32,12 +32,14 @@ import (
 
 func preparation() pretraining.Preparation {
 	return pretraining.Preparation{
-		PrepareSettings: pretraining.PrepareSettings{Length: 16, ShortProb: 0.1, DupeFactor: 3, HeldOut: 0.1, Seed: 5, Lowercase: true}, Shards: 4,
+		PrepareSettings: pretraining.PrepareSettings{Length: 16, ShortProb: 0.1, DupeFactor: 3, HeldOut: 0.1, Seed: 5,
+			Lowercase: true}, Shards: 4,
 	}
 }
 
 func dealing() pretraining.Dealing {
-	return pretraining.Dealing{Settings: pretraining.Settings{MaxLength: 16, MaxPredictions: 3, ShortProb: 0.1, MaskedProb: 0.15}, Batch: 4, Seed: 9}
+	return pretraining.Dealing{Settings: pretraining.Settings{MaxLength: 16, MaxPredictions: 3, ShortProb: 0.1, MaskedProb: 0.15},
+		Batch: 4, Seed: 9}
 }
 
 // prepare prepares a text of n documents and returns the folder.
@@ -128,7 +130,8 @@ func epoch(t testing.TB, s *pretraining.PreparedSource, batch int) []*bert.Batch
 	return list
 }
 
-// TestPreparedContent looks at every sequence: they are pairs of segments of the text, each is dealt once in an epoch, and what is held out stays out.
+// TestPreparedContent looks at every sequence: they are pairs of segments of the text, each is dealt once in an
+// epoch, and what is held out stays out.
 func TestPreparedContent(t *testing.T) {
 	of := preparation()
 	of.DupeFactor = 40
@@ -174,7 +177,8 @@ func TestPreparedContent(t *testing.T) {
 	if tokens != p.Tokens() {
 		t.Errorf("%d tokens were dealt, the manifest says %d", tokens, p.Tokens())
 	}
-	// Half of the first ones of a document; a second sentence that a random one took the place of comes alone, and is followed by a random one, too.
+	// Half of the first ones of a document; a second sentence that a random one took the place of comes alone, and
+	// is followed by a random one, too.
 	if n := int(s.Sequences()); random < n*6/10 || random > n*8/10 {
 		t.Errorf("%d of %d next sentences are random", random, n)
 	}
@@ -336,12 +340,14 @@ func TestPreparedIsDeterministic(t *testing.T) {
 	if _, err := pretraining.Prepare(t.Context(), whole, c, words(t), p); err == nil || !strings.Contains(err.Error(), "other settings") {
 		t.Errorf("other settings: error is %v", err)
 	}
-	if _, err := pretraining.Prepare(t.Context(), filepath.Dir(text), c, words(t), p); err == nil || !strings.Contains(err.Error(), "not empty") {
+	if _, err := pretraining.Prepare(t.Context(), filepath.Dir(text), c, words(t), p); err == nil ||
+		!strings.Contains(err.Error(), "not empty") {
 		t.Errorf("a folder with other files: error is %v", err)
 	}
 }
 
-// TestPrepareKilled kills a process that prepares, and goes on where it was, to the same bytes. While it lives it has the folder to itself.
+// TestPrepareKilled kills a process that prepares, and goes on where it was, to the same bytes. While it lives it
+// has the folder to itself.
 func TestPrepareKilled(t *testing.T) {
 	defer pretraining.NoteEvery(0)()
 	p := preparation()
@@ -426,7 +432,8 @@ func must[T any](v T, err error) T {
 
 // TestDamagedShard: no byte of a shard can change, and no part of it be missing, without an error.
 func TestDamagedShard(t *testing.T) {
-	dir := prepare(t, 6, pretraining.Preparation{PrepareSettings: pretraining.PrepareSettings{Length: 16, DupeFactor: 1, Lowercase: true}, Shards: 1})
+	dir := prepare(t, 6, pretraining.Preparation{PrepareSettings: pretraining.PrepareSettings{Length: 16, DupeFactor: 1,
+		Lowercase: true}, Shards: 1})
 	p := opened(t, dir)
 	d := dealing()
 	d.ShortProb = 0
@@ -449,7 +456,8 @@ func TestDamagedShard(t *testing.T) {
 
 // FuzzShard: whatever a file holds, it is read or refused.
 func FuzzShard(f *testing.F) {
-	dir := prepare(f, 6, pretraining.Preparation{PrepareSettings: pretraining.PrepareSettings{Length: 16, DupeFactor: 1, Lowercase: true}, Shards: 1})
+	dir := prepare(f, 6, pretraining.Preparation{PrepareSettings: pretraining.PrepareSettings{Length: 16, DupeFactor: 1,
+		Lowercase: true}, Shards: 1})
 	f.Add(must(os.ReadFile(filepath.Join(dir, opened(f, dir).Shards[0].File))))
 	f.Add([]byte("harness shard 1\n\x02\x00\x00\x00\xff\xff\xff\xff\x00\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -476,7 +484,8 @@ func TestPreparedErrors(t *testing.T) {
 		}
 	}
 	v := must(wordpiece.NewVocab("other", []string{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"}))
-	if _, err := p.Source(must(wordpiece.New(v, wordpiece.Google(true))), dealing()); err == nil || !strings.Contains(err.Error(), "another vocabulary") {
+	if _, err := p.Source(must(wordpiece.New(v, wordpiece.Google(true))), dealing()); err == nil ||
+		!strings.Contains(err.Error(), "another vocabulary") {
 		t.Errorf("error is %v, want that the vocabulary is another", err)
 	}
 	if _, err := pretraining.OpenPrepared(t.TempDir()); err == nil || !strings.Contains(err.Error(), "harness data prepare") {
@@ -492,7 +501,8 @@ func TestPreparedErrors(t *testing.T) {
 	} {
 		p := preparation()
 		change(&p)
-		if _, err := pretraining.Prepare(t.Context(), filepath.Join(t.TempDir(), "d"), c, words(t), p); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := pretraining.Prepare(t.Context(), filepath.Join(t.TempDir(), "d"), c, words(t), p); err == nil ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("error is %v, want in it %q", err, name)
 		}
 	}
@@ -530,7 +540,8 @@ func TestCompressed(t *testing.T) {
 		if name == "a.txt" {
 			continue
 		}
-		if _, err := pretraining.Open([]string{write(t, "cut-"+name, string(data[:len(data)-5]))}, nil); !errors.Is(err, pretraining.ErrInvalid) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		if _, err := pretraining.Open([]string{write(t, "cut-"+name, string(data[:len(data)-5]))}, nil); !errors.Is(err,
+			pretraining.ErrInvalid) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("%s without its end: error is %v", name, err)
 		}
 	}
@@ -556,7 +567,8 @@ func BenchmarkPrepare(b *testing.B) {
 	c := open(b, write(b, "text.txt", text))
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		p := pretraining.Preparation{PrepareSettings: pretraining.PrepareSettings{Length: 128, ShortProb: 0.1, DupeFactor: 5, HeldOut: 0.01, Lowercase: true}}
+		p := pretraining.Preparation{PrepareSettings: pretraining.PrepareSettings{Length: 128, ShortProb: 0.1, DupeFactor: 5,
+			HeldOut: 0.01, Lowercase: true}}
 		if _, err := pretraining.Prepare(b.Context(), filepath.Join(b.TempDir(), "d"+fmt.Sprint(time.Now().UnixNano())), c, t, p); err != nil {
 			b.Fatal(err)
 		}

@@ -127,7 +127,8 @@ func parseShard(name string, data []byte, vocabulary, length int) (*shard, error
 		return fail("%d sequences in %d bytes", count, len(data))
 	}
 	at := len(body) - 4*(count+1)
-	s := &shard{name: name, width: width, count: count, sequences: body[shardHeader:at], index: body[at:], vocabulary: int32(min(vocabulary, math.MaxInt32)), length: length}
+	s := &shard{name: name, width: width, count: count, sequences: body[shardHeader:at], index: body[at:],
+		vocabulary: int32(min(vocabulary, math.MaxInt32)), length: length}
 	before := 0
 	for i := range count + 1 {
 		offset := s.offset(i)
@@ -152,7 +153,8 @@ func (s *shard) sequence(i int, into *Instance) error {
 	into.RandomNext, into.FirstLength = head&randomNext != 0, int(head&^randomNext)
 	// [CLS] A [SEP] B [SEP], with at least one token in each segment
 	if n < 5 || n > s.length || into.FirstLength < 3 || into.FirstLength > n-2 {
-		return fmt.Errorf("%s: sequence %d: %d tokens, the first segment has %d, want 5 to %d and 3 to %d: %w", s.name, i, n, into.FirstLength, s.length, n-2, ErrInvalid)
+		return fmt.Errorf("%s: sequence %d: %d tokens, the first segment has %d, want 5 to %d and 3 to %d: %w", s.name, i, n,
+			into.FirstLength, s.length, n-2, ErrInvalid)
 	}
 	into.InputIDs = into.InputIDs[:0]
 	for j := range n {

@@ -15,13 +15,16 @@ type Options struct {
 	Batch int    // sequences of a global batch
 	Seed  uint64 // of everything random
 
-	// DupeFactor is for how many epochs segments and masks are made before the first ones come again: masks are static, as published, where the
-	// data is written dupe_factor times. 0 makes new ones for ever: masks are dynamic (RoBERTa, Liu et al. 2019, arXiv:1907.11692, section 4.1).
+	// DupeFactor is for how many epochs segments and masks are made before the first ones come again: masks are
+	// static, as published, where the data is written dupe_factor times. 0 makes new ones for ever: masks are
+	// dynamic (RoBERTa, Liu et al. 2019, arXiv:1907.11692, section 4.1).
 	DupeFactor int
-	// HeldOut is the part of the documents that is kept for evaluation, at least two of them unless it is 0. Which ones depends on the seed.
+	// HeldOut is the part of the documents that is kept for evaluation, at least two of them unless it is 0. Which
+	// ones depends on the seed.
 	HeldOut float64
 
-	// A block is what is in memory at a time: documents, of which some follow on others as random next sentences, and whose instances are shuffled.
+	// A block is what is in memory at a time: documents, of which some follow on others as random next sentences,
+	// and whose instances are shuffled.
 	BlockDocuments int   // at most, or one more so that none is left alone; 0: 1024
 	BlockBytes     int64 // at most, but never less than two documents; 0: 16 MiB
 }
@@ -31,9 +34,10 @@ const (
 	defaultBlockBytes     = 16 << 20
 )
 
-// Source deals a corpus in blocks without end. In each epoch every document is used once. With the duplicate d = epoch mod DupeFactor (d = epoch
-// when masks are dynamic), the documents' order, their partition into blocks, and the instances of each block are functions of (seed, d); the
-// order of the blocks and of the instances within a block are functions of (seed, epoch).
+// Source deals a corpus in blocks without end. In each epoch every document is used once. With the duplicate d =
+// epoch mod DupeFactor (d = epoch when masks are dynamic), the documents' order, their partition into blocks, and
+// the instances of each block are functions of (seed, d); the order of the blocks and of the instances within a
+// block are functions of (seed, epoch).
 type Source struct {
 	corpus    *Corpus
 	tokenizer *wordpiece.Tokenizer
@@ -64,7 +68,8 @@ func NewSource(c *Corpus, t *wordpiece.Tokenizer, o Options) (*Source, error) {
 	case !(o.HeldOut >= 0 && o.HeldOut < 1):
 		return nil, fmt.Errorf("pretraining: %g of the documents are held out, want 0 <= part < 1", o.HeldOut)
 	case o.BlockDocuments < 0 || o.BlockDocuments == 1 || o.BlockBytes < 0:
-		return nil, fmt.Errorf("pretraining: blocks of %d documents and %d bytes, want at least 2 documents, or 0 for the defaults", o.BlockDocuments, o.BlockBytes)
+		return nil, fmt.Errorf("pretraining: blocks of %d documents and %d bytes, want at least 2 documents, or 0 for the defaults",
+			o.BlockDocuments, o.BlockBytes)
 	}
 	if o.BlockDocuments == 0 {
 		o.BlockDocuments = defaultBlockDocuments
@@ -87,7 +92,8 @@ func (s *Source) split() error {
 		held, least = max(2, int(float64(n)*s.options.HeldOut+0.5)), 4
 	}
 	if n < least || n-held < 2 {
-		return fmt.Errorf("corpus: %d documents, %d of them held out for evaluation: want at least 2 for training, since a random next sentence comes from another document; a blank line ends a document", n, held)
+		return fmt.Errorf("corpus: %d documents, %d of them held out for evaluation: want at least 2 for training, since a "+
+			"random next sentence comes from another document; a blank line ends a document", n, held)
 	}
 	s.heldOut = draw.New(s.options.Seed, draw.HeldOut, 0, 0).Permutation(n)[:held:held]
 	out := make([]bool, n)
@@ -117,14 +123,16 @@ func (s *Source) Seek(p dataset.Position) error {
 	s.position, s.blocks, s.ready = dataset.Position{Epoch: p.Epoch}, nil, false
 	s.startEpoch()
 	if p.Block >= len(s.blocks) {
-		return fmt.Errorf("pretraining: position is in block %d of an epoch of %d: it is not from this corpus and these settings", p.Block, len(s.blocks))
+		return fmt.Errorf("pretraining: position is in block %d of an epoch of %d: it is not from this corpus and these settings",
+			p.Block, len(s.blocks))
 	}
 	s.position.Block = p.Block
 	if err := s.load(); err != nil {
 		return err
 	}
 	if p.Index > len(s.instances) {
-		return fmt.Errorf("pretraining: position is at sequence %d of a block of %d: it is not from this corpus and these settings", p.Index, len(s.instances))
+		return fmt.Errorf("pretraining: position is at sequence %d of a block of %d: it is not from this corpus and these settings",
+			p.Index, len(s.instances))
 	}
 	s.position.Index = p.Index
 	return nil
@@ -214,7 +222,10 @@ func (s *Source) load() error {
 	if err != nil {
 		return err
 	}
-	draw.New(seed, draw.Shuffle, p.Epoch, block).Shuffle(len(instances), func(i, j int) { instances[i], instances[j] = instances[j], instances[i] })
+	draw.New(seed, draw.Shuffle, p.Epoch, block).Shuffle(len(instances), func(i, j int) {
+		instances[i], instances[j] = instances[j],
+			instances[i]
+	})
 	s.instances, s.ready = instances, true
 	return nil
 }
@@ -232,8 +243,9 @@ func (s *Source) make(which []int32, r *draw.Draws) ([]Instance, error) {
 	return instances, nil
 }
 
-// Evaluation returns instances of the held-out documents in batches of a given size, the last one shorter if need be. They are the same at each call.
-// There are as many instances as asked for, or fewer where the documents give no more.
+// Evaluation returns instances of the held-out documents in batches of a given size, the last one shorter if need
+// be. They are the same at each call. There are as many instances as asked for, or fewer where the documents give
+// no more.
 func (s *Source) Evaluation(sequences, batch int) ([]*bert.Batch, error) {
 	if sequences < 1 || batch < 1 {
 		return nil, fmt.Errorf("pretraining: evaluation on %d sequences in batches of %d, want at least 1", sequences, batch)

@@ -38,7 +38,8 @@ func open(t testing.TB, paths ...string) *pretraining.Corpus {
 	return c
 }
 
-// small is a text of n documents of two sentences each, which all have the same number of words; document i says i%20 i/20%20.
+// small is a text of n documents of two sentences each, which all have the same number of words; document i says
+// i%20 i/20%20.
 func small(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -209,7 +210,8 @@ func TestSeek(t *testing.T) {
 	})
 }
 
-// TestBatches: batches are what the model takes, and an epoch deals every document of the training part once and none of the others.
+// TestBatches: batches are what the model takes, and an epoch deals every document of the training part once and
+// none of the others.
 func TestBatches(t *testing.T) {
 	const n = 200
 	c := open(t, write(t, "text", small(n/2)), write(t, "more", strings.ReplaceAll(small(n), small(n/2), "")))
@@ -223,8 +225,8 @@ func TestBatches(t *testing.T) {
 	config := bert.Defaults()
 	config.VocabSize, config.MaxPositionEmbeddings = vocab.Len(), 16
 
-	// A document has 8 tokens in two sentences and target length 13: one instance whose A is its first sentence, unless B was random and the second
-	// sentence is used again.
+	// A document has 8 tokens in two sentences and target length 13: one instance whose A is its first sentence,
+	// unless B was random and the second sentence is used again.
 	document := func(b *bert.Batch) string {
 		original := slices.Clone(b.InputIDs)
 		for j, p := range b.MaskedLMPositions {

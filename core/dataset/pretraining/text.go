@@ -15,7 +15,8 @@ import (
 // ErrInvalid is wrapped by every error about the content of a text.
 var ErrInvalid = errors.New("invalid text")
 
-// document is a text in tokens. Its sentences follow each other in one slice, so that a run of sentences is a slice too.
+// document is a text in tokens. Its sentences follow each other in one slice, so that a run of sentences is a slice
+// too.
 type document struct {
 	ids  []int32
 	ends []int // sentence i is ids[ends[i-1]:ends[i]]
@@ -42,8 +43,9 @@ func (d *document) add(t *wordpiece.Tokenizer, sentence string) {
 // trim is Python's str.strip.
 func trim(line string) string { return strings.TrimFunc(line, pystring.IsSpace) }
 
-// eachLine calls yield for each line, without its line break, and the offset in bytes at which it starts. The line is valid during the call. Text that is not UTF-8 is an error; the published
-// program drops the offending bytes in silence.
+// eachLine calls yield for each line, without its line break, and the offset in bytes at which it starts. The line
+// is valid during the call. Text that is not UTF-8 is an error; the published program drops the offending bytes in
+// silence.
 func eachLine(r io.Reader, name string, yield func(line []byte, offset int64)) error {
 	b := bufio.NewReaderSize(r, 1<<20)
 	var long []byte // start of a line that exceeds the buffer

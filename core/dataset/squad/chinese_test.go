@@ -27,7 +27,8 @@ func TestChineseWords(t *testing.T) {
 		}
 	}
 	characters := p.wordOfCharacters(context)
-	if len(characters) != len([]rune(context)) || characters[0] != -1 || characters[1] != 0 || characters[2] != 1 || characters[5] != 1 || characters[6] != 2 {
+	if len(characters) != len([]rune(context)) || characters[0] != -1 || characters[1] != 0 || characters[2] != 1 ||
+		characters[5] != 1 || characters[6] != 2 {
 		t.Errorf("words of characters are %v", characters)
 	}
 	for _, c := range []struct {
@@ -60,7 +61,8 @@ func chinese(t *testing.T, texts ...string) *wordpiece.Tokenizer {
 	return tok
 }
 
-// TestChineseAnswers: an answer becomes the span that stands nearest to where it is said to be, and that span is read back as the passage has it.
+// TestChineseAnswers: an answer becomes the span that stands nearest to where it is said to be, and that span is
+// read back as the passage has it.
 func TestChineseAnswers(t *testing.T) {
 	const context = "东京是日本的首都。1964年，东京 Tokyo 举办了奥运会。"
 	d, err := Parse([]byte(`{"version": "v1.0", "data": [{"title": "t", "id": "1", "paragraphs": [{"id": "p", "context": "`+context+`", "qas": [
@@ -108,8 +110,8 @@ func TestChineseAnswers(t *testing.T) {
 	}
 }
 
-// TestChineseReference: all published training answers are found, five of them not where they are said to be, and a model that knows the labels says
-// them.
+// TestChineseReference: all published training answers are found, five of them not where they are said to be, and a
+// model that knows the labels says them.
 func TestChineseReference(t *testing.T) {
 	v, err := wordpiece.Load(reference.Path(t, "data", "vocab", "bert-base-chinese-vocab.txt"))
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 type Decoding struct {
 	NBest           int // n_best_size: starts, ends and answers that are looked at; 20 as published
 	MaxAnswerLength int // max_answer_length in tokens; 30 as published
-	// NullThreshold is null_score_diff_threshold: no answer is said when its score exceeds that of the best one by more. Of sets with impossible
-	// questions only.
+	// NullThreshold is null_score_diff_threshold: no answer is said when its score exceeds that of the best one by
+	// more. Of sets with impossible questions only.
 	NullThreshold float64
 }
 
@@ -53,12 +53,13 @@ func NewDecoder(s *Set, d Decoding) (*Decoder, error) {
 	return &Decoder{set: s, decoding: d, best: make([]best, s.Len())}, nil
 }
 
-// Add takes the logits [B, S] of a batch that came from Set.Batches. Logits that are not finite are no candidates: a model that has diverged
-// gets the answer of the published program for an empty list, "empty".
+// Add takes the logits [B, S] of a batch that came from Set.Batches. Logits that are not finite are no candidates:
+// a model that has diverged gets the answer of the published program for an empty list, "empty".
 func (d *Decoder) Add(b *bert.Batch, starts, ends []float32) error {
 	length := d.set.Settings.MaxLength
 	if n := b.Size * length; b.Length != length || len(starts) != n || len(ends) != n {
-		return fmt.Errorf("squad: %d start and %d end logits, batch of %d x %d: want %d logits for each", len(starts), len(ends), b.Size, b.Length, n)
+		return fmt.Errorf("squad: %d start and %d end logits, batch of %d x %d: want %d logits for each", len(starts), len(ends), b.Size,
+			b.Length, n)
 	}
 	if b.Sample < 0 || b.Sample+b.Size > len(d.best) {
 		return fmt.Errorf("squad: logits of features %d to %d, but there are %d features", b.Sample, b.Sample+b.Size-1, len(d.best))
@@ -74,7 +75,8 @@ func (d *Decoder) Add(b *bert.Batch, starts, ends []float32) error {
 	return nil
 }
 
-// highest returns the n greatest values with their indices, greatest first, of equal ones the first: _get_best_indexes. The list is never nil.
+// highest returns the n greatest values with their indices, greatest first, of equal ones the first:
+// _get_best_indexes. The list is never nil.
 func highest(values []float32, n int) []logit {
 	list := make([]logit, 0, min(n, len(values)))
 	for i, v := range values {
@@ -100,13 +102,15 @@ func highest(values []float32, n int) []logit {
 type Prediction struct {
 	ID    string
 	NBest []Candidate
-	// NullOdds is by how much the score of no answer exceeds that of the best one: null_odds.json. Of sets with impossible questions only.
+	// NullOdds is by how much the score of no answer exceeds that of the best one: null_odds.json. Of sets with
+	// impossible questions only.
 	NullOdds float64
 
 	text string
 }
 
-// Text is the answer: the first of the list, or where questions may be impossible the first that is not empty, or nothing.
+// Text is the answer: the first of the list, or where questions may be impossible the first that is not empty, or
+// nothing.
 func (p Prediction) Text() string { return p.text }
 
 // Candidate is a possible answer; one without text says that there is none.
@@ -157,8 +161,8 @@ func (d *Decoder) predict(e *example) Prediction {
 	return p
 }
 
-// null is the span of no answer, of the window whose [CLS] has the lowest score: the window least sure that it holds none. Where no window has a
-// finite score it is as unlikely as a float says.
+// null is the span of no answer, of the window whose [CLS] has the lowest score: the window least sure that it
+// holds none. Where no window has a finite score it is as unlikely as a float says.
 func (d *Decoder) null(e *example) span {
 	s := span{start: noToken, end: noToken, from: -math.MaxFloat32, to: -math.MaxFloat32}
 	lowest := math.Inf(1)
@@ -176,7 +180,8 @@ func (d *Decoder) null(e *example) span {
 // noToken is where the span of no answer begins and ends.
 const noToken = -1
 
-// candidates returns the n-best list of a question. Where it may be impossible, the list has a candidate without text and one with.
+// candidates returns the n-best list of a question. Where it may be impossible, the list has a candidate without
+// text and one with.
 func (d *Decoder) candidates(e *example) []Candidate {
 	var spans []span
 	for j := range e.windows {
@@ -238,7 +243,8 @@ func (d *Decoder) spans(spans []span, e *example, window int) []span {
 	return spans
 }
 
-// mostContext returns the window in which a token has the most text on its poorer side; of equal ones the first. It is _check_is_max_context.
+// mostContext returns the window in which a token has the most text on its poorer side; of equal ones the first. It
+// is _check_is_max_context.
 func mostContext(windows []feature, token int32) int {
 	best, most := -1, math.Inf(-1)
 	for i, w := range windows {

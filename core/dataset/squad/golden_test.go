@@ -34,8 +34,9 @@ func tokenizer(t testing.TB, path string) *wordpiece.Tokenizer {
 	return tok
 }
 
-// golden is what testdata/oracle.py wrote: features and answers of a transcription of run_squad.py, for text with everything that moves a span
-// (accents, Chinese, ligatures, odd spaces, quotes, unknown words) and windows much shorter than the passages.
+// golden is what testdata/oracle.py wrote: features and answers of a transcription of run_squad.py, for text with
+// everything that moves a span (accents, Chinese, ligatures, odd spaces, quotes, unknown words) and windows much
+// shorter than the passages.
 type golden struct {
 	Settings struct {
 		MaxSeqLength   int `json:"max_seq_length"`
@@ -62,7 +63,8 @@ func goldenSet(t *testing.T, version string) (golden, *Set) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := Settings{MaxLength: g.Settings.MaxSeqLength, DocStride: g.Settings.DocStride, MaxQueryLength: g.Settings.MaxQueryLength, Impossible: version != ""}
+	s := Settings{MaxLength: g.Settings.MaxSeqLength, DocStride: g.Settings.DocStride, MaxQueryLength: g.Settings.MaxQueryLength,
+		Impossible: version != ""}
 	set, err := NewSet(d, tokenizer(t, "testdata/vocab.txt"), s, true)
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +165,8 @@ func testPredictions(t *testing.T, version string) {
 		}
 	}
 	dir := t.TempDir()
-	files := map[string]func(string) error{"predictions" + version + ".json": predictions.Save, "nbest_predictions" + version + ".json": predictions.SaveNBest}
+	files := map[string]func(string) error{"predictions" + version + ".json": predictions.Save,
+		"nbest_predictions" + version + ".json": predictions.SaveNBest}
 	if version != "" {
 		files["null_odds-v2.json"] = predictions.SaveNullOdds
 	}
@@ -239,7 +242,8 @@ func TestProject(t *testing.T) {
 
 func TestPythonForms(t *testing.T) {
 	for f, want := range map[float64]string{
-		0: "0.0", 1: "1.0", -2.5: "-2.5", 0.1: "0.1", 1e-4: "0.0001", 1.25e-5: "1.25e-05", 1e15: "1000000000000000.0", 1e16: "1e+16", 1e100: "1e+100", float64(float32(1.1)): "1.100000023841858",
+		0: "0.0", 1: "1.0", -2.5: "-2.5", 0.1: "0.1", 1e-4: "0.0001", 1.25e-5: "1.25e-05", 1e15: "1000000000000000.0", 1e16: "1e+16",
+		1e100: "1e+100", float64(float32(1.1)): "1.100000023841858",
 	} {
 		if got := pythonFloat(f); got != want {
 			t.Errorf("pythonFloat(%v) = %s, want %s", f, got, want)

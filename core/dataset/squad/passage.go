@@ -19,11 +19,12 @@ type passage struct {
 	starts  []int  // Chinese: of the words in it, in bytes
 }
 
-// isSpace is is_whitespace of run_squad.py: what separates words of a context. Other white space is part of a word, as published.
+// isSpace is is_whitespace of run_squad.py: what separates words of a context. Other white space is part of a word,
+// as published.
 func isSpace(r rune) bool { return r == ' ' || r == '\t' || r == '\r' || r == '\n' || r == 0x202f }
 
-// alone tells characters that are words of their own in a Chinese passage: Chinese ones and punctuation, of any width. Between them are words of
-// other scripts.
+// alone tells characters that are words of their own in a Chinese passage: Chinese ones and punctuation, of any
+// width. Between them are words of other scripts.
 func alone(r rune) bool {
 	return unicode.Is(unicode.Han, r) || unicode.IsPunct(r) || unicode.IsSymbol(r)
 }
@@ -46,8 +47,9 @@ func newPassage(context string, t *wordpiece.Tokenizer, chinese bool) *passage {
 	return p
 }
 
-// cut sets the words of a Chinese passage, as the baselines of CMRC 2018 do (ymcui/Chinese-BERT-wwm, run_cmrc2018_drcd_baseline), and calls
-// character with the word of each character, -1 for white space before the first.
+// cut sets the words of a Chinese passage, as the baselines of CMRC 2018 do (ymcui/Chinese-BERT-wwm,
+// run_cmrc2018_drcd_baseline), and calls character with the word of each character, -1 for white space before the
+// first.
 func (p *passage) cut(character func(word int)) {
 	words, starts := 0, []int(nil)
 	inside := false // a word of several characters
@@ -85,7 +87,8 @@ func (p *passage) text(i, j int) string {
 	return strings.Join(p.words[i:j+1], " ")
 }
 
-// wordOfCharacters returns for each character of the context the index of its word; of white space, that of the word before, -1 before the first.
+// wordOfCharacters returns for each character of the context the index of its word; of white space, that of the
+// word before, -1 before the first.
 func (p *passage) wordOfCharacters(context string) []int32 {
 	index := make([]int32, 0, utf8.RuneCountInString(context))
 	if p.starts != nil {
@@ -104,8 +107,9 @@ func (p *passage) wordOfCharacters(context string) []int32 {
 	return index
 }
 
-// locate is the place of an answer in the context, in characters: the one that is given where the answer stands there, or else the nearest at
-// which it does, -1 if it stands nowhere. Published Chinese files have places that are off by some characters.
+// locate is the place of an answer in the context, in characters: the one that is given where the answer stands
+// there, or else the nearest at which it does, -1 if it stands nowhere. Published Chinese files have places that
+// are off by some characters.
 func (p *passage) locate(answer string, given int) int {
 	best, distance := -1, 0
 	characters := 0

@@ -21,7 +21,8 @@ func (p Predictions) Answers() map[string]string {
 	return answers
 }
 
-// Save writes predictions.json, the answers by question, as run_squad.py does: json.dumps(..., indent=4), in the order of the questions.
+// Save writes predictions.json, the answers by question, as run_squad.py does: json.dumps(..., indent=4), in the
+// order of the questions.
 func (p Predictions) Save(path string) error { return durable.WriteFile(path, p.write) }
 
 // SaveNullOdds writes null_odds.json: by question, how much more likely no answer is than the best one.
@@ -87,7 +88,8 @@ func separate(b *bufio.Writer, i, indent int) {
 	b.WriteString(strings.Repeat(" ", indent))
 }
 
-// pythonFloat is Python's repr of a float: the shortest digits that read back, with an exponent below 1e-4 and from 1e16 on.
+// pythonFloat is Python's repr of a float: the shortest digits that read back, with an exponent below 1e-4 and from
+// 1e16 on.
 func pythonFloat(f float64) string {
 	if a := math.Abs(f); a != 0 && (a < 1e-4 || a >= 1e16) {
 		return strconv.FormatFloat(f, 'e', -1, 64)

@@ -7,11 +7,13 @@ import (
 	"harness.invalid/core/wordpiece"
 )
 
-// project returns the part of words, the passage's own spelling, that answer stands for, which has been through the tokenizer: get_final_text of
-// run_squad.py. With words "Steve Smith's" and answer "steve smith" that is "Steve Smith".
+// project returns the part of words, the passage's own spelling, that answer stands for, which has been through the
+// tokenizer: get_final_text of run_squad.py. With words "Steve Smith's" and answer "steve smith" that is "Steve
+// Smith".
 //
-// The heuristic: cut words into basic tokens and look for the answer among them; then, if both have the same number of characters without
-// spaces, the n-th of one is the n-th of the other. Where that fails (accents that decompose into nothing, an unknown token) all of words is the answer.
+// The heuristic: cut words into basic tokens and look for the answer among them; then, if both have the same number
+// of characters without spaces, the n-th of one is the n-th of the other. Where that fails (accents that decompose
+// into nothing, an unknown token) all of words is the answer.
 func project(answer, words string, basic *wordpiece.Basic) string {
 	tokens := strings.Join(basic.Tokens(words), " ")
 	at := strings.Index(tokens, answer)
@@ -22,7 +24,8 @@ func project(answer, words string, basic *wordpiece.Basic) string {
 	if len(original) != len(withoutSpaces(tokens)) {
 		return words
 	}
-	// The answer starts and ends with a character that is no space, like every row of tokens; the rank of the first counts those before it.
+	// The answer starts and ends with a character that is no space, like every row of tokens; the rank of the first
+	// counts those before it.
 	first := len(withoutSpaces(tokens[:at]))
 	last := first + len(withoutSpaces(answer)) - 1
 	_, size := utf8.DecodeRuneInString(words[original[last]:])

@@ -15,7 +15,8 @@ import (
 	"unicode/utf8"
 )
 
-// Read reads a file, or several as one. Every error about their content names the place, and the question if it is in one.
+// Read reads a file, or several as one. Every error about their content names the place, and the question if it is
+// in one.
 func Read(paths ...string) (*Data, error) {
 	all := new(Data)
 	sum := sha256.New()
@@ -48,7 +49,8 @@ func Read(paths ...string) (*Data, error) {
 	return all, nil
 }
 
-// Parse is Read of text that is in memory; name says in errors where it is from. Keys that SQuAD does not have are passed over.
+// Parse is Read of text that is in memory; name says in errors where it is from. Keys that SQuAD does not have are
+// passed over.
 func Parse(text []byte, name string) (*Data, error) {
 	p := &parser{text: text, decoder: json.NewDecoder(bytes.NewReader(text)), ids: map[string]Place{}}
 	for i, c := range text {
@@ -69,8 +71,8 @@ func Parse(text []byte, name string) (*Data, error) {
 	return d, nil
 }
 
-// parser walks over JSON by tokens, so that an error knows where it is. encoding/json's Unmarshal says so only for wrong syntax, and takes a
-// missing key for an empty value.
+// parser walks over JSON by tokens, so that an error knows where it is. encoding/json's Unmarshal says so only for
+// wrong syntax, and takes a missing key for an empty value.
 type parser struct {
 	text     []byte
 	decoder  *json.Decoder
@@ -109,7 +111,8 @@ func (p *parser) token() (json.Token, error) {
 	return token, err
 }
 
-// syntaxError returns the offset of the first character that is no JSON. That which the decoder gives is not always counted from the beginning.
+// syntaxError returns the offset of the first character that is no JSON. That which the decoder gives is not always
+// counted from the beginning.
 func (p *parser) syntaxError(otherwise int) int {
 	var syntax *json.SyntaxError
 	if errors.As(json.Unmarshal(p.text, new(json.RawMessage)), &syntax) {

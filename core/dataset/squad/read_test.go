@@ -58,7 +58,8 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := squad.Question{ID: "a1", Text: "What is it?", Answers: []squad.Answer{{Start: 12, Text: "city"}}, Place: squad.Place{Line: 5, Column: 6}}
+	q := squad.Question{ID: "a1", Text: "What is it?", Answers: []squad.Answer{{Start: 12, Text: "city"}},
+		Place: squad.Place{Line: 5, Column: 6}}
 	want := []squad.Article{{Title: "T", Paragraphs: []squad.Paragraph{{Context: "Zürich is a city.", Questions: []squad.Question{q}}}}}
 	if !reflect.DeepEqual(d.Articles, want) || d.Version != "1.1" {
 		t.Errorf("data is %+v, want %+v", d, want)
@@ -103,10 +104,12 @@ func TestReadErrors(t *testing.T) {
 
 func TestSetErrors(t *testing.T) {
 	for _, c := range []struct{ name, text, without, want string }{
-		{"outside", file("12", "14"), "", `squad f.json:5:6: question a1: answer "city" starts at character 14 and has 4, but the context has 17: invalid SQuAD file`},
+		{"outside", file("12", "14"), "",
+			`squad f.json:5:6: question a1: answer "city" starts at character 14 and has 4, but the context has 17: invalid SQuAD file`},
 		{"negative", file("12", "-1"), "", `question a1: answer "city" starts at character -1`},
 		{"two answers", file(`"city"}`, `"city"}, {"text": "city", "answer_start": 12}`), "", "question a1: 2 answers, want one for training"},
-		{"all skipped", file("12", "3"), "", `squad f.json: all of 1 questions were skipped, the first one because the answer "city" is not among the words at character 3`},
+		{"all skipped", file("12", "3"), "",
+			`squad f.json: all of 1 questions were skipped, the first one because the answer "city" is not among the words at character 3`},
 		{"empty answer", file(`"text": "city"`, `"text": ""`), "", "the first one because the answer is empty"},
 		{"nothing left", file(`"text": "city"`, `"text": "is"`, "12", "7"), "", ""},
 		{"no separator", file(), "[SEP]", "squad: letters.txt: none of its 55 tokens is [SEP]"},
@@ -128,7 +131,8 @@ func TestSetErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []squad.Settings{{MaxLength: 40, MaxQueryLength: 12}, {MaxLength: 40, DocStride: 8}, {MaxLength: 15, DocStride: 8, MaxQueryLength: 12}, {MaxLength: 1 << 30, DocStride: 8, MaxQueryLength: 12}} {
+	for _, s := range []squad.Settings{{MaxLength: 40, MaxQueryLength: 12}, {MaxLength: 40, DocStride: 8},
+		{MaxLength: 15, DocStride: 8, MaxQueryLength: 12}, {MaxLength: 1 << 30, DocStride: 8, MaxQueryLength: 12}} {
 		if _, err := squad.NewSet(d, letters(t, ""), s, true); err == nil {
 			t.Errorf("settings %+v are no error", s)
 		}
@@ -156,7 +160,8 @@ func TestSkipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []squad.Skipped{{ID: "a0", Place: squad.Place{Line: 5, Column: 6}, Reason: `the answer "city" is not among the words at character 0`}}
+	want := []squad.Skipped{{ID: "a0", Place: squad.Place{Line: 5, Column: 6},
+		Reason: `the answer "city" is not among the words at character 0`}}
 	if !reflect.DeepEqual(s.Skipped, want) || s.Questions() != 1 {
 		t.Errorf("skipped %+v of %d questions, want %+v", s.Skipped, s.Questions(), want)
 	}

@@ -21,8 +21,8 @@ type Settings struct {
 	MaxQueryLength int // max_query_length: tokens of a question; the rest is cut off
 	// Impossible is version_2_with_negative: questions may have no answer, whose place is [CLS].
 	Impossible bool
-	// Chinese takes each Chinese character for a word, and answers as they stand in the passage. In training the first answer counts, where it stands
-	// nearest to its place.
+	// Chinese takes each Chinese character for a word, and answers as they stand in the passage. In training the
+	// first answer counts, where it stands nearest to its place.
 	Chinese bool
 }
 
@@ -34,7 +34,8 @@ func (s Settings) Validate() error {
 	case s.DocStride < 1:
 		return fmt.Errorf("squad: doc_stride is %d, want at least 1", s.DocStride)
 	case s.MaxLength < s.MaxQueryLength+4 || s.MaxLength > 1<<20:
-		return fmt.Errorf("squad: max_seq_length is %d, want %d to %d: a question of max_query_length %d, three special tokens and some text", s.MaxLength, s.MaxQueryLength+4, 1<<20, s.MaxQueryLength)
+		return fmt.Errorf("squad: max_seq_length is %d, want %d to %d: a question of max_query_length %d, three special tokens and some text",
+			s.MaxLength, s.MaxQueryLength+4, 1<<20, s.MaxQueryLength)
 	}
 	return nil
 }
@@ -75,9 +76,9 @@ type feature struct {
 	startPosition, endPosition int32
 }
 
-// NewSet makes the features of all questions. For training each question must have one answer, which becomes the label (none where it is impossible); an
-// answer that is not in the words at its place is skipped and listed, as published, one that lies outside of the passage is an error. Otherwise answers
-// are not looked at.
+// NewSet makes the features of all questions. For training each question must have one answer, which becomes the
+// label (none where it is impossible); an answer that is not in the words at its place is skipped and listed, as
+// published, one that lies outside of the passage is an error. Otherwise answers are not looked at.
 func NewSet(d *Data, t *wordpiece.Tokenizer, s Settings, training bool) (*Set, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -98,7 +99,8 @@ func NewSet(d *Data, t *wordpiece.Tokenizer, s Settings, training bool) (*Set, e
 		}
 	}
 	if training && len(set.features) == 0 {
-		return nil, fmt.Errorf("squad %s: all of %d questions were skipped, the first one because %s: %w", d.Name, len(set.Skipped), set.Skipped[0].Reason, ErrInvalid)
+		return nil, fmt.Errorf("squad %s: all of %d questions were skipped, the first one because %s: %w", d.Name, len(set.Skipped),
+			set.Skipped[0].Reason, ErrInvalid)
 	}
 	return set, nil
 }
@@ -132,7 +134,8 @@ func (s *Set) add(g *Paragraph) error {
 	return nil
 }
 
-// span returns the first and last token of the question's answer in the passage, -1 where it has none, or the reason why the question is skipped.
+// span returns the first and last token of the question's answer in the passage, -1 where it has none, or the
+// reason why the question is skipped.
 func (s *Set) span(p *passage, characters []int32, q *Question) (start, end int32, reason string, err error) {
 	switch n := len(q.Answers); {
 	case q.Impossible && s.Settings.Impossible:
@@ -156,7 +159,8 @@ func (s *Set) span(p *passage, characters []int32, q *Question) (start, end int3
 		return 0, 0, "the answer is empty", nil
 	}
 	if a.Start < 0 || a.Start+n > len(characters) {
-		return 0, 0, "", fmt.Errorf("answer %q starts at character %d and has %d, but the context has %d", shorten(a.Text), a.Start, n, len(characters))
+		return 0, 0, "", fmt.Errorf("answer %q starts at character %d and has %d, but the context has %d", shorten(a.Text), a.Start, n,
+			len(characters))
 	}
 	first, last := characters[a.Start], characters[a.Start+n-1]
 	wanted := strings.Join(pystring.Fields(a.Text), " ")
@@ -175,7 +179,8 @@ func (s *Set) span(p *passage, characters []int32, q *Question) (start, end int3
 	return start, end, "", nil
 }
 
-// improve narrows a span of whole words to the tokens of the answer, where they are in it: "1895" in "(1895-1943)." It is _improve_answer_span.
+// improve narrows a span of whole words to the tokens of the answer, where they are in it: "1895" in "(1895-1943)."
+// It is _improve_answer_span.
 func improve(ids []int32, start, end int32, answer []int32) (int32, int32) {
 	n := int32(len(answer))
 	if n == 0 {
@@ -256,8 +261,8 @@ func (s *Set) batch(which []int32) *bert.Batch {
 	return b
 }
 
-// Batches returns all features in order, size at a time; the last batch has fewer where they do not come out even. Sample is the index of a
-// batch's first feature. The error is always nil.
+// Batches returns all features in order, size at a time; the last batch has fewer where they do not come out even.
+// Sample is the index of a batch's first feature. The error is always nil.
 func (s *Set) Batches(size int) iter.Seq2[*bert.Batch, error] {
 	return func(yield func(*bert.Batch, error) bool) {
 		for start := 0; start < len(s.features); start += size {

@@ -1,14 +1,14 @@
-// Package squad turns questions about passages, in the JSON format of the Stanford Question Answering Dataset, into batches, and a model's
-// logits into answers: those of SQuAD v1.1, of v2.0, whose questions may have none, and of the Chinese CMRC 2018 and DRCD, which have the same
-// format.
+// Package squad turns questions about passages, in the JSON format of the Stanford Question Answering Dataset, into
+// batches, and a model's logits into answers: those of SQuAD v1.1, of v2.0, whose questions may have none, and of
+// the Chinese CMRC 2018 and DRCD, which have the same format.
 //
 //	Read -> Data -> NewSet -> Set -> Source (training), Batches (evaluation) -> Decoder -> Predictions
 //
-// Each stage does what google-research/bert does: windows over long passages, answer spans narrowed to tokens, n-best lists, answers
-// projected back onto the passage's own spelling.
+// Each stage does what google-research/bert does: windows over long passages, answer spans narrowed to tokens,
+// n-best lists, answers projected back onto the passage's own spelling.
 //
-// Sources: Rajpurkar, Zhang, Lopyrev, Liang 2016 (arXiv:1606.05250); Rajpurkar, Jia, Liang 2018 (arXiv:1806.03822); google-research/bert,
-// run_squad.py; Cui et al. 2019 (arXiv:1810.07366) and Shao et al. 2018 (arXiv:1806.00920).
+// Sources: Rajpurkar, Zhang, Lopyrev, Liang 2016 (arXiv:1606.05250); Rajpurkar, Jia, Liang 2018 (arXiv:1806.03822);
+// google-research/bert, run_squad.py; Cui et al. 2019 (arXiv:1810.07366) and Shao et al. 2018 (arXiv:1806.00920).
 package squad
 
 import (
@@ -43,7 +43,8 @@ type Paragraph struct {
 	Questions []Question `json:"qas"`
 }
 
-// Question is a question with the answers that people gave: one in training data, several in others, none where they are not published.
+// Question is a question with the answers that people gave: one in training data, several in others, none where
+// they are not published.
 type Question struct {
 	Answers []Answer `json:"answers"`
 	Text    string   `json:"question"`

@@ -39,7 +39,8 @@ func data(t testing.TB, name string) *squad.Data {
 
 var published = squad.Settings{MaxLength: 384, DocStride: 128, MaxQueryLength: 64}
 
-// TestDevSet: run_squad.py logs 10,833 split examples for the 10,570 questions of the dev set at 384 tokens and stride 128.
+// TestDevSet: run_squad.py logs 10,833 split examples for the 10,570 questions of the dev set at 384 tokens and
+// stride 128.
 func TestDevSet(t *testing.T) {
 	d := data(t, "dev-v1.1.json")
 	s, err := squad.NewSet(d, uncased(t), published, false)
@@ -51,8 +52,9 @@ func TestDevSet(t *testing.T) {
 	}
 }
 
-// TestGoldLogits: a model that is sure of every label gets the answers right. What is lost is what the published chain loses: answers that are
-// part of a word ("gold" of "golden"), and those of more than 30 tokens, 36 of the 10,570 questions together.
+// TestGoldLogits: a model that is sure of every label gets the answers right. What is lost is what the published
+// chain loses: answers that are part of a word ("gold" of "golden"), and those of more than 30 tokens, 36 of the
+// 10,570 questions together.
 func TestGoldLogits(t *testing.T) {
 	d := data(t, "dev-v1.1.json")
 	if testing.Short() {
@@ -100,7 +102,8 @@ func TestGoldLogits(t *testing.T) {
 	}
 	t.Logf("exact match %.2f, F1 %.2f of %d questions, %d skipped", got.ExactMatch, got.F1, got.Total, len(s.Skipped))
 	if got.ExactMatch < 99.5 || got.F1 < 99.5 {
-		t.Errorf("exact match is %.2f and F1 %.2f of %d questions, %d skipped, want at least 99.5", got.ExactMatch, got.F1, got.Total, len(s.Skipped))
+		t.Errorf("exact match is %.2f and F1 %.2f of %d questions, %d skipped, want at least 99.5", got.ExactMatch, got.F1, got.Total,
+			len(s.Skipped))
 	}
 }
 

@@ -30,7 +30,8 @@ func newPassage(d *draw.Draws, people []*person, main int) passage {
 	topics := tellable(d, t.main)
 	own := topics[:mainSentences]
 	present := []*person{t.main}
-	// The first of the others may come before the main person or cut them in two: the place must not say whom a question means.
+	// The first of the others may come before the main person or cut them in two: the place must not say whom a
+	// question means.
 	before := d.IntN(mainSentences)
 	t.tellTopics(d, t.main, own[:before])
 	for left := leastSentences - mainSentences + d.IntN(mostSentences-leastSentences+1); left > 0; {
@@ -83,8 +84,8 @@ func (t *prose) tellTopics(d *draw.Draws, p *person, which []int) {
 	}
 }
 
-// other returns a person who shares neither first name nor surname with those present, so that each part of a name tells them apart. It
-// returns nil if there is none.
+// other returns a person who shares neither first name nor surname with those present, so that each part of a name
+// tells them apart. It returns nil if there is none.
 func other(d *draw.Draws, people, present []*person) *person {
 	start := d.IntN(len(people))
 	for i := range people {
@@ -96,7 +97,8 @@ func other(d *draw.Draws, people, present []*person) *person {
 	return nil
 }
 
-// answerable returns the facts that may be asked for: the context holds the answer in one place only, and says it of the person once.
+// answerable returns the facts that may be asked for: the context holds the answer in one place only, and says it
+// of the person once.
 func (t *passage) answerable() []fact {
 	context := words(t.text.String())
 	return slices.DeleteFunc(slices.Clone(t.facts), func(f fact) bool {

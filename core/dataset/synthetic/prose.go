@@ -100,7 +100,8 @@ func (t *prose) say(d *draw.Draws, p *person, template string) {
 	}
 }
 
-// call returns how the person is called in slot {S}, {s} or {S's} of the next sentence: by full name or surname, or by a pronoun.
+// call returns how the person is called in slot {S}, {s} or {S's} of the next sentence: by full name or surname, or
+// by a pronoun.
 func (t *prose) call(d *draw.Draws, p *person, slot string) string {
 	name := p.name()
 	if !slices.Contains(t.introduced, p) {

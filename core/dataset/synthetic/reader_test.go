@@ -41,8 +41,8 @@ var (
 	called    = "(?:" + firstName + " )?" + surname
 )
 
-// reader reads contexts and questions back, with patterns in the place of slots: it knows the templates and what words the lists have, and
-// nothing of how prose is made.
+// reader reads contexts and questions back, with patterns in the place of slots: it knows the templates and what
+// words the lists have, and nothing of how prose is made.
 type reader struct{ statements, questions []form }
 
 func newReader() *reader {
@@ -59,7 +59,8 @@ func newReader() *reader {
 	patterns := map[string]string{
 		"S": "He|She|" + called, "s": "he|she|" + called, "S's": "His|Her|" + called + "'s", "n": fullName, "his": "his|her", "a": "an?",
 		"kind": strings.Join(works, "|"), "partner": "husband|wife", "eventplace": cities[1:], "eventmonth": strings.Join(months, "|"),
-		"birthplace": cities[1:], "home": strings.Join(nations, "|"), "birthyear": `\d{4}`, "workyear": `\d{4}`, "profession": strings.Join(trades, "|"),
+		"birthplace": cities[1:], "home": strings.Join(nations,
+			"|"), "birthyear": `\d{4}`, "workyear": `\d{4}`, "profession": strings.Join(trades, "|"),
 		"subject": strings.Join(subjects, "|"), "instrument": strings.Join(instruments, "|"), "teacher": fullName, "spouse": fullName,
 		"work":  "(?:" + strings.Join(titleAdjectives, "|") + ") (?:" + strings.Join(titleNouns, "|") + ")",
 		"event": "(?:" + strings.Join(eventNames, "|") + ") (?:" + strings.Join(eventKinds, "|") + ")",

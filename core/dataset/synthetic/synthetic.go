@@ -63,7 +63,8 @@ type person struct {
 
 func (p *person) name() string { return p.first + " " + p.surname }
 
-// Sizes of a world. The least leaves ten dev people, enough for distractors; the most is the number of different full names.
+// Sizes of a world. The least leaves ten dev people, enough for distractors; the most is the number of different
+// full names.
 const (
 	minPeople = 50
 	devShare  = 10 // one person in so many is a dev person
@@ -115,7 +116,8 @@ func (w *world) newPerson(i int, first, surname string, female bool) *person {
 	return p
 }
 
-// marry marries people pairwise; one in ten pairs stays single, and so do namesakes, because surnames alone are used for people.
+// marry marries people pairwise; one in ten pairs stays single, and so do namesakes, because surnames alone are
+// used for people.
 func marry(d *draw.Draws, people []*person) {
 	order := d.Permutation(len(people))
 	for i := 0; i+1 < len(order); i += 2 {

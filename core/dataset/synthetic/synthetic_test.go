@@ -113,8 +113,8 @@ func TestPeople(t *testing.T) {
 	}
 }
 
-// TestQuestions reads contexts and questions back and answers each from what its context says: there is one fact that fits, it is true, it is
-// the answer, and the answer's words are nowhere else.
+// TestQuestions reads contexts and questions back and answers each from what its context says: there is one fact
+// that fits, it is true, it is the answer, and the answer's words are nowhere else.
 func TestQuestions(t *testing.T) {
 	read := newReader()
 	for _, s := range []Settings{{1, 1200, 2000, 400}, {2, minPeople, 1001, 101}, {3, 300, 1500, 33}} {
@@ -176,7 +176,8 @@ func TestQuestions(t *testing.T) {
 		if share := float64(hard) / float64(s.Questions+s.DevQuestions); share < 0.08 || share > 0.15 {
 			t.Errorf("%+v: %.2f of the questions are decided by the name alone, want 0.08 to 0.15", s, share)
 		}
-		t.Logf("%+v: hard %.3f, about others %.3f", s, float64(hard)/float64(s.Questions+s.DevQuestions), float64(other)/float64(s.Questions+s.DevQuestions))
+		t.Logf("%+v: hard %.3f, about others %.3f", s, float64(hard)/float64(s.Questions+s.DevQuestions),
+			float64(other)/float64(s.Questions+s.DevQuestions))
 	}
 }
 
@@ -210,7 +211,8 @@ func TestDisjoint(t *testing.T) {
 	}
 }
 
-// TestSizes holds what training relies on: few words, none much more frequent than others, and passages that fit into 64 tokens or little more.
+// TestSizes holds what training relies on: few words, none much more frequent than others, and passages that fit
+// into 64 tokens or little more.
 func TestSizes(t *testing.T) {
 	text, train, dev := write(t, quick)
 	count := map[string]int{}
@@ -289,7 +291,8 @@ func TestWords(t *testing.T) {
 		trades, kinds = append(trades, p.name), append(kinds, p.work)
 	}
 	in := map[string]int{}
-	for i, list := range [][]string{womensNames, mensNames, surnames, nations, cities, trades, kinds, subjects, instruments, titleAdjectives, titleNouns,
+	for i, list := range [][]string{womensNames, mensNames, surnames, nations, cities, trades, kinds, subjects, instruments,
+		titleAdjectives, titleNouns,
 		eventNames, eventKinds, months} {
 		for _, word := range list {
 			if other, ok := in[strings.ToLower(word)]; ok {

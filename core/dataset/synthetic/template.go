@@ -1,7 +1,7 @@
 package synthetic
 
-// A template is a sentence with slots in braces. A relation's name stands for its value for the person whom the sentence is about; apart from
-// these there are
+// A template is a sentence with slots in braces. A relation's name stands for its value for the person whom the
+// sentence is about; apart from these there are
 //
 //	{S} {s}   the person, as subject at the sentence's start or within: Anna Keller, Keller, She, she
 //	{S's}     the person's, at the sentence's start: Anna Keller's, Keller's, Her
@@ -12,8 +12,8 @@ package synthetic
 //	{partner} husband or wife: what the spouse is
 //	{birthcountry} {eventplace} {eventmonth} of the birthplace and the event
 
-// topics are what a sentence can be about, in several ways each. Topics do not share relations, and every relation has words of its own for its
-// values, but for teachers and spouses: the kind of a word tells what it may answer.
+// topics are what a sentence can be about, in several ways each. Topics do not share relations, and every relation
+// has words of its own for its values, but for teachers and spouses: the kind of a word tells what it may answer.
 var topics = [][]string{
 	{
 		"{S} was born in {birthplace}.",
@@ -66,7 +66,8 @@ var topics = [][]string{
 	},
 }
 
-// retellings say again, in the text, what sentences about single topics say: words that can be found by reading the rest of the document.
+// retellings say again, in the text, what sentences about single topics say: words that can be found by reading the
+// rest of the document.
 var retellings = []string{
 	"{S} left {birthplace} and moved to {home}.",
 	"There are many people in {birthplace} who remember {n}.",

@@ -33,8 +33,8 @@ const (
 	quizQuestions = 3
 )
 
-// quiz tells the same kind of things about two training people, asks for some and gives the answers. It brings the words of questions into the
-// text, and a reason to look up what was said about whom.
+// quiz tells the same kind of things about two training people, asks for some and gives the answers. It brings the
+// words of questions into the text, and a reason to look up what was said about whom.
 func (w *world) quiz(i, round int) *prose {
 	d := w.draws(partQuizzes, round*len(w.people)+i)
 	two := []*person{w.people[i]}
@@ -58,7 +58,8 @@ func (w *world) quiz(i, round int) *prose {
 const visitors = 5
 
 // birthHere says who was born in the place that a document is about.
-var birthHere = []string{"{S} was born in {birthplace}.", "{S} was born in {birthplace} in {birthyear}.", "{S} left {birthplace} and moved to {home}."}
+var birthHere = []string{"{S} was born in {birthplace}.", "{S} was born in {birthplace} in {birthyear}.",
+	"{S} left {birthplace} and moved to {home}."}
 
 // guide tells about a place and people who were born there.
 func (w *world) guide(d *draw.Draws, at *place, people []*person) *prose {

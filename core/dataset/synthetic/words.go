@@ -1,7 +1,7 @@
 package synthetic
 
-// The words of the world. No word is in two lists, so that a word says what kind of thing it names; all are plain ASCII. The lists fix the
-// bits of every world: a change to them is a change of the data.
+// The words of the world. No word is in two lists, so that a word says what kind of thing it names; all are plain
+// ASCII. The lists fix the bits of every world: a change to them is a change of the data.
 var (
 	womensNames = []string{
 		"Ada", "Alice", "Amelia", "Anna", "Beatrice", "Bella", "Clara", "Cora", "Daphne", "Diana", "Edith", "Elena", "Emma", "Esther", "Fiona",

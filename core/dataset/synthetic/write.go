@@ -47,7 +47,8 @@ type Files struct {
 	Dev   string // questions about people whom Train does not mention
 }
 
-// Write writes text.txt, train.json and dev.json to dir, which it makes if need be. Each file is there in full or as it was before.
+// Write writes text.txt, train.json and dev.json to dir, which it makes if need be. Each file is there in full or
+// as it was before.
 func Write(dir string, s Settings) (Files, error) {
 	if err := s.Validate(); err != nil {
 		return Files{}, err

@@ -13,12 +13,13 @@ import (
 	"harness.invalid/core/wordpiece"
 )
 
-// The form of ChID is that of CLUE's baseline (CLUEbenchmark/CLUE, baselines/models_pytorch/mrc_pytorch, preprocess/CHID_preprocess.py): a question is a
-// blank, and each candidate is read as
+// The form of ChID is that of CLUE's baseline (CLUEbenchmark/CLUE, baselines/models_pytorch/mrc_pytorch,
+// preprocess/CHID_preprocess.py): a question is a blank, and each candidate is read as
 //
 //	[CLS] candidate [SEP] what is before the blank [unused1] what is behind it [SEP]
 //
-// all of type 0, with as much of the text on either side of the blank as fits. Every other blank is four times [MASK], as idioms have four characters.
+// all of type 0, with as much of the text on either side of the blank as fits. Every other blank is four times
+// [MASK], as idioms have four characters.
 
 // blank is where an idiom belongs that is asked for, otherBlank where one belongs that is not.
 const (
@@ -35,8 +36,9 @@ const unused1 = "[unused1]"
 // plainMarks replaces quotation marks, dashes and dots as the baseline does.
 var plainMarks = strings.NewReplacer("“", `"`, "”", `"`, "——", "--", "—", "-", "―", "-", "…", "...", "‘", "'", "’", "'")
 
-// idioms reads ChID: lines of texts with #idiom000001# in their blanks and candidates for all of them. The answers are by blank in the file's neighbour
-// NAME_answer.json, as CLUE distributes them, or in the line (answer), as FewCLUE does. A choice reads idiom, text.
+// idioms reads ChID: lines of texts with #idiom000001# in their blanks and candidates for all of them. The answers
+// are by blank in the file's neighbour NAME_answer.json, as CLUE distributes them, or in the line (answer), as
+// FewCLUE does. A choice reads idiom, text.
 func idioms(r *reader, text []byte) error {
 	answers, err := r.answers()
 	if err != nil {
@@ -179,8 +181,8 @@ func (s *Set) addCloze(t *wordpiece.Tokenizer, special map[string]int32, idiom, 
 	s.sequences = append(s.sequences, sequence{ids: slices.Clip(ids), second: len(ids)})
 }
 
-// around cuts what is before and behind a blank to a number of tokens, half of them on either side as far as both have as many. It is
-// add_tokens_for_around of CHID_preprocess.py.
+// around cuts what is before and behind a blank to a number of tokens, half of them on either side as far as both
+// have as many. It is add_tokens_for_around of CHID_preprocess.py.
 func around(before, after []int32, n int) (left, right []int32) {
 	l := n / 2
 	r := n - l

@@ -32,8 +32,8 @@ type prediction struct {
 	value float64 // of a regression
 }
 
-// Predict reads the predictions for a set off the logits of its batches: [B, labels], or [B, 1] of a regression or of choices. A value that is not a
-// number loses against any other.
+// Predict reads the predictions for a set off the logits of its batches: [B, labels], or [B, 1] of a regression or
+// of choices. A value that is not a number loses against any other.
 func (s *Set) Predict(logits []float32) (*Predictions, error) {
 	t := s.Data.Task
 	n, width := len(s.Data.Examples), max(1, len(t.Labels), t.Choices)
@@ -64,8 +64,9 @@ func (p *Predictions) add(q prediction) {
 	p.list = append(p.list, q)
 }
 
-// Score measures predictions against the labels of data, in the units of the official programs: fractions and coefficients, 0 to 1 or -1 to 1. Every
-// example must have its prediction. A correlation that is not defined is NaN.
+// Score measures predictions against the labels of data, in the units of the official programs: fractions and
+// coefficients, 0 to 1 or -1 to 1. Every example must have its prediction. A correlation that is not defined is
+// NaN.
 func (d *Data) Score(p *Predictions) (map[string]float64, error) {
 	if !d.Labelled() {
 		return nil, fmt.Errorf("task %s: %s has examples without labels, which can't be scored", d.Task.Name, d.Name)
@@ -135,8 +136,8 @@ func (t *Task) Extension() string {
 	return ".jsonl"
 }
 
-// Save writes predictions as their benchmark wants them: GLUE's tab-separated index and prediction, CLUE's lines of {"id": 0, "label": "1"},
-// ChID's one object.
+// Save writes predictions as their benchmark wants them: GLUE's tab-separated index and prediction, CLUE's lines of
+// {"id": 0, "label": "1"}, ChID's one object.
 func (p *Predictions) Save(path string) error {
 	return durable.WriteFile(path, func(w io.Writer) error { return p.write(w) })
 }

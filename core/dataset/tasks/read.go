@@ -38,8 +38,8 @@ type Data struct {
 type Example struct {
 	// ID is the example's own, or its number in the file from 0, which is what benchmarks want predictions to be under.
 	ID string
-	// Choices are what the model reads: segments, of which the first is of type 0 and the others of type 1. A multiple choice has as many as the
-	// task, everything else one.
+	// Choices are what the model reads: segments, of which the first is of type 0 and the others of type 1. A
+	// multiple choice has as many as the task, everything else one.
 	Choices [][]string
 	// Label is a number of Task.Labels or a choice, -1 where none is published; Target is that of a regression.
 	Label  int
@@ -72,7 +72,8 @@ type format struct {
 	file func(r *reader, text []byte) error
 }
 
-// bare are the columns, from 0, of files without a header, which are told by the number of columns. b is -1 where there is none.
+// bare are the columns, from 0, of files without a header, which are told by the number of columns. b is -1 where
+// there is none.
 type bare struct{ columns, a, b, label int }
 
 // maxText is the longest text of an example, in bytes: what is longer is another kind of file.
@@ -368,8 +369,8 @@ func (r *reader) object(fields map[string]json.RawMessage) error {
 	return r.add(id, [][]string{segments}, label, known)
 }
 
-// textOf is the value of the first key that is there, as text: that of a string or a number, and of a list of strings those with a space between
-// them. null is as good as no value.
+// textOf is the value of the first key that is there, as text: that of a string or a number, and of a list of
+// strings those with a space between them. null is as good as no value.
 func textOf(fields map[string]json.RawMessage, keys ...string) (text string, ok bool, err error) {
 	for _, key := range keys {
 		raw, ok := fields[key]
@@ -396,7 +397,8 @@ func textOf(fields map[string]json.RawMessage, keys ...string) (text string, ok 
 	return "", false, nil
 }
 
-// winograd marks the noun with underscores and the pronoun with brackets, as CLUE's baseline does (classifier_pytorch, WscProcessor).
+// winograd marks the noun with underscores and the pronoun with brackets, as CLUE's baseline does
+// (classifier_pytorch, WscProcessor).
 func winograd(fields map[string]json.RawMessage) ([]string, error) {
 	text, ok, err := textOf(fields, "text")
 	if err != nil || !ok {

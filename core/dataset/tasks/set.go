@@ -11,8 +11,8 @@ import (
 	"harness.invalid/core/wordpiece"
 )
 
-// Set is data in sequences: [CLS] first segment [SEP] second segment [SEP] ..., cut to a length. The choices of a question are sequences that
-// follow each other.
+// Set is data in sequences: [CLS] first segment [SEP] second segment [SEP] ..., cut to a length. The choices of a
+// question are sequences that follow each other.
 type Set struct {
 	Data      *Data
 	MaxLength int // tokens of a sequence, special tokens included
@@ -81,8 +81,9 @@ func (s *Set) add(t *wordpiece.Tokenizer, special map[string]int32, segments []s
 	s.sequences = append(s.sequences, q)
 }
 
-// truncate takes tokens off the end of the longest segment until all together are no more than a number. Of equal ones it is the second of two, as in
-// _truncate_seq_pair of run_classifier.py, and of three the first, then the last, as in _truncate_seq_tuple of CLUE's run_c3.py.
+// truncate takes tokens off the end of the longest segment until all together are no more than a number. Of equal
+// ones it is the second of two, as in _truncate_seq_pair of run_classifier.py, and of three the first, then the
+// last, as in _truncate_seq_tuple of CLUE's run_c3.py.
 func truncate(segments [][]int32, most int) {
 	order := []int{1, 0}
 	if len(segments) != 2 {
@@ -154,8 +155,8 @@ func (s *Set) batch(which []int32) *bert.Batch {
 	return b
 }
 
-// Batches returns all examples in order, size sequences at a time; the last batch has fewer where they do not come out even. Sample is the index of
-// a batch's first sequence. The error is always nil.
+// Batches returns all examples in order, size sequences at a time; the last batch has fewer where they do not come
+// out even. Sample is the index of a batch's first sequence. The error is always nil.
 func (s *Set) Batches(size int) iter.Seq2[*bert.Batch, error] {
 	return func(yield func(*bert.Batch, error) bool) {
 		w := s.width()

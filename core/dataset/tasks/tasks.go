@@ -1,14 +1,15 @@
-// Package tasks is the table of what BERT is fine-tuned for, and turns the files of classification, regression and multiple choice tasks into
-// batches.
+// Package tasks is the table of what BERT is fine-tuned for, and turns the files of classification, regression and
+// multiple choice tasks into batches.
 //
 //	Read -> Data -> NewSet -> Set -> Source (training), Batches (evaluation) -> logits -> Predictions -> Score
 //
-// A row of the table says where a task's files have their text and labels, and how it is measured. Files are taken as they are distributed: the
-// benchmarks' tab-separated values with or without a header, lines of JSON, and C3's and ChID's own JSON. Question answering tasks are in the
-// table too; core/dataset/squad reads their files.
+// A row of the table says where a task's files have their text and labels, and how it is measured. Files are taken
+// as they are distributed: the benchmarks' tab-separated values with or without a header, lines of JSON, and C3's
+// and ChID's own JSON. Question answering tasks are in the table too; core/dataset/squad reads their files.
 //
-// Sources: Wang et al. 2018 (GLUE, arXiv:1804.07461) and the processors of google-research/bert, run_classifier.py, and Hugging Face
-// transformers, glue.py; Xu et al. 2020 (CLUE, arXiv:2004.05986) and CLUEbenchmark/CLUE, baselines.
+// Sources: Wang et al. 2018 (GLUE, arXiv:1804.07461) and the processors of google-research/bert, run_classifier.py,
+// and Hugging Face transformers, glue.py; Xu et al. 2020 (CLUE, arXiv:2004.05986) and CLUEbenchmark/CLUE,
+// baselines.
 package tasks
 
 import (
@@ -40,11 +41,12 @@ type Task struct {
 	Labels []string
 	// Choices of each question of a multiple choice.
 	Choices int
-	// Metrics by their names in core/recipe. The mean of the first Scored of them is the task's score in its benchmark, and the first one says
-	// which of two models is better.
+	// Metrics by their names in core/recipe. The mean of the first Scored of them is the task's score in its
+	// benchmark, and the first one says which of two models is better.
 	Metrics []string
 	Scored  int
-	// Impossible tells that questions may have no answer, Chinese that passages are split between characters and scored so. Question answering only.
+	// Impossible tells that questions may have no answer, Chinese that passages are split between characters and
+	// scored so. Question answering only.
 	Impossible, Chinese bool
 
 	format format
@@ -63,52 +65,75 @@ const (
 )
 
 var table = []Task{
-	{Name: "squad", Doc: "SQuAD v1.1: questions about passages of Wikipedia", Kind: bert.QuestionAnswering, Metrics: []string{F1, ExactMatch}, Scored: 1},
-	{Name: "squad2", Doc: "SQuAD v2.0: the same, and questions that the passage does not answer", Kind: bert.QuestionAnswering, Metrics: []string{F1, ExactMatch, BestF1, BestExact}, Scored: 1, Impossible: true},
+	{Name: "squad", Doc: "SQuAD v1.1: questions about passages of Wikipedia", Kind: bert.QuestionAnswering,
+		Metrics: []string{F1, ExactMatch}, Scored: 1},
+	{Name: "squad2", Doc: "SQuAD v2.0: the same, and questions that the passage does not answer", Kind: bert.QuestionAnswering,
+		Metrics: []string{F1, ExactMatch, BestF1, BestExact}, Scored: 1, Impossible: true},
 
-	{Name: "cola", Doc: "is a sentence grammatical", Benchmark: GLUE, Kind: bert.Classification, Labels: digits(2), Metrics: []string{Matthews}, Scored: 1,
+	{Name: "cola", Doc: "is a sentence grammatical", Benchmark: GLUE, Kind: bert.Classification, Labels: digits(2),
+		Metrics: []string{Matthews}, Scored: 1,
 		format: format{a: names("sentence"), label: names("label"), bare: []bare{{columns: 4, a: 3, b: -1, label: 1}}}},
-	{Name: "sst-2", Doc: "is a sentence about a film kind", Benchmark: GLUE, Kind: bert.Classification, Labels: digits(2), Metrics: []string{Accuracy}, Scored: 1,
+	{Name: "sst-2", Doc: "is a sentence about a film kind", Benchmark: GLUE, Kind: bert.Classification, Labels: digits(2),
+		Metrics: []string{Accuracy}, Scored: 1,
 		format: format{a: names("sentence", "content"), label: names("label")}},
-	{Name: "mrpc", Doc: "do two sentences of the news say the same", Benchmark: GLUE, Kind: bert.Classification, Labels: digits(2), Metrics: []string{F1, Accuracy}, Scored: 2,
+	{Name: "mrpc", Doc: "do two sentences of the news say the same", Benchmark: GLUE, Kind: bert.Classification, Labels: digits(2),
+		Metrics: []string{F1, Accuracy}, Scored: 2,
 		format: format{a: names("#1 String", "sentence1"), b: names("#2 String", "sentence2"), label: names("Quality", "label")}},
-	{Name: "qqp", Doc: "do two questions of Quora ask the same", Benchmark: GLUE, Kind: bert.Classification, Labels: digits(2), Metrics: []string{F1, Accuracy}, Scored: 2,
+	{Name: "qqp", Doc: "do two questions of Quora ask the same", Benchmark: GLUE, Kind: bert.Classification, Labels: digits(2),
+		Metrics: []string{F1, Accuracy}, Scored: 2,
 		format: format{a: names("question1"), b: names("question2"), label: names("is_duplicate", "label"), skipShort: true}},
-	{Name: "sts-b", Doc: "how alike are two sentences, 0 to 5", Benchmark: GLUE, Kind: bert.Classification, Metrics: []string{Pearson, Spearman}, Scored: 2,
+	{Name: "sts-b", Doc: "how alike are two sentences, 0 to 5", Benchmark: GLUE, Kind: bert.Classification,
+		Metrics: []string{Pearson, Spearman}, Scored: 2,
 		format: format{a: names("sentence1"), b: names("sentence2"), label: names("score", "label"),
 			bare: []bare{{columns: 7, a: 5, b: 6, label: 4}, {columns: 9, a: 5, b: 6, label: 4}}}},
-	{Name: "mnli", Doc: "does a text entail a sentence; texts of the genres of the training data", Benchmark: GLUE, Kind: bert.Classification, Labels: inference, Metrics: []string{Accuracy}, Scored: 1,
+	{Name: "mnli", Doc: "does a text entail a sentence; texts of the genres of the training data", Benchmark: GLUE,
+		Kind: bert.Classification, Labels: inference, Metrics: []string{Accuracy}, Scored: 1,
 		format: mnli},
-	{Name: "mnli-mm", Doc: "the same; texts of other genres (mismatched)", Benchmark: GLUE, Kind: bert.Classification, Labels: inference, Metrics: []string{Accuracy}, Scored: 1,
+	{Name: "mnli-mm", Doc: "the same; texts of other genres (mismatched)", Benchmark: GLUE, Kind: bert.Classification,
+		Labels: inference, Metrics: []string{Accuracy}, Scored: 1,
 		format: mnli},
-	{Name: "qnli", Doc: "does a sentence answer a question", Benchmark: GLUE, Kind: bert.Classification, Labels: entailment, Metrics: []string{Accuracy}, Scored: 1,
+	{Name: "qnli", Doc: "does a sentence answer a question", Benchmark: GLUE, Kind: bert.Classification, Labels: entailment,
+		Metrics: []string{Accuracy}, Scored: 1,
 		format: format{a: names("question"), b: names("sentence"), label: names("label")}},
-	{Name: "rte", Doc: "does a text entail a sentence", Benchmark: GLUE, Kind: bert.Classification, Labels: entailment, Metrics: []string{Accuracy}, Scored: 1,
+	{Name: "rte", Doc: "does a text entail a sentence", Benchmark: GLUE, Kind: bert.Classification, Labels: entailment,
+		Metrics: []string{Accuracy}, Scored: 1,
 		format: format{a: names("sentence1"), b: names("sentence2"), label: names("label")}},
-	{Name: "wnli", Doc: "whom does a pronoun mean", Benchmark: GLUE, Kind: bert.Classification, Labels: digits(2), Metrics: []string{Accuracy}, Scored: 1,
+	{Name: "wnli", Doc: "whom does a pronoun mean", Benchmark: GLUE, Kind: bert.Classification, Labels: digits(2),
+		Metrics: []string{Accuracy}, Scored: 1,
 		format: format{a: names("sentence1"), b: names("sentence2"), label: names("label")}},
 
-	{Name: "afqmc", Doc: "do two questions to a bank ask the same", Benchmark: CLUE, Kind: bert.Classification, Labels: digits(2), Metrics: []string{Accuracy}, Scored: 1,
+	{Name: "afqmc", Doc: "do two questions to a bank ask the same", Benchmark: CLUE, Kind: bert.Classification, Labels: digits(2),
+		Metrics: []string{Accuracy}, Scored: 1,
 		format: format{a: names("sentence1"), b: names("sentence2"), label: names("label")}},
-	{Name: "tnews", Doc: "which of 15 topics is a headline of", Benchmark: CLUE, Kind: bert.Classification, Labels: topics(), Metrics: []string{Accuracy}, Scored: 1,
+	{Name: "tnews", Doc: "which of 15 topics is a headline of", Benchmark: CLUE, Kind: bert.Classification, Labels: topics(),
+		Metrics: []string{Accuracy}, Scored: 1,
 		format: format{a: names("sentence"), label: names("label")}},
-	{Name: "iflytek", Doc: "which of 119 kinds is an application of", Benchmark: CLUE, Kind: bert.Classification, Labels: digits(119), Metrics: []string{Accuracy}, Scored: 1,
+	{Name: "iflytek", Doc: "which of 119 kinds is an application of", Benchmark: CLUE, Kind: bert.Classification, Labels: digits(119),
+		Metrics: []string{Accuracy}, Scored: 1,
 		format: format{a: names("sentence"), label: names("label")}},
-	{Name: "cmnli", Doc: "does a text entail a sentence, translated", Benchmark: CLUE, Kind: bert.Classification, Labels: inference, Metrics: []string{Accuracy}, Scored: 1,
+	{Name: "cmnli", Doc: "does a text entail a sentence, translated", Benchmark: CLUE, Kind: bert.Classification, Labels: inference,
+		Metrics: []string{Accuracy}, Scored: 1,
 		format: format{a: names("sentence1"), b: names("sentence2"), label: names("label"), skipLabel: "-"}},
-	{Name: "ocnli", Doc: "the same, written in Chinese", Benchmark: CLUE, Kind: bert.Classification, Labels: inference, Metrics: []string{Accuracy}, Scored: 1,
+	{Name: "ocnli", Doc: "the same, written in Chinese", Benchmark: CLUE, Kind: bert.Classification, Labels: inference,
+		Metrics: []string{Accuracy}, Scored: 1,
 		format: format{a: names("sentence1"), b: names("sentence2"), label: names("label"), skipLabel: "-"}},
-	{Name: "wsc", Doc: "does a pronoun mean a noun", Benchmark: CLUE, Kind: bert.Classification, Labels: []string{"true", "false"}, Metrics: []string{Accuracy}, Scored: 1,
+	{Name: "wsc", Doc: "does a pronoun mean a noun", Benchmark: CLUE, Kind: bert.Classification, Labels: []string{"true", "false"},
+		Metrics: []string{Accuracy}, Scored: 1,
 		format: format{a: names("text"), label: names("label"), record: winograd}},
-	{Name: "csl", Doc: "are all keywords those of an abstract", Benchmark: CLUE, Kind: bert.Classification, Labels: digits(2), Metrics: []string{Accuracy}, Scored: 1,
+	{Name: "csl", Doc: "are all keywords those of an abstract", Benchmark: CLUE, Kind: bert.Classification, Labels: digits(2),
+		Metrics: []string{Accuracy}, Scored: 1,
 		format: format{a: names("keyword"), b: names("abst"), label: names("label")}},
-	{Name: "chid", Doc: "which of 10 idioms belongs into a blank", Benchmark: CLUE, Kind: bert.MultipleChoice, Choices: 10, Metrics: []string{Accuracy}, Scored: 1,
+	{Name: "chid", Doc: "which of 10 idioms belongs into a blank", Benchmark: CLUE, Kind: bert.MultipleChoice, Choices: 10,
+		Metrics: []string{Accuracy}, Scored: 1,
 		format: format{file: idioms}},
-	{Name: "c3", Doc: "which of up to 4 answers is right about a text or a dialogue", Benchmark: CLUE, Kind: bert.MultipleChoice, Choices: 4, Metrics: []string{Accuracy}, Scored: 1,
+	{Name: "c3", Doc: "which of up to 4 answers is right about a text or a dialogue", Benchmark: CLUE, Kind: bert.MultipleChoice,
+		Choices: 4, Metrics: []string{Accuracy}, Scored: 1,
 		format: format{file: c3}},
-	{Name: "cmrc2018", Doc: "questions about passages, simplified Chinese", Benchmark: CLUE, Kind: bert.QuestionAnswering, Metrics: []string{ExactMatch, F1}, Scored: 1, Chinese: true},
+	{Name: "cmrc2018", Doc: "questions about passages, simplified Chinese", Benchmark: CLUE, Kind: bert.QuestionAnswering,
+		Metrics: []string{ExactMatch, F1}, Scored: 1, Chinese: true},
 
-	{Name: "drcd", Doc: "questions about passages, traditional Chinese", Kind: bert.QuestionAnswering, Metrics: []string{F1, ExactMatch}, Scored: 1, Chinese: true},
+	{Name: "drcd", Doc: "questions about passages, traditional Chinese", Kind: bert.QuestionAnswering,
+		Metrics: []string{F1, ExactMatch}, Scored: 1, Chinese: true},
 }
 
 var (
@@ -140,7 +165,8 @@ func topics() []string {
 func names(list ...string) []string { return list }
 
 // aliases are other names under which tasks are known.
-var aliases = map[string]string{"squadv2": "squad2", "squadv11": "squad", "sst": "sst-2", "mnlim": "mnli", "mnlimatched": "mnli", "mnlimismatched": "mnli-mm", "cluewsc": "wsc", "cluewsc2020": "wsc", "cmrc": "cmrc2018"}
+var aliases = map[string]string{"squadv2": "squad2", "squadv11": "squad", "sst": "sst-2", "mnlim": "mnli", "mnlimatched": "mnli",
+	"mnlimismatched": "mnli-mm", "cluewsc": "wsc", "cluewsc2020": "wsc", "cmrc": "cmrc2018"}
 
 // All are all tasks, in the order of the benchmarks' tables.
 func All() []Task { return slices.Clone(table) }
@@ -180,7 +206,8 @@ func Of(b Benchmark) []Task {
 // Head is what a model for the task has on top.
 func (t *Task) Head() bert.Head { return bert.Head{Task: t.Kind, Labels: t.NumLabels()} }
 
-// NumLabels is the number of labels of a classification, 1 for a regression, and the choices of a multiple choice; 0 for question answering.
+// NumLabels is the number of labels of a classification, 1 for a regression, and the choices of a multiple choice;
+// 0 for question answering.
 func (t *Task) NumLabels() int {
 	switch {
 	case t.Kind == bert.MultipleChoice:

@@ -47,7 +47,8 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s has one label", task.Name)
 		}
 	}
-	for name, want := range map[string]string{"SST-2": "sst-2", "sst2": "sst-2", "STS_B": "sts-b", "mnli_mismatched": "mnli-mm", "squad_v2": "squad2", "SQuAD-v1.1": "squad", "CLUEWSC2020": "wsc", "c3": "c3"} {
+	for name, want := range map[string]string{"SST-2": "sst-2", "sst2": "sst-2", "STS_B": "sts-b", "mnli_mismatched": "mnli-mm",
+		"squad_v2": "squad2", "SQuAD-v1.1": "squad", "CLUEWSC2020": "wsc", "c3": "c3"} {
 		if task, err := tasks.Named(name); err != nil || task.Name != want {
 			t.Errorf("%s is %v, %v, want %s", name, task, err, want)
 		}
@@ -76,13 +77,19 @@ func TestRead(t *testing.T) {
 		{"cola", "cola.tsv", nil, []example{{"0", []string{"The sailor sang."}, 1, 0}, {"1", []string{"Sang sailor the."}, 0, 0}}},
 		{"cola", "cola-test.tsv", nil, []example{{"0", []string{"The cat slept."}, -1, 0}, {"1", []string{`Cat the "slept.`}, -1, 0}}},
 		{"sst-2", "sst-2.tsv", nil, []example{{"0", []string{"a warm , funny film "}, 1, 0}, {"1", []string{`a "dull hour `}, 0, 0}}},
-		{"mrpc", "mrpc.tsv", nil, []example{{"0", []string{`The bank "said so.`, "So said the bank."}, 1, 0}, {"1", []string{"Rain fell.", "It was dry."}, 0, 0}, {"2", []string{"He left.", "He went."}, 1, 0}}},
+		{"mrpc", "mrpc.tsv", nil, []example{{"0", []string{`The bank "said so.`, "So said the bank."}, 1, 0},
+			{"1", []string{"Rain fell.", "It was dry."}, 0, 0}, {"2", []string{"He left.", "He went."}, 1, 0}}},
 		{"mrpc", "mrpc-test.tsv", nil, []example{{"0", []string{"A.", "B."}, -1, 0}}},
-		{"qqp", "qqp.tsv", []int{3}, []example{{"0", []string{"What is Go?", "What is Go about?"}, 1, 0}, {"2", []string{"Who?", "When?"}, 0, 0}}},
-		{"sts-b", "sts-b.tsv", nil, []example{{"0", []string{"A man runs.", "A man is running."}, 0, 5}, {"1", []string{"A cat.", "A car."}, 0, 0.6}, {"2", []string{"A dog barks.", "A dog."}, 0, 2.4}}},
-		{"sts-b", "sts-b.csv", nil, []example{{"0", []string{"A plane takes off.", "An air plane takes off."}, 0, 5}, {"1", []string{"Yes.", "No."}, 0, 1.2}}},
-		{"mnli", "mnli.tsv", nil, []example{{"0", []string{"It rained.", "It was wet."}, 1, 0}, {"1", []string{"It rained.", "It was dry."}, 0, 0}}},
-		{"mnli-mm", "mnli.tsv", nil, []example{{"0", []string{"It rained.", "It was wet."}, 1, 0}, {"1", []string{"It rained.", "It was dry."}, 0, 0}}},
+		{"qqp", "qqp.tsv", []int{3}, []example{{"0", []string{"What is Go?", "What is Go about?"}, 1, 0},
+			{"2", []string{"Who?", "When?"}, 0, 0}}},
+		{"sts-b", "sts-b.tsv", nil, []example{{"0", []string{"A man runs.", "A man is running."}, 0, 5},
+			{"1", []string{"A cat.", "A car."}, 0, 0.6}, {"2", []string{"A dog barks.", "A dog."}, 0, 2.4}}},
+		{"sts-b", "sts-b.csv", nil, []example{{"0", []string{"A plane takes off.", "An air plane takes off."}, 0, 5},
+			{"1", []string{"Yes.", "No."}, 0, 1.2}}},
+		{"mnli", "mnli.tsv", nil, []example{{"0", []string{"It rained.", "It was wet."}, 1, 0},
+			{"1", []string{"It rained.", "It was dry."}, 0, 0}}},
+		{"mnli-mm", "mnli.tsv", nil, []example{{"0", []string{"It rained.", "It was wet."}, 1, 0},
+			{"1", []string{"It rained.", "It was dry."}, 0, 0}}},
 		{"qnli", "qnli.tsv", nil, []example{{"0", []string{"When?", "In 1990."}, 0, 0}, {"1", []string{"Who?", "In 1990."}, 1, 0}}},
 		{"rte", "rte.tsv", nil, []example{{"0", []string{"A b c.", "C."}, 1, 0}}},
 		{"wnli", "wnli.tsv", nil, []example{{"0", []string{"The cup fell off the box. It broke.", "The cup broke."}, 1, 0}}},
@@ -92,7 +99,8 @@ func TestRead(t *testing.T) {
 		{"ocnli", "ocnli.json", []int{2}, []example{{"0", []string{"下雨了", "天气不好"}, 1, 0}, {"2", []string{"下雨了", "没下雨"}, 0, 0}}},
 		{"wsc", "wsc.json", nil, []example{{"0", []string{"_小猫_睡了，[它]醒了。"}, 0, 0}, {"3", []string{"[它]_小狗_"}, 1, 0}}},
 		{"csl", "csl.json", nil, []example{{"5", []string{"花 生长", "本文研究了花的生长。"}, 1, 0}}},
-		{"c3", "c3.json", nil, []example{{"0", []string{"男：今天冷吗？\n女：很冷。", "天气怎么样？", "冷"}, 0, 0}, {"1", []string{"男：今天冷吗？\n女：很冷。", "谁在说话？", "一男一女"}, 0, 0}}},
+		{"c3", "c3.json", nil, []example{{"0", []string{"男：今天冷吗？\n女：很冷。", "天气怎么样？", "冷"}, 0, 0},
+			{"1", []string{"男：今天冷吗？\n女：很冷。", "谁在说话？", "一男一女"}, 0, 0}}},
 		{"chid", "chid.json", nil, []example{{"#idiom000378#", []string{"百尺竿头", "今年他们希望能\ue000再进一步。"}, 0, 0},
 			{"#idiom000379#", []string{"百尺竿头", "时光\ue000，又如\ue001。"}, 3, 0}, {"#idiom000380#", []string{"百尺竿头", "时光\ue001，又如\ue000。"}, 1, 0}}},
 		{"chid", "chid-few.json", nil, []example{{"1421", []string{"巧言令色", "打了他们一个\ue000。"}, 1, 0}}},
@@ -139,10 +147,12 @@ func TestReadErrors(t *testing.T) {
 		{"afqmc", "{\"sentence1\": \"a\",\n", "x:1: want a JSON object: unexpected end of JSON input"},
 		{"afqmc", "[]", "the file is a JSON list"},
 		{"afqmc", "{\"sentence1\": {}, \"sentence2\": \"b\"}\n", "sentence1 is {}, want text, a number or a list of texts"},
-		{"wsc", `{"text": "ab", "label": "true", "target": {"span1_text": "b", "span1_index": 1, "span2_text": "abc", "span2_index": 0}}`, `"abc" is said to be at character 0, but the text has 2`},
+		{"wsc", `{"text": "ab", "label": "true", "target": {"span1_text": "b", "span1_index": 1, "span2_text": "abc", "span2_index": 0}}`,
+			`"abc" is said to be at character 0, but the text has 2`},
 		{"wsc", `{"text": "ab", "label": "true"}`, "target: want an object"},
 		{"c3", `{}`, "want a list of [texts, questions, id]"},
-		{"c3", `[[["a"], [{"question": "q", "choice": ["x", "y"], "answer": "z"}], "1"]]`, `document 0: the answer "z" of question "q" is not among its choices`},
+		{"c3", `[[["a"], [{"question": "q", "choice": ["x", "y"], "answer": "z"}], "1"]]`,
+			`document 0: the answer "z" of question "q" is not among its choices`},
 		{"c3", `[[["a"], [{"question": "q", "choice": ["x"], "answer": "x"}], "1"]]`, `1 choices, want 2 to 4`},
 		{"chid", `{"candidates": ["a", "b"], "content": "#idiom#", "answer": 2}`, "x:1: the answer to #idiom# is 2, want 0 to 1"},
 		{"chid", `{"content": "#idiom#"}`, "candidates: want a list of idioms"},
@@ -157,7 +167,8 @@ func TestReadErrors(t *testing.T) {
 
 func tokenizer(t testing.TB, extra ...string) *wordpiece.Tokenizer {
 	t.Helper()
-	v, err := wordpiece.NewVocab("test", append([]string{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d", "e", "f"}, extra...))
+	v, err := wordpiece.NewVocab("test", append([]string{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d", "e", "f"},
+		extra...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +192,8 @@ func set(t testing.TB, name, text string, length int, labelled bool) *tasks.Set 
 	return s
 }
 
-// TestFeatures: what convert_single_example of google-research/bert, run_classifier.py, makes of the same texts, worked out by hand.
+// TestFeatures: what convert_single_example of google-research/bert, run_classifier.py, makes of the same texts,
+// worked out by hand.
 func TestFeatures(t *testing.T) {
 	const cls, sep, mask, a, b, c, d = 2, 3, 4, 5, 6, 7, 8
 	for _, test := range []struct {
@@ -193,10 +205,13 @@ func TestFeatures(t *testing.T) {
 		{"rte", "sentence1\tsentence2\tlabel\na b\tc\tentailment\n", []int32{cls, a, b, sep, c, sep, 0, 0}, []int32{0, 0, 0, 0, 1, 1, 0, 0}},
 		{"rte", "sentence1\tsentence2\tlabel\na b\t\tentailment\n", []int32{cls, a, b, sep, 0, 0, 0, 0}, []int32{0, 0, 0, 0, 0, 0, 0, 0}},
 		// Of a b c d and a b c three must go: one of the longer, then of equal ones the second, then the first again.
-		{"rte", "sentence1\tsentence2\tlabel\na b c d\ta b c\tentailment\n", []int32{cls, a, b, c, sep, a, b, sep}, []int32{0, 0, 0, 0, 0, 1, 1, 1}},
-		{"c3", `[[["a b c d"], [{"question": "b", "choice": ["c", "d"], "answer": "c"}], "1"]]`, []int32{cls, a, b, sep, b, sep, c, sep}, []int32{0, 0, 0, 0, 1, 1, 1, 1}},
+		{"rte", "sentence1\tsentence2\tlabel\na b c d\ta b c\tentailment\n", []int32{cls, a, b, c, sep, a, b, sep},
+			[]int32{0, 0, 0, 0, 0, 1, 1, 1}},
+		{"c3", `[[["a b c d"], [{"question": "b", "choice": ["c", "d"], "answer": "c"}], "1"]]`, []int32{cls, a, b, sep, b, sep, c, sep},
+			[]int32{0, 0, 0, 0, 1, 1, 1, 1}},
 		// Of equal segments the text goes first, then the answer.
-		{"c3", `[[["a b"], [{"question": "c d", "choice": ["a b", "d"], "answer": "d"}], "1"]]`, []int32{cls, a, sep, c, d, sep, a, sep}, []int32{0, 0, 0, 1, 1, 1, 1, 1}},
+		{"c3", `[[["a b"], [{"question": "c d", "choice": ["a b", "d"], "answer": "d"}], "1"]]`, []int32{cls, a, sep, c, d, sep, a, sep},
+			[]int32{0, 0, 0, 1, 1, 1, 1, 1}},
 	} {
 		s := set(t, test.task, test.text, 8, true)
 		for batch := range s.Batches(16) {
@@ -213,7 +228,8 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
-// TestCloze: what convert_examples_to_features of CLUE's CHID_preprocess.py makes of the same texts, worked out by hand.
+// TestCloze: what convert_examples_to_features of CLUE's CHID_preprocess.py makes of the same texts, worked out by
+// hand.
 func TestCloze(t *testing.T) {
 	const cls, sep, mask, a, b, c, d, e, f, mark = 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
 	for _, test := range []struct {
@@ -226,11 +242,13 @@ func TestCloze(t *testing.T) {
 		{"d c b a", "f#idiom000001#a b c d e f a b", []int32{cls, d, c, b, a, sep, f, mark, a, b, c, d, e, f, a, sep}},
 		{"d c b a", "a b c d e f a b#idiom000001#f", []int32{cls, d, c, b, a, sep, b, c, d, e, f, a, b, mark, f, sep}},
 		// Other blanks are four masks, and the sides as long as before.
-		{"d c b a", "a b e#idiom000002#f#idiom000001#a#idiom000003#c d", []int32{cls, d, c, b, a, sep, mask, mask, mask, f, mark, a, mask, mask, mask, sep}},
+		{"d c b a", "a b e#idiom000002#f#idiom000001#a#idiom000003#c d", []int32{cls, d, c, b, a, sep, mask, mask, mask, f, mark, a, mask,
+			mask, mask, sep}},
 		{"a", "b“#idiom000001#", []int32{cls, a, sep, b, 1, mark, sep}},
 		{"a b c d e f", "a b c d#idiom000001#a b c d", []int32{cls, a, b, c, d, e, f, sep, b, c, d, mark, a, b, c, sep}},
 	} {
-		data, err := tasks.Parse(named(t, "chid"), fmt.Appendf(nil, `{"candidates": [%q, "f"], "content": [%q], "answer": 0}`, test.choice, test.content), "x")
+		data, err := tasks.Parse(named(t, "chid"), fmt.Appendf(nil, `{"candidates": [%q, "f"], "content": [%q], "answer": 0}`,
+			test.choice, test.content), "x")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +260,8 @@ func TestCloze(t *testing.T) {
 		for batch := range s.Batches(10) {
 			want := append(slices.Clone(test.ids), make([]int32, 16-len(test.ids))...)
 			if !slices.Equal(batch.InputIDs[:16], want) || slices.Max(batch.TokenTypeIDs) != 0 {
-				t.Errorf("%s in %s is\n%v of types %v, want\n%v of type 0", test.choice, test.content, batch.InputIDs[:16], batch.TokenTypeIDs[:16], want)
+				t.Errorf("%s in %s is\n%v of types %v, want\n%v of type 0", test.choice, test.content, batch.InputIDs[:16],
+					batch.TokenTypeIDs[:16], want)
 			}
 			break
 		}
@@ -276,7 +295,8 @@ func TestAnswers(t *testing.T) {
 		t.Error("there are labels without answers")
 	}
 	digests := map[string]bool{read(t, "chid", path).Digest: true}
-	for i, answers := range []string{`{"#idiom000378#": 0, "#idiom000379#": 3, "#idiom000380#": 1}`, `{"#idiom000378#": 1, "#idiom000379#": 3, "#idiom000380#": 1}`} {
+	for i, answers := range []string{`{"#idiom000378#": 0, "#idiom000379#": 3, "#idiom000380#": 1}`,
+		`{"#idiom000378#": 1, "#idiom000379#": 3, "#idiom000380#": 1}`} {
 		write("dev_answer.json", answers)
 		d := read(t, "chid", path)
 		if digests[d.Digest] = true; d.Examples[0].Label != i || len(digests) != i+2 {
@@ -284,7 +304,8 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 	write("dev_answer.json", `{"#idiom000378#": 0}`)
-	if _, err := tasks.Read(named(t, "chid"), path); err == nil || !strings.Contains(err.Error(), "dev.json:1: #idiom000379# has no answer in "+filepath.Join(dir, "dev_answer.json")) {
+	if _, err := tasks.Read(named(t, "chid"), path); err == nil || !strings.Contains(err.Error(),
+		"dev.json:1: #idiom000379# has no answer in "+filepath.Join(dir, "dev_answer.json")) {
 		t.Errorf("a missing answer gives %v", err)
 	}
 }
@@ -337,7 +358,8 @@ func TestBatches(t *testing.T) {
 		t.Errorf("a batch that cuts questions gives %v", err)
 	}
 	d := read(t, "mrpc", "testdata/mrpc-test.tsv")
-	if _, err := tasks.NewSet(d, tokenizer(t), 16, true); err == nil || !strings.Contains(err.Error(), "mrpc-test.tsv:2: the example has no label") {
+	if _, err := tasks.NewSet(d, tokenizer(t), 16, true); err == nil || !strings.Contains(err.Error(),
+		"mrpc-test.tsv:2: the example has no label") {
 		t.Errorf("a set without labels gives %v", err)
 	}
 	if _, err := tasks.NewSet(d, tokenizer(t), 4, false); err == nil || !strings.Contains(err.Error(), "max_seq_length is 4") {
@@ -354,12 +376,16 @@ func TestPredictions(t *testing.T) {
 		text       string
 		want       map[string]float64
 	}{
-		{"mrpc", "mrpc.tsv", []float32{0, 1, 2, 3, nan, 0}, "index\tprediction\n0\t1\n1\t1\n2\t1\n", map[string]float64{"f1": 0.8, "accuracy": 2. / 3}},
+		{"mrpc", "mrpc.tsv", []float32{0, 1, 2, 3, nan, 0}, "index\tprediction\n0\t1\n1\t1\n2\t1\n",
+			map[string]float64{"f1": 0.8, "accuracy": 2. / 3}},
 		{"cola", "cola.tsv", []float32{0, 1, 1, 0}, "index\tprediction\n0\t1\n1\t0\n", map[string]float64{"matthews_correlation": 1}},
-		{"sts-b", "sts-b.tsv", []float32{4, 3, 3.5}, "index\tprediction\n0\t4.000\n1\t3.000\n2\t3.500\n", map[string]float64{"pearson": 0.9945, "spearman": 1}},
+		{"sts-b", "sts-b.tsv", []float32{4, 3, 3.5}, "index\tprediction\n0\t4.000\n1\t3.000\n2\t3.500\n",
+			map[string]float64{"pearson": 0.9945, "spearman": 1}},
 		{"qnli", "qnli.tsv", []float32{1, 0, 1, 0}, "index\tprediction\n0\tentailment\n1\tentailment\n", map[string]float64{"accuracy": 0.5}},
-		{"ocnli", "ocnli.json", []float32{0, 1, 0, 0, 1, 0}, "{\"id\": 0, \"label\": \"entailment\"}\n{\"id\": 2, \"label\": \"entailment\"}\n", map[string]float64{"accuracy": 0.5}},
-		{"c3", "c3.json", []float32{1, 0, 0, 0, 0, 0, 0, 1}, "{\"id\": 0, \"label\": 0}\n{\"id\": 1, \"label\": 3}\n", map[string]float64{"accuracy": 0.5}},
+		{"ocnli", "ocnli.json", []float32{0, 1, 0, 0, 1, 0},
+			"{\"id\": 0, \"label\": \"entailment\"}\n{\"id\": 2, \"label\": \"entailment\"}\n", map[string]float64{"accuracy": 0.5}},
+		{"c3", "c3.json", []float32{1, 0, 0, 0, 0, 0, 0, 1}, "{\"id\": 0, \"label\": 0}\n{\"id\": 1, \"label\": 3}\n",
+			map[string]float64{"accuracy": 0.5}},
 		{"chid", "chid-few.json", []float32{0, 1, 0, 0, 0, 0, 0, 0, 0, 0}, "{\n    \"1421\": 1\n}\n", map[string]float64{"accuracy": 1}},
 	} {
 		d := read(t, c.task, filepath.Join("testdata", c.file))
@@ -457,7 +483,8 @@ func TestReference(t *testing.T) {
 			t.Errorf("%s %v: %d examples and %d left out, want %d and %d", c.task, c.files, len(d.Examples), len(d.Skipped), c.examples, c.skipped)
 		}
 		// MRPC's training set is less here: GLUE keeps 408 of these examples for development.
-		if got, want := len(d.Examples)*max(1, d.Task.Choices), d.Task.TrainingSequences(); c.task != "mrpc" && strings.Contains(c.files[0], "train") && got != want {
+		if got, want := len(d.Examples)*max(1, d.Task.Choices), d.Task.TrainingSequences(); c.task != "mrpc" &&
+			strings.Contains(c.files[0], "train") && got != want {
 			t.Errorf("%s: %d sequences to train on, want %d", c.task, got, want)
 		}
 	}

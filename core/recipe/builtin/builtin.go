@@ -1,5 +1,6 @@
-// Package builtin holds the recipes that come with harness, as text. A recipe is named as its file, with the folders that it lies in:
-// nvidia/large-phase1. Files whose name begins with _ are parts that recipes extend, and no recipes.
+// Package builtin holds the recipes that come with harness, as text. A recipe is named as its file, with the
+// folders that it lies in: nvidia/large-phase1. Files whose name begins with _ are parts that recipes extend, and
+// no recipes.
 package builtin
 
 import (

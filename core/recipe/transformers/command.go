@@ -1,8 +1,9 @@
-// Package transformers turns command lines of Hugging Face's run_qa.py and run_glue.py, and of their twins in optimum-graphcore, into recipes. An
-// option goes in, a field of a recipe comes out, or a line that says why not: no option is dropped in silence.
+// Package transformers turns command lines of Hugging Face's run_qa.py and run_glue.py, and of their twins in
+// optimum-graphcore, into recipes. An option goes in, a field of a recipe comes out, or a line that says why not:
+// no option is dropped in silence.
 //
-// Sources: huggingface/transformers, examples/pytorch/question-answering and text-classification, training_args.py; huggingface/optimum-graphcore,
-// training_args.py, ipu_configuration.py.
+// Sources: huggingface/transformers, examples/pytorch/question-answering and text-classification, training_args.py;
+// huggingface/optimum-graphcore, training_args.py, ipu_configuration.py.
 package transformers
 
 import (

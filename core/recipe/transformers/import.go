@@ -24,7 +24,8 @@ type Imported struct {
 	Notes []string
 }
 
-// Import makes a recipe of a command line. ipuConfig, if it is not empty, is an ipu_config.json to take in place of the one that the command line names.
+// Import makes a recipe of a command line. ipuConfig, if it is not empty, is an ipu_config.json to take in place of
+// the one that the command line names.
 func Import(words []string, ipuConfig string) (*Imported, error) {
 	c, err := Parse(words)
 	if err != nil {
@@ -115,8 +116,9 @@ type importer struct {
 
 // newImporter has the defaults of TrainingArguments and of the script.
 func newImporter(c *Command) *importer {
-	m := &importer{command: c, length: 384, dataset: "squad", epochs: "3", batch: 8, evalBatch: 8, replicas: c.Processes, optimizerName: "adamw",
-		ipuPrecision: "fp16.16", ipuOptions: new(settings)}
+	m := &importer{command: c, length: 384, dataset: "squad", epochs: "3", batch: 8, evalBatch: 8, replicas: c.Processes,
+		optimizerName: "adamw",
+		ipuPrecision:  "fp16.16", ipuOptions: new(settings)}
 	if c.Script == "run_glue.py" {
 		m.length, m.dataset = 128, ""
 	}
@@ -124,7 +126,8 @@ func newImporter(c *Command) *importer {
 		m.schedule.set(k, v)
 	}
 	m.schedule.keys = []string{"kind", "learning_rate"}
-	for _, o := range [][2]string{{"beta1", "0.9"}, {"beta2", "0.999"}, {"eps", "1e-8"}, {"weight_decay", "0"}, {"bias_correction", "true"}, {"max_grad_norm", "1"}} {
+	for _, o := range [][2]string{{"beta1", "0.9"}, {"beta2", "0.999"}, {"eps", "1e-8"}, {"weight_decay", "0"},
+		{"bias_correction", "true"}, {"max_grad_norm", "1"}} {
 		m.optimizer.set(o[0], o[1])
 	}
 	return m
@@ -134,11 +137,16 @@ func (m *importer) refuse(what, why string) { m.refused = append(m.refused, what
 
 // harmlessOptions change no number: where files go, what is logged, how data is loaded.
 var harmlessOptions = []string{
-	"output_dir", "overwrite_output_dir", "overwrite_cache", "full_determinism", "do_train", "do_eval", "cache_dir", "logging_dir", "logging_steps",
-	"logging_strategy", "logging_first_step", "save_strategy", "save_steps", "save_total_limit", "preprocessing_num_workers", "dataloader_num_workers", "dataloader_mode",
-	"dataloader_pin_memory", "report_to", "run_name", "disable_tqdm", "push_to_hub", "hub_model_id", "hub_token", "use_auth_token", "token", "log_level",
-	"log_level_replica", "use_fast_tokenizer", "pad_to_max_length", "trust_remote_code", "ddp_find_unused_parameters", "gradient_checkpointing",
-	"compile_only", "executable_cache_dir", "device_iterations", "inference_device_iterations", "pad_on_batch_axis", "greater_is_better", "local_rank",
+	"output_dir", "overwrite_output_dir", "overwrite_cache", "full_determinism", "do_train", "do_eval", "cache_dir", "logging_dir",
+	"logging_steps",
+	"logging_strategy", "logging_first_step", "save_strategy", "save_steps", "save_total_limit", "preprocessing_num_workers",
+	"dataloader_num_workers", "dataloader_mode",
+	"dataloader_pin_memory", "report_to", "run_name", "disable_tqdm", "push_to_hub", "hub_model_id", "hub_token", "use_auth_token",
+	"token", "log_level",
+	"log_level_replica", "use_fast_tokenizer", "pad_to_max_length", "trust_remote_code", "ddp_find_unused_parameters",
+	"gradient_checkpointing",
+	"compile_only", "executable_cache_dir", "device_iterations", "inference_device_iterations", "pad_on_batch_axis",
+	"greater_is_better", "local_rank",
 	"eval_accumulation_steps", "prediction_loss_only", "skip_memory_metrics", "remove_unused_columns", "per_gpu_eval_batch_size",
 }
 
@@ -349,7 +357,8 @@ var models = []struct {
 	{"bert-base-uncased", "base", 30522, true}, {"bert-large-uncased", "large", 30522, true}, {"bert-base-cased", "base", 28996, false},
 	{"bert-large-cased", "large", 28996, false}, {"bert-base-chinese", "base", 21128, true},
 	{"bert_uncased_L-2_H-128_A-2", "tiny", 30522, true}, {"bert_uncased_L-4_H-256_A-4", "mini", 30522, true},
-	{"bert_uncased_L-4_H-512_A-8", "small", 30522, true}, {"bert_uncased_L-8_H-512_A-8", "medium", 30522, true}, {"bert_uncased_L-12_H-768_A-12", "base", 30522, true},
+	{"bert_uncased_L-4_H-512_A-8", "small", 30522, true}, {"bert_uncased_L-8_H-512_A-8", "medium", 30522,
+		true}, {"bert_uncased_L-12_H-768_A-12", "base", 30522, true},
 }
 
 // finish settles what several options decide together.
@@ -392,7 +401,8 @@ func (m *importer) finish() error {
 	return nil
 }
 
-// readConfig reads the IPU's configuration: a file, a folder with an ipu_config.json, or a name of the hub that is known.
+// readConfig reads the IPU's configuration: a file, a folder with an ipu_config.json, or a name of the hub that is
+// known.
 func (m *importer) readConfig() error {
 	c := configured{}
 	if m.ipuConfig != "" {

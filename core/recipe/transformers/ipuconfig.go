@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// published are IPU configurations of the Hugging Face hub, by name. Source: huggingface.co/Graphcore/bert-base-ipu, ipu_config.json.
+// published are IPU configurations of the Hugging Face hub, by name. Source:
+// huggingface.co/Graphcore/bert-base-ipu, ipu_config.json.
 var published = map[string]string{
 	"Graphcore/bert-base-ipu": `{"embedding_serialization_factor": 2, "enable_half_first_order_momentum": true, "gradient_accumulation_steps": 512,
 		"inference_device_iterations": 4, "layers_per_ipu": [0, 4, 4, 4], "matmul_proportion": 0.22, "optimizer_state_offchip": false,
@@ -35,7 +36,8 @@ func parseConfig(name string, text []byte) (configured, error) {
 	return c, nil
 }
 
-// override applies --ipu_config_overrides: KEY=VALUE,KEY=VALUE, where a list has blanks or brackets: layers_per_ipu=[0 4 4 4].
+// override applies --ipu_config_overrides: KEY=VALUE,KEY=VALUE, where a list has blanks or brackets:
+// layers_per_ipu=[0 4 4 4].
 func (c configured) override(text string) error {
 	for part := range strings.SplitSeq(text, ",") {
 		key, value, ok := strings.Cut(strings.TrimSpace(part), "=")
@@ -63,8 +65,8 @@ func (c configured) override(text string) error {
 	return nil
 }
 
-// ofPod takes of a field that has a value for each type of pod that of this one, or its default. Source: huggingface/optimum-graphcore, ipu_configuration.py,
-// for_pod_type, up to v0.5.
+// ofPod takes of a field that has a value for each type of pod that of this one, or its default. Source:
+// huggingface/optimum-graphcore, ipu_configuration.py, for_pod_type, up to v0.5.
 func (c configured) ofPod(pod string) error {
 	for _, key := range slices.Sorted(maps.Keys(c)) {
 		values, ok := c[key].(map[string]any)
@@ -77,7 +79,8 @@ func (c configured) ofPod(pod string) error {
 			v, ok = values["default"]
 		}
 		if !ok {
-			return fmt.Errorf("IPUConfig: %s has values for %s, and no default: name one with --pod_type", key, strings.Join(slices.Sorted(maps.Keys(values)), ", "))
+			return fmt.Errorf("IPUConfig: %s has values for %s, and no default: name one with --pod_type", key,
+				strings.Join(slices.Sorted(maps.Keys(values)), ", "))
 		}
 		c[key] = v
 	}
@@ -131,16 +134,19 @@ func (c configured) list(key string) ([]string, error) {
 
 // harmlessFields change no number of a training run: how the host calls, what is cached, how inference is spread.
 var harmlessFields = []string{
-	"device_iterations", "inference_device_iterations", "inference_replication_factor", "executable_cache_dir", "explicit_ir_inference", "output_mode",
+	"device_iterations", "inference_device_iterations", "inference_replication_factor", "executable_cache_dir",
+	"explicit_ir_inference", "output_mode",
 	"profile_dir", "inference_parallelize_kwargs", "inference_layers_per_ipu", "inference_ipus_per_replica", "inference_matmul_proportion",
 	"optimum_version", "transformers_version", "inference_embedding_serialization_factor",
-	"inference_projection_serialization_factor", "inference_serialized_embedding_splits_per_ipu", "inference_serialized_projection_splits_per_ipu",
+	"inference_projection_serialization_factor", "inference_serialized_embedding_splits_per_ipu",
+	"inference_serialized_projection_splits_per_ipu",
 }
 
 // ipu turns an IPUConfig into settings of the backend.
 func (m *importer) ipu(c configured) error {
 	known := append([]string{
-		"replication_factor", "gradient_accumulation_steps", "layers_per_ipu", "optimizer_state_offchip", "replicated_tensor_sharding", "matmul_proportion",
+		"replication_factor", "gradient_accumulation_steps", "layers_per_ipu", "optimizer_state_offchip", "replicated_tensor_sharding",
+		"matmul_proportion",
 		"enable_half_partials", "embedding_serialization_factor", "recompute_checkpoint_every_layer", "seed", "auto_loss_scaling",
 		"enable_half_first_order_momentum", "ipus_per_replica",
 	}, harmlessFields...)
@@ -183,7 +189,8 @@ func (m *importer) ipu(c configured) error {
 			if frac, _ := math.Frexp(scale); frac == 0.5 {
 				m.optimizer.set("first_moment_scale", o.values["loss_scale"])
 			} else {
-				m.refuse("IPUConfig enable_half_first_order_momentum with --loss_scaling "+o.values["loss_scale"], "the moment's scale is a power of two: it stays 4096")
+				m.refuse("IPUConfig enable_half_first_order_momentum with --loss_scaling "+o.values["loss_scale"],
+					"the moment's scale is a power of two: it stays 4096")
 			}
 		}
 	}
@@ -194,7 +201,8 @@ func (m *importer) ipu(c configured) error {
 		if of := strconv.Itoa(n); m.seed == "" {
 			m.seed = of
 		} else if m.seed != of {
-			m.notes = append(m.notes, "IPUConfig seed "+of+" is of the IPU's random numbers alone: a run here has one seed, and the command line's is taken")
+			m.notes = append(m.notes, "IPUConfig seed "+of+" is of the IPU's random numbers alone: a run here has one seed, "+
+				"and the command line's is taken")
 		}
 	}
 	proportion, err := c.list("matmul_proportion")
@@ -243,7 +251,8 @@ func empty(v any) bool {
 	return v == nil || isObject && len(fields) == 0
 }
 
-// pipeline resolves the wildcards of layers_per_ipu, which share what the others leave, the last ones a layer more where it does not come out.
+// pipeline resolves the wildcards of layers_per_ipu, which share what the others leave, the last ones a layer more
+// where it does not come out.
 func pipeline(layers []string, total int) (string, error) {
 	rest, wild := total, 0
 	counts := make([]int, len(layers))
@@ -259,7 +268,8 @@ func pipeline(layers []string, total int) (string, error) {
 		}
 	}
 	if rest < wild || wild == 0 && rest != 0 {
-		return "", fmt.Errorf("IPUConfig: layers_per_ipu is [%s], which does not come to the %d layers of the model", strings.Join(layers, ", "), total)
+		return "", fmt.Errorf("IPUConfig: layers_per_ipu is [%s], which does not come to the %d layers of the model",
+			strings.Join(layers, ", "), total)
 	}
 	for i := range counts {
 		if counts[i] == -1 {

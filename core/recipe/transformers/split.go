@@ -8,10 +8,11 @@ import (
 	"unicode"
 )
 
-// Split finds the command line with one of the scripts in a shell's text and cuts it into words: at blanks, but for quotes and what a backslash stands
-// before. A # at the start of a word begins a comment. A command goes on behind a backslash at the end of a line, and also where the next line begins with
-// a dash, as in command lines that were copied without theirs; what is piped and redirected is no part of it. Variables that the text sets before
-// (export TASK_NAME=mrpc) are put in; others stay as they are. Without such a command all words are returned.
+// Split finds the command line with one of the scripts in a shell's text and cuts it into words: at blanks, but for
+// quotes and what a backslash stands before. A # at the start of a word begins a comment. A command goes on behind
+// a backslash at the end of a line, and also where the next line begins with a dash, as in command lines that were
+// copied without theirs; what is piped and redirected is no part of it. Variables that the text sets before (export
+// TASK_NAME=mrpc) are put in; others stay as they are. Without such a command all words are returned.
 func Split(text string) ([]string, error) {
 	s := splitter{variables: map[string]string{}}
 	if err := s.read([]rune(strings.ReplaceAll(text, "\r\n", "\n"))); err != nil {

@@ -56,7 +56,8 @@ func TestQuestionAnswering(t *testing.T) {
 		t.Errorf("schedule is %+v", p.Schedule)
 	}
 	// TrainingArguments' defaults: AdamW without decay, eps 1e-8, clipped at 1.
-	want := recipe.Options{"beta1": "0.9", "beta2": "0.999", "eps": "1e-8", "weight_decay": "0", "bias_correction": "true", "max_grad_norm": "1"}
+	want := recipe.Options{"beta1": "0.9", "beta2": "0.999", "eps": "1e-8", "weight_decay": "0", "bias_correction": "true",
+		"max_grad_norm": "1"}
 	if diff := cmp.Diff(want, p.Optimizer.Options); diff != "" {
 		t.Error(diff)
 	}
@@ -76,7 +77,8 @@ func TestGLUE(t *testing.T) {
 		t.Errorf("not honoured: %q, want nothing", made.Refused)
 	}
 	p := r.Phases[0]
-	if p.Dataset != "sts-b" || p.NumLabels != 1 || p.Length != 128 || p.MicroBatch != 8 || p.Accumulation != 2 || p.Replicas != 8 || p.GlobalBatch != 128 || p.Steps != 1000 || p.Epochs != 0 {
+	if p.Dataset != "sts-b" || p.NumLabels != 1 || p.Length != 128 || p.MicroBatch != 8 || p.Accumulation != 2 || p.Replicas != 8 ||
+		p.GlobalBatch != 128 || p.Steps != 1000 || p.Epochs != 0 {
 		t.Errorf("phase is %+v", p)
 	}
 	if s := p.Schedule; s.WarmupSteps != 100 || s.WarmupRatio != 0 {
@@ -93,7 +95,8 @@ func TestGLUE(t *testing.T) {
 	}
 }
 
-// TestIPU imports the kind of command that a model card of Graphcore's shows, with the configuration of Graphcore/bert-base-ipu.
+// TestIPU imports the kind of command that a model card of Graphcore's shows, with the configuration of
+// Graphcore/bert-base-ipu.
 func TestIPU(t *testing.T) {
 	const line = `python run_qa.py --ipu_config_name Graphcore/bert-base-ipu --model_name_or_path bert-base-uncased --dataset_name squad_v2 --do_train
 		--num_train_epochs 3 --per_device_train_batch_size 1 --learning_rate 9e-5 --warmup_ratio 0.2 --loss_scaling 64 `
@@ -124,15 +127,18 @@ func TestIPU(t *testing.T) {
 	if want := "--seed 42\n"; !strings.Contains(string(made.Text), want) {
 		t.Errorf("the recipe does not say %q, the configuration's", want)
 	}
-	if _, made := imported(t, line+"--seed 1984"); !strings.Contains(string(made.Text), "--seed 1984\n") || !slices.ContainsFunc(made.Notes, func(n string) bool { return strings.Contains(n, "IPUConfig seed 42") }) {
+	if _, made := imported(t, line+"--seed 1984"); !strings.Contains(string(made.Text), "--seed 1984\n") ||
+		!slices.ContainsFunc(made.Notes, func(n string) bool { return strings.Contains(n, "IPUConfig seed 42") }) {
 		t.Errorf("of the seeds of command line and configuration the recipe says\n%s", made.Text)
 	}
 
 	// Overrides go before the configuration, the command line before both.
-	r, _ = imported(t, line+"--ipu_config_overrides 'layers_per_ipu=[-1 5],replication_factor=2,enable_half_partials=False,auto_loss_scaling=True,gradient_accumulation_steps=16' --lamb_no_bias_correction")
+	r, _ = imported(t, line+"--ipu_config_overrides 'layers_per_ipu=[-1 "+
+		"5],replication_factor=2,enable_half_partials=False,auto_loss_scaling=True,gradient_accumulation_steps=16' --lamb_no_bias_correction")
 	p = r.Phases[0]
 	b = r.ForBackend("ipu", "", p.Name)
-	if b.Options["pipeline"] != "7,5" || p.Replicas != 2 || p.Accumulation != 16 || b.Precision != "fp16.32" || b.Options["loss_scale"] != "auto" {
+	if b.Options["pipeline"] != "7,5" || p.Replicas != 2 || p.Accumulation != 16 || b.Precision != "fp16.32" ||
+		b.Options["loss_scale"] != "auto" {
 		t.Errorf("phase is %+v, backend %+v", p, b)
 	}
 	if p.Optimizer.Name != "lamb" || p.Optimizer.Options["bias_correction"] != "false" {
@@ -156,7 +162,8 @@ func TestIPU(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if refused := strings.Join(made.Refused, "; "); !strings.Contains(refused, want) || want == "" && (refused != "" || !strings.Contains(string(made.Text), `pipeline: "3,3,3,3"`)) {
+		if refused := strings.Join(made.Refused, "; "); !strings.Contains(refused, want) || want == "" &&
+			(refused != "" || !strings.Contains(string(made.Text), `pipeline: "3,3,3,3"`)) {
 			t.Errorf("%s: not honoured: %q, want %q\n%s", config, refused, want, made.Text)
 		}
 	}
@@ -174,7 +181,8 @@ func TestIPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(made.Text)
-	if !strings.Contains(text, `pipeline: "6,6"`) || !strings.Contains(text, "replicas: 8") || !strings.Contains(text, `available_memory_proportion: "0.1,0.2"`) {
+	if !strings.Contains(text, `pipeline: "6,6"`) || !strings.Contains(text, "replicas: 8") ||
+		!strings.Contains(text, `available_memory_proportion: "0.1,0.2"`) {
 		t.Errorf("recipe is\n%s", text)
 	}
 	if len(made.Refused) != 1 || !strings.Contains(made.Refused[0], "projection_serialization_factor 5") {
@@ -186,7 +194,8 @@ func TestIPU(t *testing.T) {
 func TestNothingIsDropped(t *testing.T) {
 	_, made := imported(t, squadReadme+` --label_smoothing_factor 0.1 --never_heard_of_it --lr_scheduler_type cosine --optim adafactor --max_train_samples 100
 		--tokenizer_name other --evaluation_strategy epoch --metric_for_best_model rouge --do_predict`)
-	for _, option := range []string{"label_smoothing_factor 0.1", "never_heard_of_it", "lr_scheduler_type cosine", "optim adafactor", "max_train_samples 100", "tokenizer_name other",
+	for _, option := range []string{"label_smoothing_factor 0.1", "never_heard_of_it", "lr_scheduler_type cosine", "optim adafactor",
+		"max_train_samples 100", "tokenizer_name other",
 		"evaluation_strategy epoch", "metric_for_best_model rouge", "do_predict"} {
 		if !slices.ContainsFunc(made.Refused, func(r string) bool { return strings.HasPrefix(r, "--"+option+":") }) {
 			t.Errorf("--%s is not named among %q", option, made.Refused)
@@ -212,7 +221,8 @@ func TestPods(t *testing.T) {
 		!strings.Contains(string(made.Text), "accumulation: 16\n  replicas: 4\n") {
 		t.Errorf("%v\n%+v", err, made)
 	}
-	if _, err := Import(line, file); err == nil || !strings.Contains(err.Error(), "gradient_accumulation_steps has values for pod16, pod8, and no default") {
+	if _, err := Import(line, file); err == nil || !strings.Contains(err.Error(), "gradient_accumulation_steps has "+
+		"values for pod16, pod8, and no default") {
 		t.Errorf("without a type of pod: %v", err)
 	}
 }
@@ -246,12 +256,18 @@ func TestSplit(t *testing.T) {
 	for text, want := range map[string][]string{
 		"a 'b c' \"d \\\" e\" f\\ g \\\n  h# # comment 'x\ni ''": {"a", "b c", "d \" e", "f g", "h#", "i", ""},
 		// The example of transformers, examples/pytorch/text-classification/README.md, is of this kind.
-		"export TASK_NAME=mrpc\n\npython run_glue.py \\\n  --task_name $TASK_NAME \\\n  --output_dir /tmp/${TASK_NAME}_1/\n": {"python", "run_glue.py", "--task_name", "mrpc", "--output_dir", "/tmp/mrpc_1/"},
-		"#!/bin/bash\nset -e\nA=1 B='2 3'\nrun_qa.py --a \"$A $B\" '$A' $C\necho $A done":                                    {"run_qa.py", "--a", "1 2 3", "$A", "$C"},
-		"run_qa.py --a 1\n  # why\n  --b 2\n\nls":                                                                            {"run_qa.py", "--a", "1", "--b", "2"},
-		"cd x && run_qa.py --a 1 2>&1 > out.txt | tee log; echo":                                                             {"run_qa.py", "--a", "1"},
-		"run_qa.py --a '1;2' \"3>4\" &":                                                                                      {"run_qa.py", "--a", "1;2", "3>4"},
-		"run_qa.py \\\r\n --a 1 \\\r\n --b 2\r\nls\r\n":                                                                      {"run_qa.py", "--a", "1", "--b", "2"},
+		"export TASK_NAME=mrpc\n\npython run_glue.py \\\n  --task_name $TASK_NAME \\\n  --output_dir /tmp/${TASK_NAME}_1/\n": {"python",
+			"run_glue.py", "--task_name", "mrpc", "--output_dir", "/tmp/mrpc_1/"},
+		"#!/bin/bash\nset -e\nA=1 B='2 3'\nrun_qa.py --a \"$A $B\" '$A' $C\necho $A done": {"run_qa.py",
+			"--a", "1 2 3", "$A", "$C"},
+		"run_qa.py --a 1\n  # why\n  --b 2\n\nls": {"run_qa.py",
+			"--a", "1", "--b", "2"},
+		"cd x && run_qa.py --a 1 2>&1 > out.txt | tee log; echo": {"run_qa.py",
+			"--a", "1"},
+		"run_qa.py --a '1;2' \"3>4\" &": {"run_qa.py",
+			"--a", "1;2", "3>4"},
+		"run_qa.py \\\r\n --a 1 \\\r\n --b 2\r\nls\r\n": {"run_qa.py",
+			"--a", "1", "--b", "2"},
 		"run_qa.py --a $": {"run_qa.py", "--a", "$"},
 	} {
 		if got, err := Split(text); err != nil || !slices.Equal(got, want) {
@@ -269,7 +285,8 @@ func TestPipeline(t *testing.T) {
 		total  int
 		want   string // empty: an error
 	}{
-		{"3 7 7 7", 24, "3,7,7,7"}, {"-1", 12, "12"}, {"-1 -1 -1", 4, "1,1,2"}, {"0 -1 -1 -1", 12, "0,4,4,4"}, {"3 7 7 7", 12, ""}, {"x", 12, ""}, {"-2 14", 12, ""},
+		{"3 7 7 7", 24, "3,7,7,7"}, {"-1", 12, "12"}, {"-1 -1 -1", 4, "1,1,2"}, {"0 -1 -1 -1", 12, "0,4,4,4"}, {"3 7 7 7", 12, ""}, {"x",
+			12, ""}, {"-2 14", 12, ""},
 	} {
 		got, err := pipeline(strings.Fields(test.layers), test.total)
 		if got != test.want || (err == nil) != (test.want != "") {
@@ -281,7 +298,8 @@ func TestPipeline(t *testing.T) {
 // FuzzImport: whatever stands on a command line, it makes a recipe that can be read, or an error.
 func FuzzImport(f *testing.F) {
 	f.Add(squadReadme)
-	f.Add("run_glue.py --model_name_or_path x --task_name mrpc --learning_rate 1e-400 --train_file 'a\"b: {' --ipu_config_overrides a=1,layers_per_ipu=3")
+	f.Add("run_glue.py --model_name_or_path x --task_name mrpc --learning_rate 1e-400 --train_file 'a\"b: {' " +
+		"--ipu_config_overrides a=1,layers_per_ipu=3")
 	f.Add("run_qa.py --model_name_or_path \"a\nb: c\" --seed 1 --bogus '\n- x' --ipu_config_name none --n_ipu 3")
 	f.Fuzz(func(t *testing.T, line string) {
 		words, err := Split(line)

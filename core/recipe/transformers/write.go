@@ -125,11 +125,13 @@ func (m *importer) modelSize(model, vocab *settings) bert.Config {
 		model.set("size", "base")
 		vocab.set("lowercase", strconv.FormatBool(!strings.Contains(name, "-cased")))
 		if m.modelFolder == "" {
-			m.refuse("--model_name_or_path "+m.model, "its shape is not known: taken for one of BERT-Base; a folder given by --data model=FOLDER goes before")
+			m.refuse("--model_name_or_path "+m.model, "its shape is not known: taken for one of BERT-Base; a folder given by "+
+				"--data model=FOLDER goes before")
 		}
 	}
 	if m.modelFolder == "" {
-		m.notes = append(m.notes, "the weights of "+m.model+" are not downloaded: give their folder by --data model=FOLDER, or training starts from random ones")
+		m.notes = append(m.notes, "the weights of "+m.model+" are not downloaded: give their folder by --data model=FOLDER, "+
+			"or training starts from random ones")
 	}
 	model.set("hidden_act", "gelu") // with erf, as Hugging Face's BERT has it
 	model.set("initializer", "normal")

@@ -1,8 +1,10 @@
-// Package pystring has the few methods of Python's str that BERT's reference programs lean on: lower, split and isspace. Go's own
-// functions differ from them in a handful of characters, and each of those can move a token or a score.
+// Package pystring has the few methods of Python's str that BERT's reference programs lean on: lower, split and
+// isspace. Go's own functions differ from them in a handful of characters, and each of those can move a token or a
+// score.
 //
-// Sources: CPython, Objects/unicodeobject.c (handle_capital_sigma, lower_ucs4) and Objects/unicodetype_db.h; Unicode Standard,
-// section 3.13, Default Case Algorithms. Characters that a Unicode edition newer than Go's tables has assigned count as unassigned.
+// Sources: CPython, Objects/unicodeobject.c (handle_capital_sigma, lower_ucs4) and Objects/unicodetype_db.h;
+// Unicode Standard, section 3.13, Default Case Algorithms. Characters that a Unicode edition newer than Go's tables
+// has assigned count as unassigned.
 package pystring
 
 import (
@@ -11,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// Lower returns s in lower case as str.lower does: full case mapping, so İ becomes i and a combining dot above, and Σ at the end of a word
-// becomes ς.
+// Lower returns s in lower case as str.lower does: full case mapping, so İ becomes i and a combining dot above, and
+// Σ at the end of a word becomes ς.
 func Lower(s string) string {
 	ascii := true
 	for i := range len(s) {
@@ -39,8 +41,8 @@ func Lower(s string) string {
 	return b.String()
 }
 
-// FinalSigma says whether the Σ at s[i:] ends a word: a cased character goes before it and none comes after it, not counting
-// characters that case ignores. Characters for which skip is true count as absent; skip may be nil.
+// FinalSigma says whether the Σ at s[i:] ends a word: a cased character goes before it and none comes after it, not
+// counting characters that case ignores. Characters for which skip is true count as absent; skip may be nil.
 func FinalSigma(s string, i int, skip func(rune) bool) bool {
 	ignored := func(r rune) bool { return skip != nil && skip(r) || caseIgnorable(r) }
 	before := false
@@ -68,18 +70,19 @@ func cased(r rune) bool {
 	return unicode.In(r, unicode.Lu, unicode.Ll, unicode.Lt, unicode.Other_Uppercase, unicode.Other_Lowercase)
 }
 
-// caseIgnorable is Unicode's derived property Case_Ignorable (definition D136): marks, format characters, modifiers, and punctuation
-// that stands inside words, which is Word_Break = MidLetter, MidNumLet or Single_Quote.
+// caseIgnorable is Unicode's derived property Case_Ignorable (definition D136): marks, format characters,
+// modifiers, and punctuation that stands inside words, which is Word_Break = MidLetter, MidNumLet or Single_Quote.
 func caseIgnorable(r rune) bool {
 	switch r {
-	case '\'', '.', ':', '·', '\u0387', '\u055f', '\u05f4', '‘', '’', '\u2024', '\u2027', '\ufe13', '\ufe52', '\ufe55', '\uff07', '\uff0e', '\uff1a':
+	case '\'', '.', ':', '·', '\u0387', '\u055f', '\u05f4', '‘', '’', '\u2024', '\u2027', '\ufe13', '\ufe52', '\ufe55', '\uff07',
+		'\uff0e', '\uff1a':
 		return true
 	}
 	return unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf, unicode.Lm, unicode.Sk)
 }
 
-// IsSpace says whether str.isspace holds for the character: Unicode's white space, and the four information separators, which
-// unicode.IsSpace leaves out.
+// IsSpace says whether str.isspace holds for the character: Unicode's white space, and the four information
+// separators, which unicode.IsSpace leaves out.
 func IsSpace(r rune) bool { return unicode.IsSpace(r) || 0x1c <= r && r <= 0x1f }
 
 // Fields returns the words of s between white space, as str.split() does.

@@ -44,8 +44,8 @@ func TestPermutation(t *testing.T) {
 	})
 }
 
-// TestUniform: chi squared over 6 outcomes and 60,000 draws; 5 degrees of freedom exceed 20.5 once in a thousand, and the seed is fixed. A
-// die that favours one side by 4% would be found nine times in ten.
+// TestUniform: chi squared over 6 outcomes and 60,000 draws; 5 degrees of freedom exceed 20.5 once in a thousand,
+// and the seed is fixed. A die that favours one side by 4% would be found nine times in ten.
 func TestUniform(t *testing.T) {
 	for name, roll := range map[string]func(*Draws) int{
 		"IntN":    func(d *Draws) int { return d.IntN(6) },
