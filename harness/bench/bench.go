@@ -1,7 +1,7 @@
-// Package bench measures how fast the parts of a run are on this machine: whole training steps through real plugins, the kernels
-// that they use, the optimizers, the tokenizer. Each figure comes with the hardware's own limit for that kind of work, measured
-// alternately with it, and with the share of the limit that it reaches: machines are shared and change their clocks, so a figure
-// without a limit from the same minute says little.
+// Package bench measures how fast the parts of a run are on this machine: whole training steps through real
+// plugins, the kernels that they use, the optimizers, the tokenizer. Each figure comes with the hardware's own
+// limit for that kind of work, measured alternately with it, and with the share of the limit that it reaches:
+// machines are shared and change their clocks, so a figure without a limit from the same minute says little.
 //
 // The benchmarks are those of package testing. The command `harness bench` runs them through Measure, and
 // `go test -bench . ./harness/bench` runs the same ones; benchstat reads the output of both.

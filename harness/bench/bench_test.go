@@ -208,8 +208,8 @@ for task in "pretraining", "squad":
 		}
 		want := o.FLOP(c)
 		if task == bert.Pretraining {
-			// PyTorch computes the whole last layer for every token. The heads read 1 + 2 of 16 tokens; for the others the query, the
-			// attention, its output and the feed-forward block are superfluous.
+			// PyTorch computes the whole last layer for every token. The heads read 1 + 2 of 16 tokens; for the others the
+			// query, the attention, its output and the feed-forward block are superfluous.
 			want += 3 * 2 * (16 - 3) * (2*128*128 + 4*16*128 + 2*128*128 + 4*128*512)
 		}
 		if want /= 1e9; math.Abs(got.GFLOP/want-1) > 1e-12 {

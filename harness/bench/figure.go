@@ -41,13 +41,14 @@ type Figure struct {
 type Sample struct {
 	MS    float64 `json:"ms"`
 	Share float64 `json:"share,omitempty"` // of the peak, 0 to 1
-	// ProbeNS is the time of a round of the probe in nanoseconds, the longer of those before and after the work; 0: unknown.
+	// ProbeNS is the time of a round of the probe in nanoseconds, before or after the work, whichever is longer; 0:
+	// unknown.
 	ProbeNS float64 `json:"probe_ns"`
 }
 
-// Alone returns, for each figure, the shares of the peak of those samples during which, as far as is known, nobody else used the
-// processor's cores: the probe took at most a quarter longer than in the best of all samples, both before and after. It leaves out
-// samples of more than two seconds, in which others could come and go unnoticed.
+// Alone returns, for each figure, the shares of the peak of those samples during which, as far as is known, nobody
+// else used the processor's cores: the probe took at most a quarter longer than in the best of all samples, both
+// before and after. It leaves out samples of more than two seconds, in which others could come and go unnoticed.
 func Alone(figures []Figure) [][]float64 {
 	least := math.Inf(1)
 	for _, f := range figures {

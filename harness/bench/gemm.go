@@ -21,8 +21,8 @@ type gemm struct {
 	partials       kernels.Partials
 }
 
-// layer returns the three products of a dense layer with m tokens, n outputs and k inputs: its output, the gradient of its input,
-// and the gradient of its weight.
+// layer returns the three products of a dense layer with m tokens, n outputs and k inputs: its output, the gradient
+// of its input, and the gradient of its weight.
 func layer(name string, m, n, k int) []gemm {
 	return []gemm{
 		{name: name + "/NT", m: m, n: n, k: k, transB: true},

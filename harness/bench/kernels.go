@@ -10,8 +10,8 @@ import (
 	"harness.invalid/core/random"
 )
 
-// Kernels returns benchmarks of the matrix products, relative to the peak of multiply-adds, and of the passes over activations,
-// relative to a pass that only multiplies.
+// Kernels returns benchmarks of the matrix products, relative to the peak of multiply-adds, and of the passes over
+// activations, relative to a pass that only multiplies.
 func Kernels() []Benchmark {
 	var list []Benchmark
 	for _, s := range gemms() {
@@ -21,8 +21,8 @@ func Kernels() []Benchmark {
 	return append(list, elementwise()...)
 }
 
-// elementwise returns benchmarks of passes over activations in cache. Half a megabyte each for input and output fits into a
-// second-level cache of one megabyte.
+// elementwise returns benchmarks of passes over activations in cache. Half a megabyte each for input and output
+// fits into a second-level cache of one megabyte.
 func elementwise() []Benchmark {
 	const n = 128 << 10
 	const width = 512

@@ -9,13 +9,14 @@ import (
 	"harness.invalid/harness/train"
 )
 
-// traffic is how many bytes per parameter an update moves if every array passes through the processor once: it reads p, g and the
-// slots, and writes p and the slots. LAMB also writes the update over g, and reads p and the update again in a second pass. The
-// norm of the gradients costs nothing here, since the host computes it when it scans them.
+// traffic is how many bytes per parameter an update moves if every array passes through the processor once: it
+// reads p, g and the slots, and writes p and the slots. LAMB also writes the update over g, and reads p and the
+// update again in a second pass. The norm of the gradients costs nothing here, since the host computes it when it
+// scans them.
 var traffic = map[string]float64{"adamw": 28, "lamb": 40, "sgd": 12}
 
-// Optimizer is a benchmark of an optimizer plugin's update of a model's parameters in shared memory, relative to the bandwidth of the
-// memory.
+// Optimizer is a benchmark of an optimizer plugin's update of a model's parameters in shared memory, relative to
+// the bandwidth of the memory.
 func Optimizer(ctx context.Context, p train.Plugins, name, size string) Benchmark {
 	return Benchmark{"Optimizer/" + name + "/model=" + size, func(b *testing.B) (f Figure, err error) {
 		c, err := bert.Defaults().Size(size)

@@ -17,8 +17,8 @@ type samples struct {
 	elsewhere   bool // other processes do the work
 }
 
-// take measures f, and limit before and after it. The first limit runs twice, because threads that come from other work, or from
-// waiting for another process, need up to a millisecond to wake up.
+// take measures f, and limit before and after it. The first limit runs twice, because threads that come from other
+// work, or from waiting for another process, need up to a millisecond to wake up.
 func (s *samples) take(f, limit func()) {
 	limit()
 	before := elapsed(limit)
@@ -42,8 +42,8 @@ func elapsed(f func()) time.Duration {
 	return time.Since(t0)
 }
 
-// pair measures f alternately with limit, once per iteration. The first call of f, which may allocate memory and cause page faults,
-// does not count.
+// pair measures f alternately with limit, once per iteration. The first call of f, which may allocate memory and
+// cause page faults, does not count.
 func (s *samples) pair(b *testing.B, f, limit func()) {
 	f()
 	b.ResetTimer()
@@ -65,8 +65,8 @@ func (s *samples) figure() Figure {
 	return f
 }
 
-// against returns the median rates of the work and of its limit in 1e9 units per second, where work does done units in each run
-// and limit does limitDone. It sets the shares, which are the ratios of the pairs.
+// against returns the median rates of the work and of its limit in 1e9 units per second, where work does done units
+// in each run and limit does limitDone. It sets the shares, which are the ratios of the pairs.
 func (f *Figure) against(s *samples, done, limitDone float64) (rate, peak float64) {
 	var rates, peaks, shares []float64
 	for i := range s.work {
@@ -81,9 +81,10 @@ func (f *Figure) against(s *samples, done, limitDone float64) (rate, peak float6
 
 // probe returns how many nanoseconds a round of a few integer instructions takes on the slowest of all threads.
 //
-// A core with two hardware threads divides its issue slots between them while both are busy, and a virtual machine is not told who
-// uses the other one. Independent integer instructions slow down at once. Multiply-adds on registers do not, since half of the
-// issue slots suffice to keep their two ports busy; matrix products do, since they also load.
+// A core with two hardware threads divides its issue slots between them while both are busy, and a virtual machine
+// is not told who uses the other one. Independent integer instructions slow down at once. Multiply-adds on
+// registers do not, since half of the issue slots suffice to keep their two ports busy; matrix products do, since
+// they also load.
 func probe() float64 {
 	const rounds = 50_000
 	took := make([]time.Duration, runtime.GOMAXPROCS(0))
@@ -109,8 +110,8 @@ func integers(rounds uint64) uint64 {
 	return a ^ b ^ c ^ d
 }
 
-// peak keeps all threads busy with multiply-adds of a format for at least a millisecond, and returns the number of floating point
-// operations.
+// peak keeps all threads busy with multiply-adds of a format for at least a millisecond, and returns the number of
+// floating point operations.
 func peak(inputs numerics.Format) float64 {
 	const rounds = 200_000
 	procs := runtime.GOMAXPROCS(0)
@@ -122,8 +123,8 @@ func peak(inputs numerics.Format) float64 {
 	return float64(procs * rounds * kernels.Peak(inputs, 1))
 }
 
-// stream scales an array in place on all threads and returns the number of bytes moved. For an array far larger than any cache it is
-// the limit of everything that passes over memory once.
+// stream scales an array in place on all threads and returns the number of bytes moved. For an array far larger
+// than any cache it is the limit of everything that passes over memory once.
 func stream(x []float32) float64 {
 	inChunks(len(x), func(i0, i1 int) { kernels.Scale(x[i0:i1], 1, x[i0:i1]) })
 	return 8 * float64(len(x))

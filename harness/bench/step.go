@@ -43,7 +43,8 @@ func (o *StepOptions) ChoosePrecision(ctx context.Context, b backend.Backend) er
 // batches is how many batches a benchmark cycles through. They are prepared before it begins and do not count.
 const batches = 4
 
-// Predictions is the number of masked positions in a sequence: 20 at length 128 as in google-research/bert, otherwise 15%.
+// Predictions is the number of masked positions in a sequence: 20 at length 128 as in google-research/bert,
+// otherwise 15%.
 func (o *StepOptions) Predictions() int {
 	if o.Length == 128 {
 		return 20
@@ -59,9 +60,10 @@ func (o *StepOptions) Config() (bert.Config, error) {
 	return c, err
 }
 
-// FLOP is the number of floating point operations of a step's matrix products on which the loss depends; a multiply-add counts as
-// two. The backward pass has twice as many as the forward pass. Recomputation to save memory does not count, nor does work in the
-// last layer for tokens that no head reads: only their keys and values affect the loss.
+// FLOP is the number of floating point operations of a step's matrix products on which the loss depends; a
+// multiply-add counts as two. The backward pass has twice as many as the forward pass. Recomputation to save memory
+// does not count, nor does work in the last layer for tokens that no head reads: only their keys and values affect
+// the loss.
 func (o *StepOptions) FLOP(c bert.Config) float64 {
 	B, S, H, I, V := float64(o.Batch), float64(o.Length), float64(c.HiddenSize), float64(c.IntermediateSize), float64(c.VocabSize)
 	T := B * S
@@ -75,8 +77,8 @@ func (o *StepOptions) FLOP(c bert.Config) float64 {
 	return 3 * (layers*T*keys + ((layers-1)*T+read)*rest + heads)
 }
 
-// Step is a benchmark of a whole training step through plugins: batch to the backend, forward and backward pass, gradients to the
-// optimizer, parameters back.
+// Step is a benchmark of a whole training step through plugins: batch to the backend, forward and backward pass,
+// gradients to the optimizer, parameters back.
 func Step(ctx context.Context, p train.Plugins, o StepOptions) Benchmark {
 	name := fmt.Sprintf("Step/model=%s/task=%s/backend=%s:%s/seq=%d/batch=%d/dropout=%g",
 		o.Size, o.Task, o.Backend, o.Precision, o.Length, o.Batch, o.Dropout)
@@ -109,8 +111,8 @@ func step(ctx context.Context, b *testing.B, p train.Plugins, o StepOptions) (f 
 	}
 	t.parts = map[string][]float64{}
 	inputs := inputs(o.Precision)
-	// The clock changes within tens of milliseconds of vector work, so a limit measured for one millisecond may have another clock
-	// than the step.
+	// The clock changes within tens of milliseconds of vector work, so a limit measured for one millisecond may have
+	// another clock than the step.
 	const sustained = 25
 	flop := sustained * peak(inputs)
 	limit := func() {
@@ -191,8 +193,8 @@ func (t *trainer) open(ctx context.Context, p train.Plugins, rule string) error 
 	return errors.Join(err, t.rule.Close())
 }
 
-// step does one training step. Its part "other" is the time of the backend's call in which the backend does not compute: the wire,
-// and the host's scan of the gradients.
+// step does one training step. Its part "other" is the time of the backend's call in which the backend does not
+// compute: the wire, and the host's scan of the gradients.
 func (t *trainer) step(ctx context.Context) error {
 	batch := t.batches[t.done%batches]
 	t.done++

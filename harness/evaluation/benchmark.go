@@ -11,8 +11,9 @@ func (s *Scores) TaskScore(t *tasks.Task) float64 {
 	return sum / float64(t.Scored)
 }
 
-// merged maps tasks of a benchmark to those that they count as one with, by the mean of the scores that are there. The two
-// genres of MNLI are one task; so are the two kinds of inference of CLUE, CMNLI in version 1.0 and OCNLI in 1.1.
+// merged maps tasks of a benchmark to those that they count as one with, by the mean of the scores that are there.
+// The two genres of MNLI are one task; so are the two kinds of inference of CLUE, CMNLI in version 1.0 and OCNLI in
+// 1.1.
 var merged = map[string]string{"mnli-mm": "mnli", "ocnli": "cmnli"}
 
 // BenchmarkScore is the mean of the scores of a benchmark's tasks, and the tasks without a score.

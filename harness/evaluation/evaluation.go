@@ -1,9 +1,10 @@
-// Package evaluation runs a model over the examples of a task and scores its predictions as the task's official script does.
+// Package evaluation runs a model over the examples of a task and scores its predictions as the task's official
+// script does.
 //
 //	Read -> Data -> New -> Evaluator -> Run (over a backend's session) -> Predictions -> Data.Score -> Scores
 //
-// Question answering and tasks with labels have different files, logits and metrics. Here they look the same to the training
-// loop, which evaluates every so many steps, and to the commands that predict, evaluate and score.
+// Question answering and tasks with labels have different files, logits and metrics. Here they look the same to the
+// training loop, which evaluates every so many steps, and to the commands that predict, evaluate and score.
 package evaluation
 
 import (
@@ -65,7 +66,8 @@ func (e *Evaluator) Sequences() int {
 	return n
 }
 
-// Run evaluates the model that a session holds. progress, if not nil, is called with the number of sequences done so far.
+// Run evaluates the model that a session holds. progress, if not nil, is called with the number of sequences done
+// so far.
 func (e *Evaluator) Run(ctx context.Context, s backend.Session, progress func(done int)) (*Predictions, error) {
 	p := &Predictions{Task: e.Data.Task}
 	var decoder *squad.Decoder

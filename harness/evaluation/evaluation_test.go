@@ -69,7 +69,8 @@ const passages = `{"version": "v2.0", "data": [{"title": "t", "paragraphs": [{"c
 
 const testdata = "../../core/dataset/tasks/testdata/"
 
-// TestScoreFile: files of predictions give what the official programs print for them, under their names and in their order.
+// TestScoreFile: files of predictions give what the official programs print for them, under their names and in
+// their order.
 func TestScoreFile(t *testing.T) {
 	v2 := write(t, "v2.json", passages)
 	zh := write(t, "zh.json", `{"version": "v1.0", "data": [{"title": "t", "id": "d", "paragraphs": [
@@ -126,12 +127,14 @@ func TestScoreFile(t *testing.T) {
 			t.Errorf("%s: %v, want an error with %q", predictions, err, want)
 		}
 	}
-	if _, err := d.ScoreFile(write(t, "p", `{"1": "x"}`), write(t, "o", `{"2": 1}`), 1); err == nil || !strings.Contains(err.Error(), "no odds") {
+	_, err = d.ScoreFile(write(t, "p", `{"1": "x"}`), write(t, "o", `{"2": 1}`), 1)
+	if err == nil || !strings.Contains(err.Error(), "no odds") {
 		t.Errorf("odds that lack a question give %v", err)
 	}
 }
 
-// TestBenchmarkScore: the score of a benchmark, from the scores of its tasks as google-research/bert publishes them for its miniatures.
+// TestBenchmarkScore: the score of a benchmark, from the scores of its tasks as google-research/bert publishes them
+// for its miniatures.
 func TestBenchmarkScore(t *testing.T) {
 	for _, c := range []struct {
 		model  string

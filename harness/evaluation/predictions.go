@@ -38,7 +38,8 @@ func Files(t *tasks.Task) []string {
 	return names
 }
 
-// Save writes the predictions of a model in the formats of the task's official script. path maps a name of Files to a path.
+// Save writes the predictions of a model in the formats of the task's official script. path maps a name of Files to
+// a path.
 func (p *Predictions) Save(path func(name string) string) error {
 	names := Files(p.Task)
 	if p.labels != nil {
@@ -62,7 +63,8 @@ func (p *Predictions) answers() map[string]string {
 	return p.spans.Answers()
 }
 
-// nullOdds are the odds that a question has no answer, in the order of the questions; nil if a file of predictions came without them.
+// nullOdds are the odds that a question has no answer, in the order of the questions; nil if a file of predictions
+// came without them.
 func (p *Predictions) nullOdds() []score.Odds {
 	if p.spans == nil {
 		return p.odds

@@ -28,8 +28,8 @@ func (d *Data) Score(p *Predictions) (*Scores, error) {
 	return d.scoreAnswers(p)
 }
 
-// ScoreFile scores a file of predictions. odds names a file with the odds that a question has no answer, for SQuAD v2.0 alone;
-// questions with odds above threshold count as unanswered. odds may be empty.
+// ScoreFile scores a file of predictions. odds names a file with the odds that a question has no answer, for SQuAD
+// v2.0 alone; questions with odds above threshold count as unanswered. odds may be empty.
 func (d *Data) ScoreFile(predictions, odds string, threshold float64) (*Scores, error) {
 	p, err := readPredictions(d.Task, predictions, odds)
 	if err != nil {
@@ -82,8 +82,9 @@ func (d *Data) scoreAnswers(p *Predictions) (*Scores, error) {
 	return s, nil
 }
 
-// scoreImpossible scores a model on SQuAD v2.0. The model has already decided with its own threshold which questions have no
-// answer, so its odds serve only to find the best threshold: given to the metric itself, they would decide a second time.
+// scoreImpossible scores a model on SQuAD v2.0. The model has already decided with its own threshold which
+// questions have no answer, so its odds serve only to find the best threshold: given to the metric itself, they
+// would decide a second time.
 func (d *Data) scoreImpossible(p *Predictions) (*Scores, error) {
 	best, err := score.SQuAD2(d.questions(), p.answers(), p.nullOdds(), 1)
 	if err != nil {

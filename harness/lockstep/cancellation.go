@@ -7,26 +7,28 @@ import (
 	"harness.invalid/harness/train"
 )
 
-// terms computes the norms of the terms that the sums of a step add up, on its first side. If the terms of a sum cancel, the sum is
-// close to zero, but the rounding errors of the terms remain. If those errors are independent, the error of the sum is proportional
-// to the root of the sum of the squared terms, which is about the norm of the sum unless they cancel. Differences are therefore
-// relative to the larger of the two.
+// terms computes the norms of the terms that the sums of a step add up, on its first side. If the terms of a sum
+// cancel, the sum is close to zero, but the rounding errors of the terms remain. If those errors are independent,
+// the error of the sum is proportional to the root of the sum of the squared terms, which is about the norm of the
+// sum unless they cancel. Differences are therefore relative to the larger of the two.
 //
 //	result of a dense layer, y = W·x + b                    Σ_k ‖W_·k‖²·‖x_·k‖² + rows·‖b‖²
 //	gradients of its weight and bias, Σ_t g_t ⊗ (x_t, 1)    Σ_t ‖g_t‖²·(‖x_t‖² + 1)
 //	gradients of a layer norm, Σ_t g_t·(x̂_t, 1)             Σ_t ‖g_t‖²·2
 //
-// A trace has the rows of one micro-batch and does not mark those of the tokens that heads read (bert.Batch.ReadTokens). The formulas
-// treat all rows alike, and the rows of the whole batch like those in the trace.
+// A trace has the rows of one micro-batch and does not mark those of the tokens that heads read
+// (bert.Batch.ReadTokens). The formulas treat all rows alike, and the rows of the whole batch like those in the
+// trace.
 //
-// Sources: Higham and Mary 2019, SIAM J. Sci. Comput. 41:A2815, for independent errors of terms; Higham 2002, Accuracy and Stability
-// of Numerical Algorithms, section 4.2, for errors of sums in proportion to the terms.
+// Sources: Higham and Mary 2019, SIAM J. Sci. Comput. 41:A2815, for independent errors of terms; Higham 2002,
+// Accuracy and Stability of Numerical Algorithms, section 4.2, for errors of sums in proportion to the terms.
 type terms struct {
 	step   *train.LockedStep
 	traced map[tracedKey][2]values
 }
 
-// result is the norm of the terms of an operator's result; 0 if the operator is not a dense layer or its input is unknown.
+// result is the norm of the terms of an operator's result; 0 if the operator is not a dense layer or its input is
+// unknown.
 func (t *terms) result(o bert.Operator) float64 {
 	if o.Kind != bert.LinearKind {
 		return 0

@@ -15,7 +15,8 @@ type values struct {
 	name   string // of the format; "": unknown
 }
 
-// smallest is the smallest normal number of the format: 2^-14 for FP16, 2^-126 for formats with the exponent range of FP32.
+// smallest is the smallest normal number of the format: 2^-14 for FP16, 2^-126 for formats with the exponent range
+// of FP32.
 func (v *values) smallest() float64 {
 	if v.format == numerics.FP16 {
 		return 0x1p-14
@@ -28,13 +29,14 @@ func (v *values) overflowed(x float64) bool {
 	return x-x != 0 || v.format == numerics.FP16 && math.Abs(x) >= float64(v.format.Max())
 }
 
-// compare compares two tensors of the same length in float64. The relative difference is that to the norm of the first tensor, or
-// to least if that is larger.
+// compare compares two tensors of the same length in float64. The relative difference is that to the norm of the
+// first tensor, or to least if that is larger.
 //
 //	d = b - a    m = (a + b)/2    bias β = Σ d·m / Σ m²    its variance = Σ (d - β·m)²·m² / (Σ m²)²
 //
-// The difference is regressed on the mean of both sides because both have errors. In a regression on one side, independent errors of
-// that side would look like a bias.
+// The difference is regressed on the mean of both sides because both have errors. In a regression on one side,
+// independent errors of that side would look like a bias.
+//
 // Sources: Bland and Altman 1986, Lancet 327:307, for the mean; White 1980, Econometrica 48:817, for the variance.
 func compare(pair [2]values, least float64) Difference {
 	a, b := &pair[0], &pair[1]

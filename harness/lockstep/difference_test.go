@@ -107,7 +107,8 @@ func TestCompareRange(t *testing.T) {
 	}
 }
 
-// TestUpdateRounding: rounding to nearest loses small updates of FP16 weights; stochastic rounding keeps them on average.
+// TestUpdateRounding: rounding to nearest loses small updates of FP16 weights; stochastic rounding keeps them on
+// average.
 func TestUpdateRounding(t *testing.T) {
 	const n = 20000
 	before := mapped(normal(n, 0.02), func(_ int, v float32) float32 { return numerics.FP16.Round(v) })

@@ -1,10 +1,10 @@
-// Package lockstep finds where two backends that train in lockstep diverge: in which step, at which operator, and why, as far as
-// the values tell.
+// Package lockstep finds where two backends that train in lockstep diverge: in which step, at which operator, and
+// why, as far as the values tell.
 //
-// harness/train provides the steps, with what both sides stored: activations and their gradients, gradients of parameters, and
-// weights. Each pair of tensors becomes a Difference, which is compared with the tolerances that both backends declare for their
-// number formats (those that `harness plugin verify` tests). The backends diverge at the first difference beyond its tolerance, in
-// the order in which a step computes.
+// harness/train provides the steps, with what both sides stored: activations and their gradients, gradients of
+// parameters, and weights. Each pair of tensors becomes a Difference, which is compared with the tolerances that
+// both backends declare for their number formats (those that `harness plugin verify` tests). The backends diverge
+// at the first difference beyond its tolerance, in the order in which a step computes.
 package lockstep
 
 import (
@@ -79,16 +79,16 @@ type Difference struct {
 	Tensor   string `json:"tensor"`   // operator or parameter, under Hugging Face's name
 	Operator string `json:"operator"` // the operator that computed it, forward or backward
 	Count    int    `json:"count"`    // of values
-	// Relative is the norm of the difference divided by Against; infinite if a value is not finite. Against is the norm of the
-	// first side's values. For gradients of parameters and for weights it includes all parameters of their operator, because some
-	// gradients, such as that of a key's bias, are zero apart from rounding. For sums whose terms cancel it is the norm of the
-	// terms.
+	// Relative is the norm of the difference divided by Against; infinite if a value is not finite. Against is the
+	// norm of the first side's values. For gradients of parameters and for weights it includes all parameters of their
+	// operator, because some gradients, such as that of a key's bias, are zero apart from rounding. For sums whose
+	// terms cancel it is the norm of the terms.
 	Relative  results.Number `json:"relative"`
 	Against   results.Number `json:"against"`
 	Tolerance float64        `json:"tolerance,omitempty"` // 0: there is none
-	// Bias is the slope of the difference over the mean of both values: the fraction by which the second side's values are larger
-	// (above 0) or smaller in magnitude. BiasError is its standard error, robust to heteroscedasticity. Explained is the share of
-	// the squared difference that the bias explains.
+	// Bias is the slope of the difference over the mean of both values: the fraction by which the second side's values
+	// are larger (above 0) or smaller in magnitude. BiasError is its standard error, robust to heteroscedasticity.
+	// Explained is the share of the squared difference that the bias explains.
 	Bias      results.Number `json:"bias"`
 	BiasError results.Number `json:"bias_error"`
 	Explained float64        `json:"bias_explains"`
@@ -220,8 +220,8 @@ type tracedKey struct {
 	gradient bool
 }
 
-// traced pairs the tensors that both sides traced. If their micro-batches differ in size, the pairs hold the sequences that both have.
-// Rows on which the loss does not depend are left out, see bert.Operator.Relevant.
+// traced pairs the tensors that both sides traced. If their micro-batches differ in size, the pairs hold the
+// sequences that both have. Rows on which the loss does not depend are left out, see bert.Operator.Relevant.
 func (r *Record) traced(l *train.LockedStep, operators []bert.Operator) map[tracedKey][2]values {
 	pairs := map[tracedKey][2]values{}
 	count := map[tracedKey]int{}

@@ -205,7 +205,7 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// TestUnreadTokens: what a backend computes behind the last layer's attention for other tokens than the read tokens is not compared.
+// TestUnreadTokens: after the last layer's attention, only the rows of the read tokens are compared.
 func TestUnreadTokens(t *testing.T) {
 	r := follow(t, planted{unread: 1e6}, [2]string{"fp32", "fp32"}, 1, false)
 	for _, d := range r.Steps[0].Tensors {
@@ -218,8 +218,8 @@ func TestUnreadTokens(t *testing.T) {
 	}
 }
 
-// TestNothingPlanted: a backend equals itself to the bit, a sound narrow format stays within its tolerance, and from equal weights
-// another learning rate makes no difference.
+// TestNothingPlanted: a backend equals itself to the bit, a sound narrow format stays within its tolerance, and
+// from equal weights another learning rate makes no difference.
 func TestNothingPlanted(t *testing.T) {
 	r := follow(t, planted{}, [2]string{"fp32", "fp32"}, 2, false)
 	for _, s := range r.Steps {
@@ -243,8 +243,9 @@ func TestNothingPlanted(t *testing.T) {
 	}
 }
 
-// TestCancellation: where the terms of a sum cancel, rounding does not count as divergence, and a fault is still found. The gradients
-// of next sentences nearly cancel in the first batch with seed 1, and in the second batch with seed 3.
+// TestCancellation: where the terms of a sum cancel, rounding does not count as divergence, and a fault is still
+// found. The gradients of next sentences nearly cancel in the first batch with seed 1, and in the second batch with
+// seed 3.
 func TestCancellation(t *testing.T) {
 	for seed := uint64(1); seed <= 3; seed += 2 {
 		cancelled := 0.0

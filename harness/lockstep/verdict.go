@@ -21,7 +21,8 @@ const (
 // Verdict says where two sides diverge.
 type Verdict struct {
 	Parted bool `json:"parted"` // they diverge
-	// Step and First are the first difference beyond its tolerance, or the one closest to its tolerance if none is beyond it.
+	// Step and First are the first difference beyond its tolerance, or the one closest to its tolerance if none is
+	// beyond it.
 	Step   int         `json:"step"`
 	First  *Difference `json:"first,omitempty"`
 	Reason Reason      `json:"reason,omitempty"`
@@ -37,8 +38,8 @@ const (
 	explains = 0.5
 	// sigmas is the number of standard errors from which on a bias counts.
 	sigmas = 4
-	// An operator causes a difference itself if the difference is more than jumps times as large as all before it in the same
-	// pass, and larger than roundings unit roundoffs, the tolerance for the outputs of a whole model.
+	// An operator causes a difference itself if the difference is more than jumps times as large as all before it in
+	// the same pass, and larger than roundings unit roundoffs, the tolerance for the outputs of a whole model.
 	jumps     = 4
 	roundings = 8
 )
@@ -130,8 +131,8 @@ func (r *Record) reason(i, j int) (reason Reason, side int, text string) {
 		number(before), number(d.Bias), number(d.BiasError), share(d.Explained))
 }
 
-// before is the largest difference among the tensors that step i computed before tensor j in the same pass, and the weights that
-// it started from.
+// before is the largest difference among the tensors that step i computed before tensor j in the same pass, and the
+// weights that it started from.
 func (r *Record) before(i, j int) float64 {
 	var largest float64
 	backward := func(k Kind) bool { return k != Activation }

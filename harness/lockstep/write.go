@@ -11,8 +11,8 @@ import (
 // around is how many tensors are shown before and after the first one beyond its tolerance.
 const around = 4
 
-// Write prints the record. The formats for people have a line for each step, the tensors around the point of divergence, and the
-// verdict. CSV has a line for each tensor of each step. JSON is the record itself.
+// Write prints the record. The formats for people have a line for each step, the tensors around the point of
+// divergence, and the verdict. CSV has a line for each tensor of each step. JSON is the record itself.
 func (r *Record) Write(w io.Writer, o report.Options) error {
 	switch o.Format {
 	case report.JSON:

@@ -35,8 +35,8 @@ func addLabels(c *huggingface.Config, t *tasks.Task) error {
 	return nil
 }
 
-// checkLabels compares the labels in a configuration with those of a task. The placeholders LABEL_0, LABEL_1 and so on match any
-// label.
+// checkLabels compares the labels in a configuration with those of a task. The placeholders LABEL_0, LABEL_1 and so
+// on match any label.
 func checkLabels(config map[string]json.RawMessage, t *tasks.Task) error {
 	var names map[string]string
 	if t.Kind != bert.Classification || t.Regression() || json.Unmarshal(config["id2label"], &names) != nil {

@@ -1,5 +1,5 @@
-// Package pretrained connects recipes with folders of trained models, such as those of Hugging Face: the model that a recipe
-// starts from, and the model that a run leaves.
+// Package pretrained connects recipes with folders of trained models, such as those of Hugging Face: the model that
+// a recipe starts from, and the model that a run leaves.
 package pretrained
 
 import (
@@ -18,8 +18,9 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// ShapeKeys are the keys of a recipe's model that the model folder determines: its shape, and what else changes the function
-// that its parameters were trained for. Dropout, the spread of initial values and the mask stay the recipe's.
+// ShapeKeys are the keys of a recipe's model that the model folder determines: its shape, and what else changes the
+// function that its parameters were trained for. Dropout, the spread of initial values and the mask stay the
+// recipe's.
 func ShapeKeys() []string {
 	return []string{"size", "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act",
 		"max_position_embeddings", "type_vocab_size", "layer_norm_eps"}
@@ -103,8 +104,8 @@ func (m *Model) Digest() (string, error) {
 	return fmt.Sprintf("%x", sum.Sum(nil)), nil
 }
 
-// Load copies the parameters of the model to those of a layout. It leaves the ones that the model lacks as they are and returns
-// their names: fine-tuning needs initial values for a new head. A model without an encoder is an error.
+// Load copies the parameters of the model to those of a layout. It leaves the ones that the model lacks as they are
+// and returns their names: fine-tuning needs initial values for a new head. A model without an encoder is an error.
 func (m *Model) Load(l *tensor.Layout, params []float32) (missing []string, err error) {
 	r, err := m.folder.Load(l, params)
 	if err != nil {

@@ -23,7 +23,8 @@ type Trained struct {
 	Params    []float32
 }
 
-// Save writes the model in Hugging Face's format, with its tokenizer and the recipe, which tells `harness predict` the task.
+// Save writes the model in Hugging Face's format, with its tokenizer and the recipe, which tells `harness predict`
+// the task.
 func (m Trained) Save(dir string) error {
 	c, err := Config(m.Phase, m.Model)
 	if err != nil {
@@ -39,8 +40,8 @@ func (m Trained) Save(dir string) error {
 	return durable.WriteFile(filepath.Join(dir, RecipeFile), m.Recipe.Write)
 }
 
-// Config is the configuration that the folder of a phase's model gets: with the class that transformers has for it, and the
-// names of the task's labels.
+// Config is the configuration that the folder of a phase's model gets: with the class that transformers has for it,
+// and the names of the task's labels.
 func Config(p *recipe.Phase, model bert.Config) (huggingface.Config, error) {
 	c := huggingface.NewConfig(model, p.Head())
 	t := p.FineTuning()

@@ -24,8 +24,8 @@ type loaded struct {
 // ahead is how many global batches are prepared while the backend computes.
 const ahead = 2
 
-// prefetch prepares the next n batches of a source concurrently with training. The source is in use until the channel is
-// closed, which happens early if ctx is done and the channel is drained.
+// prefetch prepares the next n batches of a source concurrently with training. The source is in use until the
+// channel is closed, which happens early if ctx is done and the channel is drained.
 func prefetch(ctx context.Context, source dataset.Source, n int) <-chan loaded {
 	c := make(chan loaded, ahead)
 	go func() {
@@ -67,8 +67,8 @@ func each(batches []*bert.Batch) iter.Seq2[*bert.Batch, error] {
 	}
 }
 
-// batchDigest is a running SHA-256 over all batches of a run. Two runs with the same digest were trained on the same data in the
-// same order, masks included.
+// batchDigest is a running SHA-256 over all batches of a run. Two runs with the same digest were trained on the
+// same data in the same order, masks included.
 type batchDigest struct {
 	hash hash.Hash
 	buf  []byte

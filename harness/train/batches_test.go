@@ -6,14 +6,12 @@ import (
 	"math"
 	"slices"
 	"testing"
-	"time"
 
 	"harness.invalid/core/bert"
 	"harness.invalid/core/dataset"
-	"harness.invalid/core/recipe"
 )
 
-// counter deals empty batches, and an error in place of one of them.
+// counter is a source of empty batches, with an error in place of one of them.
 type counter struct {
 	at     dataset.Position
 	failAt int
@@ -52,7 +50,7 @@ func TestPrefetch(t *testing.T) {
 		t.Errorf("errors %v, want the third and an end", errs)
 	}
 
-	// When the host gives up, the channel is closed: the source is free.
+	// When the host gives up, the channel is closed, and the source is free.
 	ctx, cancel := context.WithCancel(t.Context())
 	c := prefetch(ctx, &counter{}, math.MaxInt)
 	<-c
@@ -64,9 +62,12 @@ func TestPrefetch(t *testing.T) {
 // TestBatchDigest: every field of a batch counts, and so does the order of batches.
 func TestBatchDigest(t *testing.T) {
 	full := func() *bert.Batch {
-		return &bert.Batch{Size: 1, Length: 2, Predictions: 1, InputIDs: []int32{5, 6}, TokenTypeIDs: []int32{0, 1}, AttentionMask: []int32{1, 1},
+		return &bert.Batch{
+			Size: 1, Length: 2, Predictions: 1,
+			InputIDs: []int32{5, 6}, TokenTypeIDs: []int32{0, 1}, AttentionMask: []int32{1, 1},
 			MaskedLMPositions: []int32{1}, MaskedLMIDs: []int32{7}, MaskedLMWeights: []float32{1}, NextSentenceLabels: []int32{1},
-			StartPositions: []int32{0}, EndPositions: []int32{1}, Labels: []int32{2}, Targets: []float32{0.5}}
+			StartPositions: []int32{0}, EndPositions: []int32{1}, Labels: []int32{2}, Targets: []float32{0.5},
+		}
 	}
 	sum := func(batches ...*bert.Batch) string {
 		d := newBatchDigest()
@@ -77,12 +78,18 @@ func TestBatchDigest(t *testing.T) {
 	}
 	seen := map[string]string{sum(full()): "the batch itself"}
 	for name, change := range map[string]func(*bert.Batch){
-		"input_ids": func(b *bert.Batch) { b.InputIDs[1]++ }, "token_type_ids": func(b *bert.Batch) { b.TokenTypeIDs[1]++ },
-		"attention_mask": func(b *bert.Batch) { b.AttentionMask[1] = 0 }, "masked_lm_positions": func(b *bert.Batch) { b.MaskedLMPositions[0]++ },
-		"masked_lm_ids": func(b *bert.Batch) { b.MaskedLMIDs[0]++ }, "masked_lm_weights": func(b *bert.Batch) { b.MaskedLMWeights[0] = 0 },
-		"next_sentence_labels": func(b *bert.Batch) { b.NextSentenceLabels[0] = 0 }, "start_positions": func(b *bert.Batch) { b.StartPositions[0] = 1 },
-		"end_positions": func(b *bert.Batch) { b.EndPositions[0] = 0 }, "labels": func(b *bert.Batch) { b.Labels[0]++ },
-		"targets": func(b *bert.Batch) { b.Targets[0]++ }, "length": func(b *bert.Batch) { b.Length++ },
+		"input_ids":            func(b *bert.Batch) { b.InputIDs[1]++ },
+		"token_type_ids":       func(b *bert.Batch) { b.TokenTypeIDs[1]++ },
+		"attention_mask":       func(b *bert.Batch) { b.AttentionMask[1] = 0 },
+		"masked_lm_positions":  func(b *bert.Batch) { b.MaskedLMPositions[0]++ },
+		"masked_lm_ids":        func(b *bert.Batch) { b.MaskedLMIDs[0]++ },
+		"masked_lm_weights":    func(b *bert.Batch) { b.MaskedLMWeights[0] = 0 },
+		"next_sentence_labels": func(b *bert.Batch) { b.NextSentenceLabels[0] = 0 },
+		"start_positions":      func(b *bert.Batch) { b.StartPositions[0] = 1 },
+		"end_positions":        func(b *bert.Batch) { b.EndPositions[0] = 0 },
+		"labels":               func(b *bert.Batch) { b.Labels[0]++ },
+		"targets":              func(b *bert.Batch) { b.Targets[0]++ },
+		"length":               func(b *bert.Batch) { b.Length++ },
 	} {
 		b := full()
 		change(b)
@@ -118,7 +125,10 @@ func TestBatchDigest(t *testing.T) {
 }
 
 func TestMicroBatches(t *testing.T) {
-	b := &bert.Batch{Size: 7, Length: 1, InputIDs: []int32{0, 1, 2, 3, 4, 5, 6}, TokenTypeIDs: make([]int32, 7), AttentionMask: make([]int32, 7)}
+	b := &bert.Batch{
+		Size: 7, Length: 1,
+		InputIDs: []int32{0, 1, 2, 3, 4, 5, 6}, TokenTypeIDs: make([]int32, 7), AttentionMask: make([]int32, 7),
+	}
 	var ids, samples []int32
 	for m, err := range microBatches(b, 3) {
 		if err != nil {
@@ -128,39 +138,5 @@ func TestMicroBatches(t *testing.T) {
 	}
 	if !slices.Equal(ids, b.InputIDs) || !slices.Equal(samples, []int32{0, 3, 6}) {
 		t.Errorf("sequences %v from samples %v", ids, samples)
-	}
-}
-
-// TestUnigramLoss: two tokens, three times as frequent the one as the other, have the entropy -(3/4 ln 3/4 + 1/4 ln 1/4); padding does not count.
-func TestUnigramLoss(t *testing.T) {
-	got := unigramLoss([]*bert.Batch{
-		{MaskedLMIDs: []int32{4, 4, 0}, MaskedLMWeights: []float32{1, 1, 0}},
-		{MaskedLMIDs: []int32{9, 4}, MaskedLMWeights: []float32{1, 1}},
-	})
-	if want := -(0.75*math.Log(0.75) + 0.25*math.Log(0.25)); math.Abs(got-want) > 1e-15 {
-		t.Errorf("%v, want %v", got, want)
-	}
-}
-
-// TestWork: a share goes by tokens, and what was done before a restart counts as done, but not for the speed.
-func TestWork(t *testing.T) {
-	short, long := &recipe.Phase{GlobalBatch: 2, Length: 8}, &recipe.Phase{GlobalBatch: 2, Length: 24}
-	w := work{total: tokens(short, 4) + tokens(long, 4)}
-	w.done = tokens(short, 3)
-	w.start()
-	w.began = w.began.Add(-time.Second) // one second for the next step
-	_, share, left := w.step(short, short.GlobalBatch)
-	if want := 4. / 16; math.Abs(share-want) > 1e-12 {
-		t.Errorf("share %v, want %v", share, want)
-	}
-	// 16 tokens took a second and 192 are left: 12 s, or more where this process waited for a CPU.
-	if left < 12*time.Second || left > 2*time.Minute {
-		t.Errorf("%v left, want 12 s", left)
-	}
-	for range 4 {
-		_, share, left = w.step(long, long.GlobalBatch)
-	}
-	if math.Abs(share-1) > 1e-12 || left > time.Millisecond {
-		t.Errorf("at the end: share %v, %v left", share, left)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"harness.invalid/results"
 )
 
-// judge compares an evaluation with the best one so far. It keeps the parameters if the evaluation is better, and stops the
-// phase early if none has been better for too long.
+// judge compares an evaluation with the best one so far. It keeps the parameters if the evaluation is better, and
+// stops the phase early if none has been better for too long.
 func (p *phase) judge(metrics map[string]float64) error {
 	e := &p.recipe.Evaluation
 	if e.Patience == 0 && !e.KeepBest {
@@ -35,8 +35,8 @@ func (p *phase) judge(metrics map[string]float64) error {
 	return p.saveBest()
 }
 
-// bestFile holds the parameters of the best evaluation. A resumed run may find those of an evaluation that is still to come: it
-// writes them again, with the same bits, before it needs them.
+// bestFile holds the parameters of the best evaluation. A resumed run may find those of an evaluation that is still
+// to come: it writes them again, with the same bits, before it needs them.
 func (p *phase) bestFile() string { return p.record.Path(p.recipe.Name + ".best.safetensors") }
 
 func (p *phase) saveBest() error {
@@ -47,9 +47,10 @@ func (p *phase) saveBest() error {
 	return safetensors.Write(p.bestFile(), contents, nil)
 }
 
-// conclude evaluates the model at the end of a phase, as the phase hands it on: an optimizer's average takes the place of the
-// parameters that were trained. With KeepBest the parameters of the best evaluation come back, and are evaluated once more for
-// the files that go into the run's folder. If no evaluation could be judged because all diverged, the last parameters stay.
+// conclude evaluates the model at the end of a phase, as the phase hands it on: an optimizer's average takes the
+// place of the parameters that were trained. With KeepBest the parameters of the best evaluation come back, and are
+// evaluated once more for the files that go into the run's folder. If no evaluation could be judged because all
+// diverged, the last parameters stay.
 func (p *phase) conclude(ctx context.Context) (map[string]float64, error) {
 	if _, err := p.useAverage(ctx); err != nil {
 		return nil, err

@@ -7,17 +7,20 @@ import (
 	"harness.invalid/core/checkpoint/safetensors"
 )
 
-// TestBest: a phase ends when its metric gets no better, with the parameters of the best evaluation; and so does one that was stopped on the way.
+// TestBest: a phase ends early when its metric stops improving, with the parameters of the best evaluation. So does a
+// run that was stopped and resumed.
 func TestBest(t *testing.T) {
-	// At such a rate no answer changes: the first evaluation stays the best one.
-	e := load(t, "phases.squad.steps=9", "phases.squad.schedule.learning_rate=1e-12", "phases.squad.evaluation={every: 2, batch: 8, patience: 2, keep_best: true}", "phases.squad.target=")
+	// At such a learning rate no answer changes, and the first evaluation stays the best one.
+	e := load(t, "phases.squad.steps=9", "phases.squad.schedule.learning_rate=1e-12", "phases.squad.target=",
+		"phases.squad.evaluation={every: 2, batch: 8, patience: 2, keep_best: true}")
 	j := e.job("gpu-ref", t.TempDir())
 	whole := e.run(j)
 	p := whole.result.Phases[2]
 	if p.Best == nil || p.Best.Metric != "f1" || p.Best.Step != 2 || p.Steps != 6 || p.Metrics["f1"] != p.Best.Value {
 		t.Errorf("%d steps, best %+v, metrics %v; want 6, the best after 2", p.Steps, p.Best, p.Metrics)
 	}
-	if notes := strings.Join(whole.result.Notes, "; "); !strings.Contains(notes, "stopped after step 6 of 9, since 2 evaluations in a row were no better in f1") {
+	const stopped = "stopped after step 6 of 9, since 2 evaluations in a row were no better in f1"
+	if notes := strings.Join(whole.result.Notes, "; "); !strings.Contains(notes, stopped) {
 		t.Errorf("notes: %s", notes)
 	}
 	evaluations := 0

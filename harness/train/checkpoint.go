@@ -21,7 +21,8 @@ type carried struct {
 	Current phaseTotals    `json:"current"` // of the phase under way
 }
 
-// save writes a checkpoint and what was recorded up to it. A signal does not cut it short: it may be the reason for saving.
+// save writes a checkpoint and what was recorded up to it. A signal does not cut it short: it may be the reason for
+// saving.
 func (p *phase) save(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {

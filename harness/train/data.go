@@ -37,8 +37,8 @@ type Data struct {
 // split are the examples of a task.
 type split struct{ train, dev *evaluation.Data }
 
-// OpenData opens the files of a recipe. It first generates synthetic data in dir if the recipe says so, and learns a vocabulary
-// from the text if none is given. It calls progress before what takes time.
+// OpenData opens the files of a recipe. It first generates synthetic data in dir if the recipe says so, and learns
+// a vocabulary from the text if none is given. It calls progress before what takes time.
 func OpenData(r *recipe.Recipe, dir string, progress func(what string)) (_ *Data, err error) {
 	files := r.Data.Files
 	if r.Data.Kind == recipe.GeneratedData {

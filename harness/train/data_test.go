@@ -10,7 +10,7 @@ import (
 	"harness.invalid/harness/train"
 )
 
-// TestOpenData: the digest is over what the files hold, wherever they lie, and files that are missing are all named.
+// TestOpenData: the digest is of the contents of the files, wherever they are, and an error names all missing files.
 func TestOpenData(t *testing.T) {
 	digest := func(r *recipe.Recipe, dir string) string {
 		t.Helper()
@@ -44,9 +44,11 @@ func TestOpenData(t *testing.T) {
 	files := parse("data.kind=files")
 	files.Data.Files.Text = []string{filepath.Join(here, "text.txt")}
 	files.Data.Files.Vocab = filepath.Join(here, "vocab.txt")
-	files.Data.Files.SQuAD = recipe.TaskFiles{Train: []string{filepath.Join(here, "train.json")}, Dev: []string{filepath.Join(here, "dev.json")}}
+	files.Data.Files.SQuAD = recipe.TaskFiles{
+		Train: []string{filepath.Join(here, "train.json")}, Dev: []string{filepath.Join(here, "dev.json")},
+	}
 	if digest(files, t.TempDir()) != made {
-		t.Error("the files of a world have another digest than the world")
+		t.Error("the files of synthetic data have another digest than the synthetic data")
 	}
 	vocab, err := os.ReadFile(filepath.Join(here, "vocab.txt"))
 	if err != nil {
@@ -64,7 +66,10 @@ func TestOpenData(t *testing.T) {
 		change func(*recipe.Recipe)
 		want   string
 	}{
-		{func(r *recipe.Recipe) { r.Data.Files = recipe.Files{} }, "needs files that were not given: text, squad.train, squad.dev (--data text=FILE)"},
+		{
+			func(r *recipe.Recipe) { r.Data.Files = recipe.Files{} },
+			"needs files that were not given: text, squad.train, squad.dev (--data text=FILE)",
+		},
 		{func(r *recipe.Recipe) { r.Data.Files.SQuAD.Dev = nil }, "needs files that were not given: squad.dev (--data squad.dev=FILE)"},
 		{func(r *recipe.Recipe) { r.Data.Files.Text = []string{"none.txt"} }, "none.txt"},
 		{func(r *recipe.Recipe) { r.Data.Files.Vocab = "none.txt" }, "none.txt"},

@@ -11,8 +11,8 @@ import (
 	"harness.invalid/results"
 )
 
-// lossMetrics are the metrics that follow from the losses of a batch or an evaluation, by the names of recipe.Metrics: losses
-// in nats, accuracies in %.
+// lossMetrics are the metrics that follow from the losses of a batch or an evaluation, by the names of
+// recipe.Metrics: losses in nats, accuracies in %.
 func lossMetrics(t bert.Task, l bert.Losses) map[string]float64 {
 	m := map[string]float64{"loss": l.Total()}
 	switch t {
@@ -27,8 +27,8 @@ func lossMetrics(t bert.Task, l bert.Losses) map[string]float64 {
 	return m
 }
 
-// evaluate measures the model as it is and records the metrics, the target if it is reached, and the best evaluation. If final is
-// set, the data set also saves what it keeps, such as predictions.
+// evaluate measures the model as it is and records the metrics, the target if it is reached, and the best
+// evaluation. If final is set, the data set also saves what it keeps, such as predictions.
 func (p *phase) evaluate(ctx context.Context, final bool) (metrics map[string]float64, err error) {
 	start := time.Now()
 	back, err := p.useAverage(ctx)
@@ -56,7 +56,8 @@ func (p *phase) evaluate(ctx context.Context, final bool) (metrics map[string]fl
 	})
 }
 
-// reach notes the first evaluation that reaches the target. Its time is that of training, without evaluations and checkpoints.
+// reach notes the first evaluation that reaches the target. Its time is that of training, without evaluations and
+// checkpoints.
 func (p *phase) reach(metrics map[string]float64) {
 	t := p.recipe.Target
 	if t == nil || p.Target != nil && p.Target.Step > 0 {

@@ -28,7 +28,8 @@ type extensions struct {
 	averaged bool               // memory and device hold the model's parameters instead of those that are trained
 }
 
-// extend finds the extensions of the optimizer's session, and checks them against what the optimizer and the backend declare.
+// extend finds the extensions of the optimizer's session, and checks them against what the optimizer and the
+// backend declare.
 func (p *phase) extend(ctx context.Context, rule optimizer.Info) error {
 	p.extensions = extensions{}
 	if !rule.Probes && !rule.Averages {
@@ -57,11 +58,11 @@ func (p *phase) extend(ctx context.Context, rule optimizer.Info) error {
 // keepTrained copies the parameters before others take their place.
 func (e *extensions) keepTrained(params []float32) { e.trained = append(e.trained[:0], params...) }
 
-// secondGradient moves the parameters to where the optimizer wants the gradient, and computes it there for the same batch.
-// It updates g, the result of the first gradient, and adds what the backend counts and measures to it.
+// secondGradient moves the parameters to where the optimizer wants the gradient, and computes it there for the same
+// batch. It updates g, the result of the first gradient, and adds what the backend counts and measures to it.
 //
-// On return the parameters are back in memory. They are back on the device only if the gradient is not finite; otherwise the
-// update's commit follows.
+// On return the parameters are back in memory. They are back on the device only if the gradient is not finite;
+// otherwise the update's commit follows.
 func (p *phase) secondGradient(ctx context.Context, b *bert.Batch, g *backend.StepResult, r *stepRecord) error {
 	p.keepTrained(p.memory.Params)
 	defer func() { copy(p.memory.Params, p.trained) }()

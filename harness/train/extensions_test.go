@@ -22,7 +22,7 @@ import (
 	"harness.invalid/plugins/optimizers/shampoo"
 )
 
-// ruled are plugins with another optimizer than AdamW.
+// ruled are plugins with an optimizer other than AdamW.
 type ruled struct {
 	plugins
 	rule optimizer.Optimizer
@@ -46,7 +46,7 @@ type call struct {
 	params []float32
 }
 
-// noting is a backend that notes calls. after may change what a step says; n counts the calls of Step.
+// noting is a backend that notes calls. after may change the result of a step; n counts the calls of Step.
 type noting struct {
 	backend.Backend
 	calls []call
@@ -68,7 +68,9 @@ func (s *notingSession) note(what string, step int) {
 	s.of.calls = append(s.of.calls, call{what, step, slices.Clone(s.params)})
 }
 
-func (s *notingSession) Step(ctx context.Context, step backend.Step, batches iter.Seq2[*bert.Batch, error]) (backend.StepResult, error) {
+func (s *notingSession) Step(
+	ctx context.Context, step backend.Step, batches iter.Seq2[*bert.Batch, error],
+) (backend.StepResult, error) {
 	s.note("step", step.Step)
 	r, err := s.Session.Step(ctx, step, batches)
 	if s.of.after != nil {
@@ -83,12 +85,14 @@ func (s *notingSession) Commit(ctx context.Context, step int) error {
 	return err
 }
 
-func (s *notingSession) Evaluate(ctx context.Context, e backend.Evaluation, batches iter.Seq2[*bert.Batch, error], yield func(backend.Outputs) error) (bert.Losses, error) {
+func (s *notingSession) Evaluate(
+	ctx context.Context, e backend.Evaluation, batches iter.Seq2[*bert.Batch, error], yield func(backend.Outputs) error,
+) (bert.Losses, error) {
 	s.note("evaluate", 0)
 	return s.Session.Evaluate(ctx, e, batches, yield)
 }
 
-// of are the calls of a kind.
+// of returns the calls of a kind.
 func (b *noting) of(what string) (calls []call) {
 	for _, c := range b.calls {
 		if c.what == what {
@@ -98,12 +102,13 @@ func (b *noting) of(what string) (calls []call) {
 	return calls
 }
 
-// short is the recipe with few steps. Two micro-batches make a batch.
+// short loads the recipe with few steps. A batch has two micro-batches.
 func short(t *testing.T, sets ...string) *experiment {
-	return load(t, append([]string{"phases.phase1.steps=3", "phases.phase2.steps=2", "phases.squad.steps=4", "phases.squad.evaluation.every=2"}, sets...)...)
+	few := []string{"phases.phase1.steps=3", "phases.phase2.steps=2", "phases.squad.steps=4", "phases.squad.evaluation.every=2"}
+	return load(t, append(few, sets...)...)
 }
 
-// with runs the experiment with a rule on a backend.
+// with runs the experiment with an optimizer on a backend.
 func (e *experiment) with(rule optimizer.Optimizer, spec string, b backend.Backend) outcome {
 	e.t.Helper()
 	j := e.job(spec, e.t.TempDir())
@@ -111,8 +116,9 @@ func (e *experiment) with(rule optimizer.Optimizer, spec string, b backend.Backe
 	return e.run(j)
 }
 
-// TestSecondGradient: a step of SAM is two gradients of one batch, with a commit of the parameters between; where the way up has length 0, it is AdamW's to
-// the bit, so the second gradient is that of the same batch with the same masks, and the parameters are back in their place.
+// TestSecondGradient: a step of SAM takes two gradients of one batch and commits other parameters between them. With a
+// radius of 0 it equals AdamW to the bit, so the second gradient is of the same batch with the same dropout, and the
+// parameters are restored.
 func TestSecondGradient(t *testing.T) {
 	for _, spec := range []string{"gpu-ref", "ipu"} {
 		e := short(t, "backends={gpu-ref: {micro_batch: 2, accumulation: 2, replicas: 2}}")
@@ -124,12 +130,13 @@ func TestSecondGradient(t *testing.T) {
 		}
 		for i := 0; i < len(steps); i += 2 {
 			if steps[i].step != i/2+1 || steps[i+1].step != i/2+1 || slices.Equal(steps[i].params, steps[i+1].params) {
-				t.Errorf("%s: gradients of steps %d and %d, want those of step %d at different parameters", spec, steps[i].step, steps[i+1].step, i/2+1)
+				t.Errorf("%s: gradients of steps %d and %d, want those of step %d at different parameters",
+					spec, steps[i].step, steps[i+1].step, i/2+1)
 			}
 		}
 		flat, plain := e.with(withDefault(sam.New(), "rho", "0"), spec, builtIn(spec)), e.with(adamw.New(), spec, builtIn(spec))
 		if flat.files["model.safetensors"] != plain.files["model.safetensors"] {
-			t.Errorf("%s: SAM without a way up is not AdamW", spec)
+			t.Errorf("%s: SAM with a radius of 0 is not AdamW", spec)
 		}
 		if up.files["model.safetensors"] == plain.files["model.safetensors"] {
 			t.Errorf("%s: the second gradient has no effect", spec)
@@ -137,7 +144,7 @@ func TestSecondGradient(t *testing.T) {
 	}
 }
 
-// TestGradientNorm: the norm that was taken of a step's gradients, the second ones where there are two, is the one that the rule goes by.
+// TestGradientNorm: the optimizer uses the norm of the step's gradients, or of the second ones if there are two.
 func TestGradientNorm(t *testing.T) {
 	for name, test := range map[string]struct {
 		rule  optimizer.Optimizer
@@ -156,7 +163,8 @@ func TestGradientNorm(t *testing.T) {
 	}
 }
 
-// TestSecondGradientSkipped: when the second gradient is not finite there is no update, and the device has the parameters of before.
+// TestSecondGradientSkipped: if the second gradient is not finite there is no update, and the device gets back the
+// parameters from before the step.
 func TestSecondGradientSkipped(t *testing.T) {
 	e := short(t)
 	b := &noting{Backend: builtIn("gpu-ref"), after: func(n int, r *backend.StepResult) { r.Finite = r.Finite && n != 4 }}
@@ -177,8 +185,8 @@ func TestSecondGradientSkipped(t *testing.T) {
 	}
 }
 
-// TestAverages: evaluations, checkpoints, the best parameters and the next phase have the model of schedule-free AdamW, training has its own parameters, which
-// come back to the bit.
+// TestAverages: evaluations, checkpoints and the next phase get the averaged model of schedule-free AdamW. Training goes
+// on at its own parameters, which are restored to the bit.
 func TestAverages(t *testing.T) {
 	for _, spec := range []string{"gpu-ref", "ipu"} {
 		e := short(t)
@@ -189,11 +197,12 @@ func TestAverages(t *testing.T) {
 		for i, c := range b.calls {
 			switch c.what {
 			case "evaluate":
-				trained := b.calls[i-2] // behind it, the commit of the average
+				trained := b.calls[i-2] // then came the commit of the average
 				if c.params = b.calls[i-1].params; slices.Equal(c.params, trained.params) {
-					t.Errorf("%s: evaluation at call %d is of the parameters that are trained", spec, i)
+					t.Errorf("%s: evaluation at call %d is of the trained parameters", spec, i)
 				}
-				if next := b.calls[min(i+1, len(b.calls)-1)]; next.what == "commit" && next.step == 7 && !slices.Equal(next.params, trained.params) {
+				next := b.calls[min(i+1, len(b.calls)-1)]
+				if next.what == "commit" && next.step == 7 && !slices.Equal(next.params, trained.params) {
 					t.Errorf("%s: after the evaluation of step 7 training goes on at other parameters", spec)
 				}
 				shown, evaluations = c.params, evaluations+1
@@ -206,17 +215,17 @@ func TestAverages(t *testing.T) {
 		if evaluations != 4 {
 			t.Errorf("%s: %d evaluations, want 4: one after each phase, and one within the last", spec, evaluations)
 		}
-		// The layout's first tensor.
+		// They are the first tensor of the layout.
 		if words := savedWords(t, o.files["average.safetensors"]); !slices.Equal(words, shown[:len(words)]) {
 			t.Errorf("%s: the last checkpoint's average is not what was evaluated", spec)
 		}
 		if words := savedWords(t, o.files["model.safetensors"]); slices.Equal(words, shown[:len(words)]) {
-			t.Errorf("%s: the last checkpoint has the average in the place of what is trained", spec)
+			t.Errorf("%s: the last checkpoint has the average in place of the trained parameters", spec)
 		}
 	}
 }
 
-// savedWords are the word embeddings of a file of safetensors.
+// savedWords are the word embeddings in a safetensors file.
 func savedWords(t *testing.T, text string) []float32 {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "f.safetensors")
@@ -237,9 +246,11 @@ func savedWords(t *testing.T, text string) []float32 {
 	return words
 }
 
-// TestExtensionsResumed stops runs in each phase, after steps and around evaluations, and goes on with the same bits.
+// TestExtensionsResumed stops runs in each phase, after steps and around evaluations. They go on with the same bits.
 func TestExtensionsResumed(t *testing.T) {
-	for name, rule := range map[string]optimizer.Optimizer{"sam": sam.New(), "schedule-free-adamw": schedulefree.New(), "shampoo": shampoo.New()} {
+	for name, rule := range map[string]optimizer.Optimizer{
+		"sam": sam.New(), "schedule-free-adamw": schedulefree.New(), "shampoo": shampoo.New(),
+	} {
 		e := short(t)
 		whole := e.with(rule, "ipu", builtIn("ipu"))
 		for _, stop := range []int{2, 6, 8} {
@@ -265,7 +276,7 @@ func TestExtensionsResumed(t *testing.T) {
 	}
 }
 
-// once is a backend that computes every batch once.
+// once is a backend that does not repeat steps.
 type once struct{ backend.Backend }
 
 func (b once) Describe(ctx context.Context) (backend.Info, error) {

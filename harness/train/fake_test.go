@@ -27,15 +27,16 @@ import (
 	"harness.invalid/results"
 )
 
-// TestMain has one thread: steps of small models are no work for two, and other packages are tested at the same time. That threads change no bit is
-// held by TestBits in harness. Hundreds of runs leave little in memory each, which is collected more seldom than it would be.
+// TestMain uses one thread: small models do not keep two busy, and other packages are tested at the same time. TestBits
+// in harness tests that the number of threads changes no bit. The garbage collector runs less often than by default,
+// since hundreds of runs leave little garbage each.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(400)
 	os.Exit(m.Run())
 }
 
-// plugins are plugins in the process of the test: the wire has tests of its own.
+// plugins run in the process of the test; the wire has tests of its own.
 type plugins struct {
 	backend backend.Backend
 	updates *[]int // the optimizer's steps; nil: they are not counted
@@ -89,7 +90,7 @@ func builtIn(name string) backend.Backend {
 	return gpuref.New()
 }
 
-// hooked is a backend that does something at its steps, and counts its calls.
+// hooked is a backend that calls functions at its steps, and counts commits and sessions.
 type hooked struct {
 	backend.Backend
 	step     func(s backend.Step, m backend.Memory, r *backend.StepResult) error // after the step; nil: nothing
@@ -128,7 +129,9 @@ func (h *hooked) Open(ctx context.Context, p backend.Program, m backend.Memory) 
 	return &hookedSession{s, h, m}, nil
 }
 
-func (s *hookedSession) Step(ctx context.Context, step backend.Step, batches iter.Seq2[*bert.Batch, error]) (backend.StepResult, error) {
+func (s *hookedSession) Step(
+	ctx context.Context, step backend.Step, batches iter.Seq2[*bert.Batch, error],
+) (backend.StepResult, error) {
 	r, err := s.Session.Step(ctx, step, batches)
 	if err == nil && s.of.step != nil {
 		err = s.of.step(step, s.memory, &r)
@@ -136,7 +139,9 @@ func (s *hookedSession) Step(ctx context.Context, step backend.Step, batches ite
 	return r, err
 }
 
-func (s *hookedSession) Evaluate(ctx context.Context, ev backend.Evaluation, batches iter.Seq2[*bert.Batch, error], yield func(backend.Outputs) error) (bert.Losses, error) {
+func (s *hookedSession) Evaluate(
+	ctx context.Context, ev backend.Evaluation, batches iter.Seq2[*bert.Batch, error], yield func(backend.Outputs) error,
+) (bert.Losses, error) {
 	if s.of.evaluate != nil {
 		s.of.evaluate(slices.Max(s.of.commits))
 	}
@@ -151,7 +156,7 @@ func (s *hookedSession) Commit(ctx context.Context, step int) error {
 	return s.Session.Commit(ctx, step)
 }
 
-// Save fails when the host has given up, as it does over the wire.
+// Save fails when ctx has ended, as it does over the wire.
 func (s *hookedSession) Save(ctx context.Context) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -178,8 +183,9 @@ type experiment struct {
 
 func load(t *testing.T, sets ...string) *experiment {
 	t.Helper()
-	// There are more evaluations here than there is to evaluate.
-	r, err := recipe.Load("../testdata/mini.yaml", append([]string{"data.generated.dev_questions=6", "defaults.evaluation={batch: 4, sequences: 8}"}, sets...)...)
+	// The tests evaluate often, so evaluations are small.
+	small := []string{"data.generated.dev_questions=6", "defaults.evaluation={batch: 4, sequences: 8}"}
+	r, err := recipe.Load("../testdata/mini.yaml", append(small, sets...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,16 +201,20 @@ func load(t *testing.T, sets ...string) *experiment {
 	return &experiment{t, r, d}
 }
 
-// job is a run of the recipe on NAME or NAME:PRECISION.
+// job is a run of the recipe on a backend, NAME or NAME:PRECISION.
 func (e *experiment) job(spec, dir string) train.Job {
 	name, precision, _ := strings.Cut(spec, ":")
 	return train.Job{
-		Recipe: e.recipe, Data: e.data, Backend: name, Precision: precision, Seed: 1, Plugins: plugins{backend: &hooked{Backend: builtIn(name)}}, Dir: dir,
-		Identity: results.Identity{Recipe: e.recipe.Name, Fingerprint: e.recipe.Fingerprint(), DataDigest: e.data.Digest, Backend: spec, Precision: precision, Seed: 1},
+		Recipe: e.recipe, Data: e.data, Backend: name, Precision: precision, Seed: 1,
+		Plugins: plugins{backend: &hooked{Backend: builtIn(name)}}, Dir: dir,
+		Identity: results.Identity{
+			Recipe: e.recipe.Name, Fingerprint: e.recipe.Fingerprint(), DataDigest: e.data.Digest,
+			Backend: spec, Precision: precision, Seed: 1,
+		},
 	}
 }
 
-// run does a job to its end.
+// run runs a job to its end.
 func (e *experiment) run(j train.Job) outcome {
 	e.t.Helper()
 	if _, err := train.Run(e.t.Context(), j); err != nil {
@@ -213,7 +223,7 @@ func (e *experiment) run(j train.Job) outcome {
 	return e.read(j.Dir)
 }
 
-// outcome is what a run leaves, without the time it took.
+// outcome is what a run leaves, without measured times.
 type outcome struct {
 	steps       []results.Step
 	evaluations []results.Evaluation
@@ -258,7 +268,10 @@ func (e *experiment) read(dir string) outcome {
 		e.t.Fatal(err, damaged)
 	}
 	defer c.Close()
-	for _, path := range []string{filepath.Join(c.Path, "model.safetensors"), c.ModelFile(), filepath.Join(c.Path, "optimizer.safetensors"), filepath.Join(dir, "squad.predictions.json")} {
+	for _, path := range []string{
+		filepath.Join(c.Path, "model.safetensors"), c.ModelFile(), filepath.Join(c.Path, "optimizer.safetensors"),
+		filepath.Join(dir, "squad.predictions.json"),
+	} {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			e.t.Fatal(err)
@@ -268,7 +281,7 @@ func (e *experiment) read(dir string) outcome {
 	return o
 }
 
-// differs says in what two outcomes differ; empty: in no bit.
+// differs says where two outcomes differ; empty: in no bit.
 func (o outcome) differs(other outcome) string {
 	for name := range o.files {
 		if o.files[name] != other.files[name] {
@@ -279,7 +292,7 @@ func (o outcome) differs(other outcome) string {
 		name string
 		a, b any
 	}{{"steps", o.steps, other.steps}, {"evaluations", o.evaluations, other.evaluations}, {"result", o.result, other.result}} {
-		// Numbers are written so that they read back equal: equal text is equal bits.
+		// JSON prints numbers so that they read back exactly: equal text means equal bits.
 		a, errA := json.Marshal(part.a)
 		b, errB := json.Marshal(part.b)
 		if errA != nil || errB != nil || string(a) != string(b) {

@@ -12,14 +12,14 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// Lockstep trains two jobs of one recipe side by side: their first phase, from the same parameters, on the same batches. Dropout
-// is off, because backends may draw its masks as they like. Nothing is recorded; after every step the observer sees the values
-// of both sides.
+// Lockstep trains two jobs of one recipe side by side: their first phase, from the same parameters, on the same
+// batches. Dropout is off, because backends may draw its masks as they like. Nothing is recorded; after every step
+// the observer sees the values of both sides.
 type Lockstep struct {
 	Jobs  [2]Job
 	Steps int // at most; the phase may have fewer
-	// Resync gives the second side the parameters and the optimizer's state of the first before each step, so that differences
-	// are those of one step. Otherwise each side goes on from its own.
+	// Resync gives the second side the parameters and the optimizer's state of the first before each step, so that
+	// differences are those of one step. Otherwise each side goes on from its own.
 	Resync  bool
 	Observe func(*LockedStep) error
 }

@@ -11,7 +11,8 @@ import (
 	"harness.invalid/core/recipe"
 )
 
-// modelledClock is the time of a step on the system that a backend models. It is independent of the time that training takes here.
+// modelledClock is the time of a step on the system that a backend models. It is independent of the time that
+// training takes here.
 type modelledClock struct {
 	system string  // empty: there is no model
 	step   float64 // seconds
@@ -20,8 +21,8 @@ type modelledClock struct {
 // seconds is the modelled time of a number of steps.
 func (c modelledClock) seconds(steps int) float64 { return c.step * float64(steps) }
 
-// modelledSeconds is the modelled time of the run up to a step of the phase. It is 0 if a phase has no clock, since a sum without
-// that phase would pass for the whole.
+// modelledSeconds is the modelled time of the run up to a step of the phase. It is 0 if a phase has no clock, since
+// a sum without that phase would pass for the whole.
 func (p *phase) modelledSeconds(step int) float64 {
 	sum := p.clock.seconds(step)
 	for _, before := range p.outcome.Phases {
@@ -65,8 +66,8 @@ func (u Unfit) Unwrap() []error {
 	return list
 }
 
-// Model asks the backend whether its system can run the phases, without training. If the recipe names a system that cannot, the
-// error is an Unfit.
+// Model asks the backend whether its system can run the phases, without training. If the recipe names a system that
+// cannot, the error is an Unfit.
 func (j Job) Model(ctx context.Context) error {
 	r := &run{Job: j}
 	phases := make([]*phase, len(r.Recipe.Phases))
@@ -110,9 +111,9 @@ func Cost(ctx context.Context, rule optimizer.Optimizer, u recipe.Optimizer, p b
 	return optimizer.CostOf(ctx, rule, options, l)
 }
 
-// model asks the backend how long a step of the phase takes on the system that it models, and sets the clock. Without a model of
-// the system there is no clock. If the system cannot run the program, that is an error where the recipe names the system, and a
-// doubt where it is the backend's default.
+// model asks the backend how long a step of the phase takes on the system that it models, and sets the clock.
+// Without a model of the system there is no clock. If the system cannot run the program, that is an error where the
+// recipe names the system, and a doubt where it is the backend's default.
 func (p *phase) model(ctx context.Context) (*UnfitPhase, error) {
 	p.clock, p.unmodelled = modelledClock{}, nil
 	estimator, ok := p.Plugins.Backend().(backend.Estimator)

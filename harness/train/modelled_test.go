@@ -14,7 +14,7 @@ import (
 	"harness.invalid/harness/train"
 )
 
-// withoutAnswers has a machine model for pre-training only.
+// withoutAnswers is a backend that models pre-training only.
 type withoutAnswers struct{ *hooked }
 
 func (b withoutAnswers) Estimate(ctx context.Context, p backend.Program, on backend.Machine) (backend.Estimate, error) {
@@ -24,7 +24,7 @@ func (b withoutAnswers) Estimate(ctx context.Context, p backend.Program, on back
 	return b.hooked.Estimate(ctx, p, on)
 }
 
-// TestModelledClock: the clock goes on from phase to phase, and stops where a phase has no model.
+// TestModelledClock: the clock continues from phase to phase, and stops at a phase without a model.
 func TestModelledClock(t *testing.T) {
 	e := load(t, "phases.phase1.steps=2", "phases.phase2.steps=2", "phases.squad.steps=2", "phases.squad.target.value=0")
 	for _, whole := range []bool{true, false} {
@@ -48,7 +48,8 @@ func TestModelledClock(t *testing.T) {
 				total = 0
 			}
 			if math.Abs(s.ModelledTotalSeconds-total) > 1e-12 || math.Abs(s.ModelledPhaseSeconds-inPhase) > 1e-12 {
-				t.Errorf("step %d: %g modelled seconds in the phase and %g in the run, want %g and %g", i+1, s.ModelledPhaseSeconds, s.ModelledTotalSeconds, inPhase, total)
+				t.Errorf("step %d: %g modelled seconds in the phase and %g in the run, want %g and %g",
+					i+1, s.ModelledPhaseSeconds, s.ModelledTotalSeconds, inPhase, total)
 			}
 		}
 		for _, p := range o.result.Phases {
@@ -59,7 +60,7 @@ func TestModelledClock(t *testing.T) {
 	}
 }
 
-// tooSmall has a machine on which pre-training fits and questions do not.
+// tooSmall is a backend on whose system pre-training fits and question answering does not.
 type tooSmall struct{ *hooked }
 
 func (b tooSmall) Estimate(ctx context.Context, p backend.Program, on backend.Machine) (backend.Estimate, error) {
@@ -70,8 +71,9 @@ func (b tooSmall) Estimate(ctx context.Context, p backend.Program, on backend.Ma
 	return e, err
 }
 
-// TestUnfit: a system that the recipe names and that can't run a phase is an error before the first step of the first phase, and leaves no record. The
-// backend's own default is a doubt, told before training and noted. Without a system there is neither.
+// TestUnfit: if the recipe names a system that cannot run a phase, there is an error before the first step and no record.
+// If the system is the backend's default, there is a doubt, reported before training and noted. Without a system there is
+// neither.
 func TestUnfit(t *testing.T) {
 	for named, want := range map[string]struct {
 		fails  bool
@@ -105,7 +107,8 @@ func TestUnfit(t *testing.T) {
 			continue
 		}
 		var u train.Unfit
-		if !errors.As(err, &u) || len(u) != 1 || u[0].Phase != "squad" || u[0].Advice != "less" || !errors.Is(err, backend.ErrOutOfMemory) || !errors.As(asked, &u) {
+		if !errors.As(err, &u) || len(u) != 1 || u[0].Phase != "squad" || u[0].Advice != "less" ||
+			!errors.Is(err, backend.ErrOutOfMemory) || !errors.As(asked, &u) {
 			t.Errorf("system %q: %v, %v", named, err, asked)
 		}
 		if _, err := os.Stat(dir); steps > 0 || !errors.Is(err, fs.ErrNotExist) {

@@ -10,11 +10,12 @@ import (
 	"harness.invalid/core/option"
 )
 
-// firstMoment is an option of both backends and optimizers: the format in which the first moment is kept. The moment lies in the
-// optimizer's slots, but the device's memory decides which format it can afford.
+// firstMoment is an option of both backends and optimizers: the format in which the first moment is kept. The
+// moment lies in the optimizer's slots, but the device's memory decides which format it can afford.
 const firstMoment = "first_moment"
 
-// withMoment returns the optimizer's options with the backend's first_moment, unless the recipe sets that of the optimizer.
+// withMoment returns the optimizer's options with the backend's first_moment, unless the recipe sets that of the
+// optimizer.
 func withMoment(
 	ctx context.Context, rule optimizer.Optimizer, name string, options, backend map[string]string,
 ) (map[string]string, error) {

@@ -56,7 +56,8 @@ func (p *phase) open(ctx context.Context) error {
 	return nil
 }
 
-// openBackend opens a session with the options of the next step. It goes on from the state of another session unless that is nil.
+// openBackend opens a session with the options of the next step. It goes on from the state of another session
+// unless that is nil.
 func (p *phase) openBackend(ctx context.Context, state []byte, committed int) error {
 	p.program.Options = p.settings.OptionsAt(p.Step)
 	m := backend.Memory{Layout: p.memory.Layout, Params: p.memory.Params, Grads: p.memory.Grads}
@@ -77,7 +78,8 @@ func (p *phase) openBackend(ctx context.Context, state []byte, committed int) er
 	return nil
 }
 
-// changeOptions opens the backend's session again if the recipe gives the next step other options than the last one had.
+// changeOptions opens the backend's session again if the recipe gives the next step other options than the last one
+// had.
 func (p *phase) changeOptions(ctx context.Context) error {
 	if maps.Equal(p.settings.OptionsAt(p.Step), p.program.Options) {
 		return nil
@@ -111,8 +113,8 @@ func (p *phase) fill() error {
 	return nil
 }
 
-// initialize sets the parameters of a phase: by name from the phase before, in the first phase from the model to start from, and
-// all others to initial values.
+// initialize sets the parameters of a phase: by name from the phase before, in the first phase from the model to
+// start from, and all others to initial values.
 func (r *run) initialize(config bert.Config, l *tensor.Layout, params []float32) error {
 	clear(params)
 	for _, t := range l.Tensors() {
@@ -134,7 +136,8 @@ func (r *run) initialize(config bert.Config, l *tensor.Layout, params []float32)
 	return err
 }
 
-// carry copies the optimizer's slots from the phase before, by the names of slots and tensors. All others keep their values.
+// carry copies the optimizer's slots from the phase before, by the names of slots and tensors. All others keep
+// their values.
 func (r *run) carry(l *tensor.Layout, names []string, slots [][]float32) {
 	for i, name := range names {
 		for _, t := range l.Tensors() {

@@ -12,7 +12,8 @@ import (
 
 // TestOptionsByStep follows a loss scale that changes in the middle of a phase, and stops the run around the change.
 func TestOptionsByStep(t *testing.T) {
-	e := load(t, "phases.phase1.steps=6", "phases.phase2.steps=2", "phases.squad.steps=2", "phases.squad.target=", "phases.squad.evaluation.every=0",
+	e := load(t, "phases.phase1.steps=6", "phases.phase2.steps=2",
+		"phases.squad.steps=2", "phases.squad.target=", "phases.squad.evaluation.every=0",
 		"backends={ipu: {options: {loss_scale: 512}, phases: {phase1: {options_by_step: {2: {loss_scale: 64}, 4: {loss_scale: 256}}}}}}")
 	h := &hooked{Backend: builtIn("ipu")}
 	j := e.job("ipu", t.TempDir())
@@ -33,10 +34,11 @@ func TestOptionsByStep(t *testing.T) {
 	}
 }
 
-// TestCarriedState looks at the optimizer's slots where one phase ends and the next begins.
+// TestCarriedState checks the optimizer's slots where one phase ends and the next begins.
 func TestCarriedState(t *testing.T) {
 	for _, carries := range []string{"true", "false"} {
-		e := load(t, "phases.phase1.steps=3", "phases.phase2.steps=2", "phases.squad.steps=1", "phases.squad.target=", "phases.squad.evaluation.every=0",
+		e := load(t, "phases.phase1.steps=3", "phases.phase2.steps=2",
+			"phases.squad.steps=1", "phases.squad.target=", "phases.squad.evaluation.every=0",
 			"phases.phase2.carry_optimizer_state="+carries)
 		w := &watched{plugins: plugins{backend: &hooked{Backend: builtIn("gpu-ref")}}}
 		j := e.job("gpu-ref", t.TempDir())
@@ -63,7 +65,7 @@ func TestCarriedState(t *testing.T) {
 	}
 }
 
-// resumed stops a run at an event, goes on, and compares with the run that was not stopped.
+// resumed stops a run at an event, resumes it, and compares it with one that was not stopped.
 func resumed(t *testing.T, e *experiment, spec string, stop int, whole outcome) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -85,7 +87,7 @@ func resumed(t *testing.T, e *experiment, spec string, stop int, whole outcome) 
 	}
 }
 
-// watched keeps what the optimizer's slots hold when it is opened and when it is closed.
+// watched copies the optimizer's slots when it is opened and when it is closed.
 type watched struct {
 	plugins
 	opened, closed [][][]float32

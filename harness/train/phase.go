@@ -134,7 +134,8 @@ func (p *phase) advance(ctx context.Context, batches <-chan loaded) error {
 	return nil
 }
 
-// evaluationDue reports whether to evaluate before the next step. The evaluation after the last step is not among these.
+// evaluationDue reports whether to evaluate before the next step. The evaluation after the last step is not among
+// these.
 func (p *phase) evaluationDue() bool {
 	every := p.recipe.Evaluation.Every
 	return every > 0 && p.Step > 0 && p.Step%every == 0 && p.Evaluated != p.Step

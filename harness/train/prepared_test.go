@@ -1,6 +1,7 @@
 package train_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -45,8 +46,10 @@ func TestPrepared(t *testing.T) {
 		}
 	}
 	sets := []string{
-		"data={kind: prepared, files: {prepared: [" + folder[24] + ", " + folder[48] + "], squad: {train: " + files.Train + ", dev: " + files.Dev + "}}}",
-		"phases.phase1={steps: , epochs: 0.05}", "phases.phase2.steps=2", "phases.squad.steps=2", "phases.squad.target=", "phases.squad.evaluation.every=0",
+		fmt.Sprintf("data={kind: prepared, files: {prepared: [%s, %s], squad: {train: %s, dev: %s}}}",
+			folder[24], folder[48], files.Train, files.Dev),
+		"phases.phase1={steps: , epochs: 0.05}", "phases.phase2.steps=2",
+		"phases.squad.steps=2", "phases.squad.target=", "phases.squad.evaluation.every=0",
 	}
 	e := load(t, sets...)
 	whole := e.run(e.job("gpu-ref", t.TempDir()))
@@ -74,7 +77,8 @@ func TestPrepared(t *testing.T) {
 	}
 	j := e.job("gpu-ref", t.TempDir())
 	j.Recipe, j.Data = r, d
-	if _, err := train.Run(t.Context(), j); err == nil || !strings.Contains(err.Error(), "has sequences of 24, 48 tokens, want 40: harness data prepare --length 40") {
+	const lengths = "has sequences of 24, 48 tokens, want 40: harness data prepare --length 40"
+	if _, err := train.Run(t.Context(), j); err == nil || !strings.Contains(err.Error(), lengths) {
 		t.Errorf("error is %v, want the lengths that there are", err)
 	}
 	if r, err = recipe.Load("../testdata/mini.yaml", append(sets, "vocab.lowercase=false")...); err != nil {

@@ -24,7 +24,8 @@ type Event struct {
 // Observer receives the events of a run. Calls come from one goroutine and should return at once.
 type Observer func(Event)
 
-// work estimates how much of a run is done, in tokens trained on: apart from attention, the time of a step is proportional to them.
+// work estimates how much of a run is done, in tokens trained on: apart from attention, the time of a step is
+// proportional to them.
 type work struct {
 	total, done float64
 	began       time.Time

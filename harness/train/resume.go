@@ -17,8 +17,9 @@ import (
 // maxDifferences is how many differences between two recipes an error lists.
 const maxDifferences = 3
 
-// Continues returns an error that says how a recorded run differs from the job, so that neither can pass for the other. Settings
-// of the backend count too: they are not in the recipe's fingerprint, but any of them may change every number.
+// Continues returns an error that says how a recorded run differs from the job, so that neither can pass for the
+// other. Settings of the backend count too: they are not in the recipe's fingerprint, but any of them may change
+// every number.
 func (j *Job) Continues(before *results.Run) error {
 	was, is := before.Identity, j.Identity
 	var differ []string

@@ -9,8 +9,8 @@ import (
 	"harness.invalid/core/durable"
 )
 
-// saveSchedule writes PHASE.schedule.json, the schedule of the pipeline in a step, if the backend tells. It is the same in all
-// other steps of the phase and on all replicas.
+// saveSchedule writes PHASE.schedule.json, the schedule of the pipeline in a step, if the backend tells. It is the
+// same in all other steps of the phase and on all replicas.
 func (p *phase) saveSchedule(step int, s *backend.Schedule) error {
 	if s == nil {
 		return nil

@@ -9,8 +9,13 @@ import (
 )
 
 func TestScheduleJSON(t *testing.T) {
-	s := backend.Schedule{Name: "grouped", Recompute: "none", Fill: 2, Drain: 2, Cycles: [][]int{{0, -1}, {1, 0}},
-		Stages: []backend.ScheduledStage{{Device: 0, Forward: true, Units: []string{"embeddings"}, Stash: 3}, {Device: 1, Forward: true, Backward: true, Units: []string{"heads"}, Stash: 1}}}
+	s := backend.Schedule{
+		Name: "grouped", Recompute: "none", Fill: 2, Drain: 2, Cycles: [][]int{{0, -1}, {1, 0}},
+		Stages: []backend.ScheduledStage{
+			{Device: 0, Forward: true, Units: []string{"embeddings"}, Stash: 3},
+			{Device: 1, Forward: true, Backward: true, Units: []string{"heads"}, Stash: 1},
+		},
+	}
 	data, err := scheduleJSON("phase1", 7, &s)
 	if err != nil {
 		t.Fatal(err)

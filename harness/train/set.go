@@ -18,8 +18,8 @@ type set interface {
 	// phases count steps.
 	sequences() int
 	source() (dataset.Source, error)
-	// evaluate measures the model that a session holds. If final is set, it also saves files, to path(name) with names that
-	// begin with the phase's.
+	// evaluate measures the model that a session holds. If final is set, it also saves files, to path(name) with names
+	// that begin with the phase's.
 	evaluate(
 		ctx context.Context, s backend.Session, final bool, path func(string) string, phase string,
 	) (map[string]float64, error)

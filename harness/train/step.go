@@ -120,8 +120,8 @@ func sequences(b *bert.Batch) int {
 	return b.Size
 }
 
-// stepRecord is the record of the step under way: it times the parts of the step, adds them to the totals of the phase, and
-// ends as a line of steps.jsonl.
+// stepRecord is the record of the step under way: it times the parts of the step, adds them to the totals of the
+// phase, and ends as a line of steps.jsonl.
 type stepRecord struct {
 	line     results.Step
 	parts    []backend.Phase   // of the backend's time, as the backend measured them

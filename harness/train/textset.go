@@ -105,8 +105,8 @@ func (t *textSet) evaluate(
 	return m, nil
 }
 
-// unigramLoss is the cross-entropy in nats of predicting every masked token from the frequencies of the masked tokens alone. A
-// model that uses context is below it.
+// unigramLoss is the cross-entropy in nats of predicting every masked token from the frequencies of the masked
+// tokens alone. A model that uses context is below it.
 func unigramLoss(batches []*bert.Batch) float64 {
 	count := map[int32]int{}
 	n := 0

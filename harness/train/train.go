@@ -1,12 +1,12 @@
-// Package train runs a recipe on one backend with one seed: phase after phase, step after step. Batches come from core/dataset,
-// gradients from a backend, updates from an optimizer; the record of the run goes to results.
+// Package train runs a recipe on one backend with one seed: phase after phase, step after step. Batches come from
+// core/dataset, gradients from a backend, updates from an optimizer; the record of the run goes to results.
 //
 // A step (step.go) is
 //
 //	batch -> backend.Step -> gradients -> optimizer.Step -> parameters -> backend.Commit -> record
 //
-// The host owns everything that passes between the plugins, so a run can stop after any step and go on from its last checkpoint
-// with the same bits.
+// The host owns everything that passes between the plugins, so a run can stop after any step and go on from its
+// last checkpoint with the same bits.
 package train
 
 import (
@@ -29,7 +29,8 @@ type Plugins interface {
 	Backend() backend.Backend
 	// Optimizer starts an optimizer, or returns the one of that name that is running.
 	Optimizer(ctx context.Context, name string) (optimizer.Optimizer, error)
-	// Allocate returns memory for a layout and the optimizer's slots. It ends the use of the memory that it returned before.
+	// Allocate returns memory for a layout and the optimizer's slots. It ends the use of the memory that it returned
+	// before.
 	Allocate(l *tensor.Layout, slots int) (Memory, error)
 }
 

@@ -7,9 +7,9 @@ import (
 	"harness.invalid/core/wordpiece"
 )
 
-// LearnVocab learns a vocabulary of at most size tokens from text files and writes it to path. It holds at most alphabet
-// characters, the most frequent ones (0: 1000). LearnVocab returns the number of tokens, and the share of words with characters
-// that the vocabulary lacks.
+// LearnVocab learns a vocabulary of at most size tokens from text files and writes it to path. It holds at most
+// alphabet characters, the most frequent ones (0: 1000). LearnVocab returns the number of tokens, and the share of
+// words with characters that the vocabulary lacks.
 func LearnVocab(path string, text []string, size, alphabet int, lowercase bool) (tokens int, unknown float64, err error) {
 	t, err := wordpiece.NewTrainer(wordpiece.TrainOptions{Size: size, Alphabet: alphabet, Options: wordpiece.Google(lowercase)})
 	if err != nil {
