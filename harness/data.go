@@ -23,8 +23,8 @@ func newDataPretraining() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pretraining --text FILE --vocab FILE",
 		Short: "Print masked LM and next sentence instances as JSON",
-		Long: `Pretraining prints, as JSON, the instances that google-research/bert's create_pretraining_data.py makes of a text with the
-same settings and seed, to the last random number.`,
+		Long: `Pretraining prints, as JSON, the instances that google-research/bert's create_pretraining_data.py makes of a
+text with the same settings and seed, to the last random number.`,
 		Example: `  harness data pretraining --text sample_text.txt --vocab vocab.txt --seed 12345 --dupe-factor 5 \
       --max-seq-length 128 --max-predictions 20 --generator google`,
 		Args: cobra.NoArgs,

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestDataFetch loads the vocabularies from a local server, whose files are not the published ones, and a dump that has its sum.
+// TestDataFetch loads the vocabularies from a local server, whose files are not the published ones, and a dump that
+// has its sum.
 func TestDataFetch(t *testing.T) {
 	dump := []byte("<mediawiki/>")
 	files := map[string]string{

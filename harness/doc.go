@@ -1,5 +1,5 @@
-// Harness trains the same BERT on several backends, each a plugin in a process of its own, and says whether they reach the same accuracy and how
-// long they take.
+// Harness trains the same BERT on several backends, each a plugin in a process of its own, and says whether they
+// reach the same accuracy and how long they take.
 //
 // The main job needs no data and takes a few minutes:
 //
@@ -46,8 +46,8 @@
 //
 // # Output
 //
-// Results go to standard output, as a table, Markdown, CSV, JSON, HTML or LaTeX (--format); progress and errors go to standard error (--quiet: errors only).
-// Each run leaves a folder in --out, runs/RECIPE-TIME by default.
+// Results go to standard output, as a table, Markdown, CSV, JSON, HTML or LaTeX (--format); progress and errors go to
+// standard error (--quiet: errors only). Each run leaves a folder in --out, runs/RECIPE-TIME by default.
 //
 // # Exit codes
 //

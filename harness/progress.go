@@ -119,6 +119,26 @@ func (p *progress) doubt(name string, e train.Event) {
 	p.say("%s: phase %s: %s", name, e.Phase, e.Doubt)
 }
 
+// tasks shows several tasks, each from the first time that its total is known. end ends the display of all.
+func (p *progress) tasks() (observe func(name string, done, total int64), end func()) {
+	observers := map[string]func(done, total int64){}
+	var ends []func()
+	return func(name string, done, total int64) {
+			if total <= 0 {
+				return
+			}
+			if observers[name] == nil {
+				observe, end := p.task(name)
+				observers[name], ends = observe, append(ends, end)
+			}
+			observers[name](done, total)
+		}, func() {
+			for _, end := range ends {
+				end()
+			}
+		}
+}
+
 // task shows something other than a run: how much of it is done, and the time that is left when it takes more than
 // a moment.
 func (p *progress) task(name string) (observe func(done, total int64), end func()) {

@@ -12,6 +12,7 @@ import (
 
 	"harness.invalid/core/durable"
 	"harness.invalid/core/recipe/transformers"
+	"harness.invalid/harness/hint"
 )
 
 func newRecipeImport() *cobra.Command {
@@ -20,10 +21,10 @@ func newRecipeImport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import [flags] (COMMAND LINE | SCRIPT | -)",
 		Short: "Make a recipe of a Hugging Face command line",
-		Long: `Import turns a command line of Hugging Face's run_qa.py or run_glue.py, or of optimum-graphcore's with its IPU options, into a recipe. The command
-line follows as it is; a file that has one (run.sh), or - for standard input, will do as well. Every option that the recipe can't honour is named on
-standard error and in the recipe. The IPU's configuration is read from the file or folder that --ipu_config_name names; Graphcore/bert-base-ipu
-is known.`,
+		Long: `Import turns a command line of Hugging Face's run_qa.py or run_glue.py, or of optimum-graphcore's with its
+IPU options, into a recipe. Give the command line as it is, a file that holds one (run.sh), or - for standard input.
+Import names every option that the recipe can't honour, on standard error and in the recipe. It reads the IPU's
+configuration from the file or folder that --ipu_config_name names; it knows Graphcore/bert-base-ipu.`,
 		Example: `  harness recipe import run_qa.py --model_name_or_path bert-base-uncased --dataset_name squad --do_train --do_eval \
       --learning_rate 3e-5 --num_train_epochs 2 --per_device_train_batch_size 12
   harness recipe import --out mrpc.yaml torchrun --nproc_per_node 8 run_glue.py --model_name_or_path bert-base-cased --task_name mrpc --fp16
@@ -83,7 +84,8 @@ func commandLine(cmd *cobra.Command, args []string) ([]string, error) {
 	}
 	text, err := os.ReadFile(filepath.Clean(args[0]))
 	if err != nil {
-		return nil, withHint(errors.Join(errors.New("neither a command line nor a file that has one"), err), "harness recipe import run_qa.py --dataset_name squad ...")
+		return nil, hint.With(errors.Join(errors.New("neither a command line nor a file that has one"), err),
+			"harness recipe import run_qa.py --dataset_name squad ...")
 	}
 	words, err := transformers.Split(string(text))
 	if err != nil {

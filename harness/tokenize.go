@@ -17,9 +17,10 @@ func newTokenize() *cobra.Command {
 	var vocab string
 	var cased bool
 	cmd := &cobra.Command{
-		Use:     "tokenize --vocab FILE",
-		Short:   "Turn lines of text into ids",
-		Long:    `Tokenize reads lines from standard input and prints the ids of each line's WordPiece tokens, without special tokens.`,
+		Use:   "tokenize --vocab FILE",
+		Short: "Turn lines of text into ids",
+		Long: `Tokenize reads lines from standard input and prints the ids of each line's WordPiece tokens, without
+special tokens.`,
 		Example: `  echo "BERT trains." | harness tokenize --vocab bert-base-uncased-vocab.txt`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -27,8 +27,8 @@ func newVocab() *cobra.Command {
 			}
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d tokens\n", out, n)
 			if unknown > 0.01 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%.1f %% of the text's words are [UNK]: they have characters beyond the %d most frequent ones; --alphabet keeps more\n",
-					100*unknown, alphabet)
+				fmt.Fprintf(cmd.ErrOrStderr(), "%.1f %% of the text's words are [UNK]: they have characters beyond the %d most frequent ones; "+
+					"--alphabet keeps more\n", 100*unknown, alphabet)
 			}
 			return nil
 		},
@@ -36,7 +36,8 @@ func newVocab() *cobra.Command {
 	learn.Flags().StringArrayVar(&text, "text", nil, "text to learn from (repeatable)")
 	learn.Flags().StringVar(&out, "out", "", "file to write")
 	learn.Flags().IntVar(&size, "size", 30522, "tokens, special ones included, at most")
-	learn.Flags().IntVar(&alphabet, "alphabet", 1000, "characters that have a place, at most: the most frequent ones (Chinese wants some 6000)")
+	learn.Flags().IntVar(&alphabet, "alphabet", 1000,
+		"characters to keep, at most: the most frequent ones (Chinese wants some 6000)")
 	learn.Flags().BoolVar(&cased, "cased", false, "keep case and accents")
 	_ = learn.MarkFlagRequired("text")
 	_ = learn.MarkFlagRequired("out")

@@ -1,5 +1,5 @@
-// Package fetch downloads data sets from the addresses that their makers give: it goes on where a download was cut short, holds every file against
-// a sum, and unpacks archives. Addresses go in, a folder of files comes out.
+// Package fetch downloads data sets from the addresses that their makers give: it goes on where a download was cut
+// short, holds every file against a sum, and unpacks archives. Addresses go in, a folder of files comes out.
 package fetch
 
 import (
@@ -55,8 +55,9 @@ const lockFile = ".lock"
 // ErrSum is wrapped by the error about a file whose sum is not the one that it should have.
 var ErrSum = errors.New("wrong sum")
 
-// Fetch downloads a set into a folder and returns the paths of its files, those that came out of archives among them. What is there already, and has its sum,
-// is not downloaded again. One process at a time downloads into a folder (durable.ErrLocked).
+// Fetch downloads a set into a folder and returns the paths of its files, those that came out of archives among them.
+// What is there already, and has its sum, is not downloaded again. One process at a time downloads into a folder
+// (durable.ErrLocked).
 func (f *Fetcher) Fetch(ctx context.Context, s *Set, dir string) (paths []string, err error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -405,7 +406,8 @@ func writeSums(path string, sums map[string]string) error {
 // maxUnpacked is the size of what comes out of one archive, far above the data sets here.
 const maxUnpacked = 16 << 30
 
-// unpack writes the files of a zip archive into a folder and returns their paths. A file that would lie outside of it is an error.
+// unpack writes the files of a zip archive into a folder and returns their paths. A file that would lie outside of it
+// is an error.
 func unpack(archive, dir string) ([]string, error) {
 	z, err := zip.OpenReader(archive)
 	if err != nil {

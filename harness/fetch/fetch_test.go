@@ -156,7 +156,8 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// TestResume goes on in another process's place, unless the server has another file by then, knows no ranges, or promises nothing by its tag.
+// TestResume goes on in another process's place, unless the server has another file by then, knows no ranges, or
+// promises nothing by its tag.
 func TestResume(t *testing.T) {
 	other := append([]byte("a new edition\n"), text...)
 	for _, test := range []struct {

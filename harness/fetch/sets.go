@@ -1,6 +1,17 @@
 package fetch
 
-import "strings"
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"harness.invalid/core/spelling"
+)
 
 // Set is a data set with the files that it is made of.
 type Set struct {
@@ -15,9 +26,11 @@ type Set struct {
 type File struct {
 	URL  string
 	Name string // in the set's folder, with slashes
-	// SHA256 of its content; empty: not known, and then the sum of the first download is written down and held against later ones.
+	// SHA256 of its content; empty: not known, and then the sum of the first download is written down and held against
+	// later ones.
 	SHA256 string
-	// Sums is the address of a list of sums that the makers publish, in which Name has a date in place of "latest"; empty: none.
+	// Sums is the address of a list of sums that the makers publish, in which Name has a date in place of "latest";
+	// empty: none.
 	Sums string
 	// Unpack is the folder into which a zip archive is unpacked; empty: it is no archive. "." is the set's folder.
 	Unpack string
@@ -29,6 +42,52 @@ const (
 	clue = "https://storage.googleapis.com/cluebenchmark/tasks/"
 	hub  = "https://huggingface.co/google-bert/"
 )
+
+// Names lists the data sets.
+func Names() (names []string) {
+	for _, s := range Sets("en") {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// Named returns the data set of a name. language is that of Wikipedia; see Sets.
+func Named(name, language string) (Set, error) {
+	for _, s := range Sets(language) {
+		if s.Name == name {
+			return s, nil
+		}
+	}
+	return Set{}, fmt.Errorf("no data set is named %q%s (known: %s)", name, spelling.Hint(name, Names()), strings.Join(Names(), ", "))
+}
+
+// CheckLanguage reports what can't be the language of a Wikipedia.
+func CheckLanguage(language string) error {
+	if !languagePattern.MatchString(language) {
+		return errors.New("want the name of a Wikipedia such as en, simple or zh")
+	}
+	return nil
+}
+
+var languagePattern = regexp.MustCompile(`^[a-z][a-z-]{1,15}$`)
+
+// CheckMirror reports what can't be a Fetcher's Mirror.
+func CheckMirror(mirror string) error {
+	if u, err := url.Parse(mirror); mirror != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+		return errors.New("want an address such as https://mirror.example.org/data")
+	}
+	return nil
+}
+
+// Folder is where data sets are kept: the given folder, or that of $HARNESS_DATA, or one in the user's folder for
+// caches.
+func Folder(given string) (string, error) {
+	if dir := cmp.Or(given, os.Getenv("HARNESS_DATA")); dir != "" {
+		return dir, nil
+	}
+	cache, err := os.UserCacheDir()
+	return filepath.Join(cache, "harness", "data"), err
+}
 
 // Sets are all data sets. language is that of Wikipedia, as in the name of its dump: en, simple, zh.
 func Sets(language string) []Set {
