@@ -1,7 +1,7 @@
-// Package agreement is the outcome of holding a plugin against numbers that somebody else computed: one Row for
-// each quantity that was compared.
+// Package agreement is the outcome of comparing a plugin with numbers that another program computed: results and
+// expected values go in, a Row with the error and its limit comes out for each quantity.
 //
-// core/backend/backendtest and core/optimizer/optimizertest make rows; harness plugin verify prints them.
+// core/backend/backendtest and core/optimizer/optimizertest make rows, and harness plugin verify prints them.
 package agreement
 
 import (
@@ -16,14 +16,14 @@ type Row struct {
 	Precision string  `json:"precision"` // number format of the program that was compared
 	Quantity  string  `json:"quantity"`  // what was compared
 	RelError  float64 `json:"rel_error"` // see RelError
-	Limit     float64 `json:"limit"`     // greatest relative error that passes
+	Limit     float64 `json:"limit"`     // largest relative error that passes
 	Pass      bool    `json:"pass"`
 }
 
 // Compare returns a row with the error of got against want. It passes at limit or below.
 func Compare[T float32 | float64](name, task, precision, quantity string, got []T, want []float64, limit float64) (Row, error) {
 	if len(got) != len(want) {
-		return Row{}, fmt.Errorf("oracle: %s: %s has %d values, want %d", name, quantity, len(got), len(want))
+		return Row{}, fmt.Errorf("agreement: %s: %s has %d values, want %d", name, quantity, len(got), len(want))
 	}
 	e := RelError(got, want)
 	return Row{name, task, precision, quantity, e, limit, e <= limit}, nil
@@ -39,12 +39,12 @@ func Passed(rows []Row) bool {
 	return len(rows) > 0
 }
 
-// RelError is the norm of got - want over the norm of want, in float64; the norm of got when want is zero. A result
-// that is not finite counts as math.MaxFloat64, so that it fails every limit and can be written as JSON. The
-// lengths must be equal.
+// RelError is the norm of got - want over the norm of want, in float64, or the norm of got if want is zero. An
+// error that is not finite becomes math.MaxFloat64, which fails every limit and can be written as JSON. The lengths
+// must be equal.
 func RelError[T float32 | float64](got []T, want []float64) float64 {
 	if len(got) != len(want) {
-		panic("oracle: length of got differs from want")
+		panic("agreement: length of got differs from want")
 	}
 	var difference, reference float64
 	for i, w := range want {

@@ -1,23 +1,23 @@
-// Package arena is float32 memory that several processes map: the parameters, gradients and optimizer state of a
-// run. The host creates an arena and hands its file to each plugin that it starts; a plugin attaches to it. No
-// tensor then ever goes over the wire.
+// Package arena is float32 memory that several processes share: the parameters, gradients and optimizer state of a
+// run. A layout and a number of sections go in, slices of zeroed memory come out. The host creates an arena and
+// hands its file to each plugin that it starts; a plugin attaches to it. Tensors then never go over the wire.
 //
 //	host:    New      ->  File (to the plugin)  ->  Allocate(layout, sections)  ->  Offsets (to the plugin)
 //	plugin:  Attach   ->  Map(layout, offsets)
 //
-// An arena is empty at first and grows with what is allocated, so that it can be handed over before anyone knows
-// how large a model will be, and serves one layout after the other as a recipe goes through its phases. An arena
-// has no lock: host and plugins take turns by their calls.
+// An arena is empty at first and grows with allocations, so it can be handed over before the size of a model is
+// known, and can hold one layout after the other as a recipe goes through its phases. An arena has no lock: the
+// order of calls decides whose turn it is.
 //
 // # Where the memory lies
 //
-// On Linux it is a memfd: no name in any file system, gone with the last process that has it open, however that
-// process ended. It is sealed against shrinking. Without the seal a process that truncates the file would kill all
-// others with SIGBUS at their next access; with it, a range that lay within the file when it was mapped stays valid
-// for good. Pages come when they are first touched, as those of the heap do.
+// On Linux it is a memfd, which has no name in any file system and is gone with the last process that has it open.
+// It is sealed against shrinking: without the seal, a process that truncated the file would kill all others with
+// SIGBUS at their next access; with it, a range that was within the file when it was mapped stays valid. Like the
+// heap's, pages are allocated when they are first touched.
 //
-// On other Unix systems it is a temporary file without a name. There are no seals there: a plugin is trusted not to
-// truncate it. On Windows and elsewhere memory is not shared; Allocate takes it from the heap, File is nil, and the
+// On other Unix systems it is an unlinked temporary file. They have no seals, so plugins are trusted not to
+// truncate it. On Windows and elsewhere memory is not shared: Allocate takes it from the heap, File is nil, and the
 // transport of core/plugin copies.
 package arena
 
@@ -33,8 +33,8 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// Granularity is the alignment in bytes of sections in an arena: the largest page size of the systems that harness
-// is built for.
+// Granularity is the alignment of sections in an arena in bytes: the largest page size of the systems that harness
+// runs on.
 const Granularity = 64 << 10
 
 // maxBytes bounds the size of an arena: a hundred sections of the largest layout.
@@ -47,7 +47,7 @@ type Arena struct {
 
 	mu     sync.Mutex
 	live   []*Region // host: in the order of their offsets
-	size   int64     // host: bytes that regions had so far, no longer known to be zero
+	size   int64     // host: bytes that regions have used so far and that may not be zero
 	closed bool
 }
 
@@ -69,7 +69,7 @@ func New() (*Arena, error) {
 	return &Arena{file: f}, nil
 }
 
-// Attach opens the arena that another process created from an inherited file, and takes the file over.
+// Attach opens an arena that another process created, from its inherited file, and takes ownership of the file.
 func Attach(f *os.File) (*Arena, error) {
 	if err := checkAttached(f); err != nil {
 		return nil, fmt.Errorf("arena: attach: %w", err)
@@ -77,7 +77,7 @@ func Attach(f *os.File) (*Arena, error) {
 	return &Arena{file: f, attached: true}, nil
 }
 
-// File is what another process attaches to, nil when memory is not shared. It stays the arena's.
+// File is the file for another process to attach to, nil if memory is not shared. The arena keeps ownership.
 func (a *Arena) File() *os.File { return a.file }
 
 // Allocate returns zeroed memory for sections of a layout.
@@ -129,7 +129,7 @@ func (a *Arena) Allocate(l *tensor.Layout, sections int) (*Region, error) {
 	return r, nil
 }
 
-// fit returns the first offset with n free bytes, and the place of a region there among the live ones.
+// fit returns the first offset with n free bytes, and the index of a region there among the live ones.
 func (a *Arena) fit(n int64) (offset int64, at int) {
 	for i, r := range a.live {
 		if r.offsets[0]-offset >= n {
@@ -140,14 +140,14 @@ func (a *Arena) fit(n int64) (offset int64, at int) {
 	return offset, len(a.live)
 }
 
-// end is the first offset behind a region.
+// end is the first offset after a region.
 func (r *Region) end() int64 {
 	n := int64(r.layout.Len()) * 4
 	return r.offsets[len(r.offsets)-1] + (n+Granularity-1)/Granularity*Granularity
 }
 
-// Map maps sections that the creator of the arena allocated, given by their offsets. Offsets that don't lie in the
-// arena are an error.
+// Map maps sections that the creator of the arena allocated, given by their offsets. Offsets outside the arena are
+// an error.
 func (a *Arena) Map(l *tensor.Layout, offsets []int64) (*Region, error) {
 	if !a.attached {
 		return nil, errors.New("arena: map: the process that created an arena allocates instead")
@@ -174,7 +174,7 @@ func (a *Arena) Map(l *tensor.Layout, offsets []int64) (*Region, error) {
 	return a.mapSections(l, offsets)
 }
 
-// mapSections maps ranges of the file that are known to lie in it.
+// mapSections maps ranges that are known to be within the file.
 func (a *Arena) mapSections(l *tensor.Layout, offsets []int64) (*Region, error) {
 	r := &Region{arena: a, layout: l, offsets: slices.Clone(offsets)}
 	for _, offset := range offsets {
@@ -188,8 +188,8 @@ func (a *Arena) mapSections(l *tensor.Layout, offsets []int64) (*Region, error) 
 	return r, nil
 }
 
-// Locate returns the offset of a section, given by the very slice that Region.Section returned. It is false for
-// memory that is not the arena's, or not shared.
+// Locate returns the offset of a section, given as the slice that Region.Section returned. It returns false for
+// memory that is not the arena's, or is not shared.
 func (a *Arena) Locate(section []float32) (offset int64, ok bool) {
 	if len(section) == 0 {
 		return 0, false
@@ -236,8 +236,8 @@ func grow(f *os.File, n int64) error {
 	return f.Truncate(n)
 }
 
-// NewRegion returns zeroed memory of this process alone for sections of a layout, aligned as an arena's: for a
-// plugin whose host sends tensors over the wire.
+// NewRegion returns zeroed memory of this process for sections of a layout, aligned like an arena's, for a plugin
+// whose host sends tensors over the wire.
 func NewRegion(l *tensor.Layout, sections int) (*Region, error) {
 	return (&Arena{}).Allocate(l, sections)
 }
@@ -251,7 +251,7 @@ func (r *Region) Sections() int { return len(r.sections) }
 // Section returns the memory of section i. It is valid until Close.
 func (r *Region) Section(i int) []float32 { return r.sections[i] }
 
-// Params, Grads and Slots are the sections as harness orders them: 0, 1, and all after.
+// Params, Grads and Slots are the sections in harness's order: 0, 1, and all others.
 func (r *Region) Params() []float32  { return r.sections[0] }
 func (r *Region) Grads() []float32   { return r.sections[1] }
 func (r *Region) Slots() [][]float32 { return r.sections[2:] }
@@ -259,7 +259,7 @@ func (r *Region) Slots() [][]float32 { return r.sections[2:] }
 // Offsets are the places of the sections in the arena's file in bytes, nil when memory is not shared.
 func (r *Region) Offsets() []int64 { return r.offsets }
 
-// Close gives the memory back. Slices into it must not be used afterwards, here or in another process.
+// Close releases the memory. Slices into it must not be used afterwards, here or in another process.
 func (r *Region) Close() error {
 	if r.mappings == nil {
 		return nil
@@ -287,7 +287,7 @@ func (r *Region) unmap() error {
 	return errors.Join(errs...)
 }
 
-// onHeap returns n zeroed elements whose first is aligned to tensor.Align.
+// onHeap returns n zeroed elements, aligned to tensor.Align.
 func onHeap(n int) []float32 {
 	s := make([]float32, n+tensor.Align)
 	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(s)))/4) & (tensor.Align - 1)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestCannotShrink is the promise on which every mapping stands: nobody who has the file can take pages away.
+// TestCannotShrink: no process that has the file can take pages away, on which every mapping relies.
 func TestCannotShrink(t *testing.T) {
 	a := shared(t)
 	r, err := a.Allocate(layoutOf(t, 1000), 2)
@@ -35,7 +35,7 @@ func TestAttachRefuses(t *testing.T) {
 	}
 }
 
-// TestReleaseGivesPagesBack counts the blocks behind the file: a closed region must not keep memory.
+// TestReleaseGivesPagesBack counts the file's blocks: a closed region must not keep memory.
 func TestReleaseGivesPagesBack(t *testing.T) {
 	a := shared(t)
 	r, err := a.Allocate(layoutOf(t, 1<<20), 2)

@@ -39,7 +39,7 @@ func shared(t testing.TB) *Arena {
 	return a
 }
 
-// attach opens an arena once more, as a plugin does from an inherited file.
+// attach opens an arena again, as a plugin does from an inherited file.
 func attach(t testing.TB, a *Arena) *Arena {
 	t.Helper()
 	f, err := duplicate(a.File())
@@ -58,7 +58,7 @@ func attach(t testing.TB, a *Arena) *Arena {
 	return b
 }
 
-// TestTwoProcesses lets a child, started as a plugin is, add 1 to what it finds in the arena.
+// TestTwoProcesses lets a child process, started like a plugin, add 1 to the values in the arena.
 func TestTwoProcesses(t *testing.T) {
 	if os.Getenv("ARENA_CHILD") != "" {
 		a, err := Attach(os.NewFile(3, "arena"))
@@ -96,7 +96,7 @@ func TestTwoProcesses(t *testing.T) {
 	}
 }
 
-// TestAllocate holds live regions apart and zeroed, whatever was allocated and closed before.
+// TestAllocate: live regions are apart and zeroed, whatever was allocated and closed before.
 func TestAllocate(t *testing.T) {
 	a := shared(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -200,7 +200,7 @@ func TestAllocateRefuses(t *testing.T) {
 	if _, err := a.Allocate(&tensor.Layout{}, 1); err == nil {
 		t.Error("Allocate of an empty layout gave no error")
 	}
-	// Three times 50 TiB are more than an arena may have, and once may be more than the system gives.
+	// Three times 50 TiB exceed the limit of an arena, and once may exceed what the system has.
 	var err error
 	for i := 0; i < 3 && err == nil; i++ {
 		_, err = a.Allocate(layoutOf(t, tensor.MaxLen/2), 99)

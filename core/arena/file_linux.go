@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// create opens a memfd that can grow and never shrink. F_SEAL_SEAL keeps a plugin from adding seals that would stop
-// the host.
+// create opens a memfd that can grow but never shrink. F_SEAL_SEAL keeps a plugin from adding seals that would
+// hinder the host.
 func create() (*os.File, error) {
 	fd, err := unix.MemfdCreate("harness-arena", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -22,7 +22,7 @@ func create() (*os.File, error) {
 	return f, nil
 }
 
-// checkAttached refuses a file that could shrink under a mapping.
+// checkAttached rejects a file that could shrink under a mapping.
 func checkAttached(f *os.File) error {
 	seals, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0)
 	if err != nil {
@@ -34,7 +34,7 @@ func checkAttached(f *os.File) error {
 	return nil
 }
 
-// release gives the pages of a range back. The file keeps its size.
+// release returns the pages of a range to the system. The file keeps its size.
 func release(f *os.File, offset, n int64) error {
 	return os.NewSyscallError("fallocate", unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, offset, n))
 }

@@ -9,7 +9,7 @@ import (
 
 var errNotShared = errors.New("memory is not shared between processes on this system")
 
-// create returns no file: memory comes from the heap.
+// create returns no file, so that memory comes from the heap.
 func create() (*os.File, error) { return nil, nil }
 
 func checkAttached(*os.File) error { return errNotShared }

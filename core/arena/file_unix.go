@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// create opens a temporary file and takes its name away.
+// create opens a temporary file and unlinks it.
 func create() (*os.File, error) {
 	f, err := os.CreateTemp("", "harness-arena-")
 	if err != nil {
@@ -31,5 +31,5 @@ func checkAttached(f *os.File) error {
 	return nil
 }
 
-// release keeps the range: another region will have it.
+// release does nothing: another region will reuse the range.
 func release(*os.File, int64, int64) error { return nil }

@@ -1,13 +1,13 @@
 // Package backend is the contract between harness and a device that trains BERT.
 //
-// A Backend describes itself and opens sessions; a Session computes gradients of a program over memory that the
-// host owns. Data flows from the host's batches through Step into the gradients; the host lets an optimizer change
-// the parameters, and Commit lets the device take them over.
+// A Backend describes itself and opens sessions. A Session runs a program over memory that the host owns: batches
+// and parameters go in, losses, outputs and gradients come out. Between steps the host lets an optimizer change the
+// parameters, and Commit hands them to the device.
 //
 //	Describe  ->  Open  ->  Commit(0)  ->  ( Step  ->  optimizer  ->  Commit )*  ->  Evaluate*  ->  Save  ->  Close
 //
-// Built-in backends, third parties' and the client of a backend in another process all implement it.
-// core/backend/backendtest holds any implementation against what is said here.
+// Built-in backends, those of third parties and the client of a backend in another process all implement it.
+// core/backend/backendtest tests any implementation against this contract.
 package backend
 
 import (
@@ -26,28 +26,28 @@ import (
 
 // Backend is a kind of device.
 type Backend interface {
-	// Describe tells what the backend is and takes. It is cheap and may be called at any time.
+	// Describe returns what the backend is and what it accepts. It is cheap and may be called at any time.
 	Describe(ctx context.Context) (Info, error)
-	// Open prepares the device for a program over the host's memory. A program that the backend can't run is an error
-	// that says which field is wrong and what it takes instead; ErrOutOfMemory when the modelled or real device is too
+	// Open prepares the device for a program over the host's memory. For a program that it can't run it returns an
+	// error with the wrong field and what it accepts instead, or ErrOutOfMemory if the modelled or real device is too
 	// small.
 	Open(ctx context.Context, p Program, m Memory) (Session, error)
 }
 
-// Session is an opened program. Its calls come one at a time.
+// Session is an open program. Only one of its calls runs at a time.
 type Session interface {
 	// Step runs forward and backward over one global batch and leaves in Memory.Grads the gradient of its mean loss:
 	// FP32, unscaled, summed over micro-batches and replicas, every element set. The micro-batches come in the order
 	// of their samples, MicroBatch sequences each.
 	Step(ctx context.Context, s Step, batches iter.Seq2[*bert.Batch, error]) (StepResult, error)
-	// Commit takes Memory.Params over into the device's own storage format, and writes back what the device really
-	// keeps. It is called with step 0 before the first Step and after every change of the parameters by an optimizer.
+	// Commit takes Memory.Params into the device's storage format and writes back what the device keeps. It is called
+	// with step 0 before the first Step, and after every change of the parameters.
 	Commit(ctx context.Context, step int) error
-	// Evaluate runs forward without dropout. It yields for each batch the outputs that were asked for by name (see
-	// Outputs). Losses are summed over the batches when they carry labels.
+	// Evaluate runs forward without dropout. For each batch it yields the outputs that were asked for by name, see
+	// Outputs. Losses are summed over the batches if they have labels.
 	Evaluate(ctx context.Context, e Evaluation, batches iter.Seq2[*bert.Batch, error], yield func(Outputs) error) (bert.Losses, error)
-	// Save returns the session's private state (loss scaler, counters): a small opaque blob, enough together with the
-	// parameters to go on with the same bits in another process. Load takes it back.
+	// Save returns the session's private state (loss scaler, counters) as a small opaque blob. With it and the
+	// parameters another process can go on with the same bits. Load restores it.
 	Save(ctx context.Context) ([]byte, error)
 	Load(ctx context.Context, state []byte) error
 	// Close frees what the session holds. Memory stays the host's.
@@ -61,8 +61,9 @@ type Info struct {
 	Doc        string // one line
 	Precisions []Precision
 	Options    []option.Option
-	// RepeatsSteps: Session.Step may come again with the number of the last one, after a Commit of other parameters,
-	// for the gradient of the same batch there. Optimizers that ask for a second gradient need it.
+	// RepeatsSteps says that Session.Step may be called again with the number of the last step, after a Commit of
+	// other parameters, to get the gradient of the same batch there. Optimizers that ask for a second gradient need
+	// it.
 	RepeatsSteps bool
 }
 
@@ -82,13 +83,13 @@ func (i Info) Precision(name string) (Precision, error) {
 type Precision struct {
 	Name string
 	Doc  string
-	// Tolerance is the greatest relative error (norm of the difference over norm of the reference) that outputs and
-	// gradients may have against float64 results on a small model without dropout; Reason says where it comes from.
+	// The tolerances are the largest relative errors (norm of the difference over norm of the reference) of outputs
+	// and gradients against float64 results on a small model without dropout; Reason says where they come from.
 	OutputTolerance, GradientTolerance float64
 	Reason                             string
 }
 
-// Program is what a backend is asked to run: the model, the cut of the global batch, and the number format.
+// Program is what a backend is asked to run: the model, how the global batch is cut, and the number formats.
 type Program struct {
 	Model     bert.Config
 	Head      bert.Head
@@ -101,15 +102,15 @@ type Program struct {
 	MicroBatch     int // sequences a device computes at a time
 	Accumulation   int // micro-batches a replica sums before an update
 	Replicas       int // devices that work on parts of the same global batch
-	// SequencesPerPack is how many sequences a row of a batch holds at most; 0 and 1: rows are not packed. Pretraining
-	// only.
+	// SequencesPerPack is the largest number of sequences in a row of a batch; 0 and 1: rows are not packed.
+	// Pretraining only.
 	SequencesPerPack int
 }
 
 // GlobalBatch is the number of sequences of one step.
 func (p Program) GlobalBatch() int { return p.MicroBatch * p.Accumulation * p.Replicas }
 
-// Validate reports the first field that no backend could run.
+// Validate reports the first field with a value that no backend can run.
 func (p Program) Validate() error {
 	if err := p.Model.Validate(); err != nil {
 		return err
@@ -144,7 +145,7 @@ func (p Program) Validate() error {
 	return nil
 }
 
-// Memory is the host's: a session reads and writes it during its calls only.
+// Memory belongs to the host. A session reads and writes it only during its calls.
 type Memory struct {
 	Layout *tensor.Layout // bert.Parameters of the program
 	Params []float32      // [Layout.Len()]
@@ -153,7 +154,7 @@ type Memory struct {
 
 // Step names a step and the denominators of its mean losses.
 type Step struct {
-	Step         int     // 1, 2, ...: keys the random streams; a run that is resumed goes on counting
+	Step         int     // 1, 2, ...: keys the random streams; a resumed run goes on counting
 	Sequences    int     // in the global batch
 	MaskedWeight float64 // Σ masked_lm_weights over the global batch; Pretraining only
 	// NextSentenceWeight is Σ next_sentence_weights over the global batch, which counts the sequences of packed rows;
@@ -161,14 +162,14 @@ type Step struct {
 	NextSentenceWeight float64
 }
 
-// StepResult is what a step was like.
+// StepResult is the outcome of a step.
 type StepResult struct {
 	Losses bert.Losses // summed over the global batch
 	Finite bool        // false: a gradient is infinite or NaN; the step must be skipped
-	// GradientNorm is the optimizer.Norm of the gradients, where they were looked through anyway, as a host does with
-	// those of a plugin; 0: not taken.
+	// GradientNorm is the optimizer.Norm of the gradients if it is known, as where a host has checked a plugin's
+	// gradients; 0 otherwise.
 	GradientNorm float64
-	LossScale    float64 // that was in force, 1 if none
+	LossScale    float64 // of this step, 1 if none
 	Overflows    int64   // values that left the range of the number format, where the backend counts them
 	Phases       []Phase // measured times, in order
 	Invalid      int64   // results that are not a number, where the backend counts them
@@ -177,13 +178,13 @@ type StepResult struct {
 	Schedule *Schedule
 }
 
-// Schedule is the work of the devices of one replica in a step, as it was done. A stage is a row of units of the
+// Schedule is what the devices of one replica did in a step. A stage is a row of units of the
 // model that a device runs forward, backward, or both ways.
 type Schedule struct {
-	Name      string           `json:"name"` // such as grouped
+	Name      string           `json:"name"` // for example grouped
 	Recompute string           `json:"recompute"`
 	Stages    []ScheduledStage `json:"stages"`
-	Fill      int              `json:"fill"`   // cycles at the beginning in which not all stages have work
+	Fill      int              `json:"fill"`   // cycles at the beginning in which some stages have no work
 	Drain     int              `json:"drain"`  // cycles at the end
 	Cycles    [][]int          `json:"cycles"` // [cycle][stage]: the micro-batch that the stage worked on, -1 for none
 }
@@ -194,7 +195,7 @@ type ScheduledStage struct {
 	Forward  bool     `json:"forward,omitempty"`
 	Backward bool     `json:"backward,omitempty"`
 	Units    []string `json:"units"`
-	Stash    int      `json:"stash"` // micro-batches whose activations it keeps room for
+	Stash    int      `json:"stash"` // micro-batches whose activations it has room for
 }
 
 // Phase is a measured part of a step: forward, backward, reduction ...
@@ -203,10 +204,10 @@ type Phase struct {
 	Seconds float64
 }
 
-// Evaluation asks for outputs by name.
+// Evaluation says what an evaluation computes.
 type Evaluation struct {
 	Outputs []string // see Outputs
-	Labels  bool     // the batches carry labels; losses are wanted
+	Labels  bool     // the batches have labels, and losses are computed
 }
 
 // Outputs are named results of one batch, row-major, with their shapes. The names, all float32:
@@ -226,7 +227,7 @@ type Output struct {
 	Values []float32
 }
 
-// Errors that a host decides by.
+// Errors that a host handles by kind.
 var (
 	ErrOutOfMemory = errors.New("out of memory")
 	ErrUnsupported = errors.New("unsupported")
@@ -255,5 +256,5 @@ func (c *Clock) Lap(name string) {
 	c.phases = append(c.phases, Phase{name, d})
 }
 
-// Phases returns what was measured.
+// Phases returns the measured phases.
 func (c *Clock) Phases() []Phase { return c.phases }

@@ -8,16 +8,17 @@ import (
 	"harness.invalid/core/optimizer"
 )
 
-// Estimator is a Backend with a model of its machine: how long a program takes there, and how much of the memory. It is optional: a host finds it by a
-// type assertion. Nothing is trained, and all times are modelled.
+// Estimator is a Backend with a model of its machine: how long a program takes there, and how much of the memory.
+// It is optional: a host finds it by a type assertion. Nothing is trained, and all times are modelled.
 type Estimator interface {
 	// Systems lists the systems that the backend knows by name.
 	Systems(ctx context.Context) ([]System, error)
-	// Variations lists other ways to lay a program out on a system, for a sweep. Replicas, micro-batch and accumulation are not among them: they are the
-	// program's, and a host varies them itself.
+	// Variations lists other ways to lay a program out on a system, for a sweep. Replicas, micro-batch and
+	// accumulation are not among them: they are the program's, and a host varies them itself.
 	Variations(ctx context.Context, p Program, on Machine) ([]Variation, error)
-	// Estimate models one step of a program. A program that no machine of the system can run as it is cut is an error that says which field is wrong
-	// and what the system takes instead. One that is merely too large for the memory is an estimate whose Fits is false and whose Err says why.
+	// Estimate models one step of a program. A program that no machine of the system can run as it is cut is an error
+	// that says which field is wrong and what the system takes instead. One that is merely too large for the memory is
+	// an estimate whose Fits is false and whose Err says why.
 	Estimate(ctx context.Context, p Program, on Machine) (Estimate, error)
 }
 
@@ -58,7 +59,8 @@ type Estimate struct {
 	Notes              []string // what the numbers take for granted
 }
 
-// Remedy is a change of a program with which it fits: another cut of the same global batch, and options in place of those that it has.
+// Remedy is a change of a program with which it fits: another cut of the same global batch, and options in place of
+// those that it has.
 type Remedy struct {
 	MicroBatch, Accumulation, Replicas int
 	Options                            map[string]string
@@ -120,8 +122,8 @@ type MemoryPart struct {
 	Bytes int64
 }
 
-// Pipeline is how the devices of one replica go through a step: in cycle c, from 0, a stage works on micro-batch c-Offset, if there is one.
-// Without a pipeline there is one stage.
+// Pipeline is how the devices of one replica go through a step: in cycle c, from 0, a stage works on micro-batch
+// c-Offset, if there is one. Without a pipeline there is one stage.
 type Pipeline struct {
 	Stages       []Stage
 	Cycles       int     // of a step

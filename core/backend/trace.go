@@ -20,11 +20,11 @@ type Tracer interface {
 // Traced is the result of an operator as the device stored it, or the gradient of that result.
 type Traced struct {
 	Operator string // a name of bert.Operators
-	// Gradient says that these are gradients, of Scale times the mean loss of the global batch: a device may scale its
-	// loss.
+	// Gradient says that these are gradients: of Scale times the mean loss of the global batch, as a device may scale
+	// its loss.
 	Gradient bool
-	Scale    float64      // 1 where these are no gradients
-	Format   string       // in which the device stores them: a name of numerics.Format; "" where it does not say
+	Scale    float64      // 1 for a result
+	Format   string       // in which the device stores them: the name of a numerics.Format, "" if unknown
 	Shape    tensor.Shape // bert.Operator.Shape of the micro-batch
 	// Values has a row for every token. Where bert.Operator.Rows is ReadTokens, rows of other tokens are 0 in a
 	// gradient and may hold anything in a result: a device need not compute them.

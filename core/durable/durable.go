@@ -1,5 +1,6 @@
-// Package durable writes files that are either there in full or not there at all: whoever reads a path sees what
-// was before or what is new, never a part, whether the process is killed or the machine loses power.
+// Package durable writes files atomically and locks them between processes. A path and what to write go in; whoever
+// reads the path sees the old or the new content, never a part of it, even if the process is killed or the machine
+// loses power.
 package durable
 
 import (
@@ -14,8 +15,8 @@ import (
 	"runtime"
 )
 
-// WriteFile replaces the file at path by what write puts out: under a temporary name beside it, flushed to the
-// disk, then renamed. The old file stays as it was when anything fails.
+// WriteFile replaces the file at path by what write writes. It writes to a temporary file beside it, flushes that
+// to disk, and renames it. If anything fails, the old file stays as it was.
 func WriteFile(path string, write func(w io.Writer) error) (err error) {
 	f, err := createBeside(path)
 	if err != nil {
@@ -45,8 +46,8 @@ func WriteFile(path string, write func(w io.Writer) error) (err error) {
 	return SyncDir(filepath.Dir(path))
 }
 
-// createBeside opens a new file with a name of its own in path's folder. Unlike os.CreateTemp it leaves the
-// permissions to the umask, because the file is there to stay.
+// createBeside creates a file with a unique name in path's folder. Unlike os.CreateTemp it leaves the permissions
+// to the umask, because the file will stay.
 func createBeside(path string) (*os.File, error) {
 	dir, name := filepath.Split(path)
 	for range 100 {
@@ -58,8 +59,7 @@ func createBeside(path string) (*os.File, error) {
 	return nil, fmt.Errorf("write %s: no temporary name is free in %s", path, dir)
 }
 
-// RemoveLeftovers removes the temporary files that killed processes left in a folder. Nobody else may write there
-// meanwhile.
+// RemoveLeftovers removes the temporary files that killed processes left in a folder. Nobody else may be writing there.
 func RemoveLeftovers(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -70,7 +70,7 @@ func RemoveLeftovers(dir string) error {
 	return err
 }
 
-// SyncDir flushes a folder's list of names, without which a rename may be undone by a power cut.
+// SyncDir flushes a folder's entries to disk. Without it a power cut may undo a rename.
 func SyncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil // folders can't be opened for flushing there; NTFS journals renames

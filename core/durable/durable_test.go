@@ -22,7 +22,7 @@ func TestWriteFile(t *testing.T) {
 	only(t, dir, "a.json")
 }
 
-// TestRemoveLeftovers: what a killed write left goes, and nothing else.
+// TestRemoveLeftovers: the files of killed writes are removed, and nothing else.
 func TestRemoveLeftovers(t *testing.T) {
 	dir := t.TempDir()
 	killed, err := createBeside(filepath.Join(dir, "a.json"))
@@ -39,7 +39,7 @@ func TestRemoveLeftovers(t *testing.T) {
 	only(t, dir, ".mine.tmp")
 }
 
-// TestWriteFileFails: a write that breaks off leaves the old file and nothing else.
+// TestWriteFileFails: a failed write leaves the old file and nothing else.
 func TestWriteFileFails(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.json")

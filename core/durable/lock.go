@@ -7,12 +7,11 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// ErrLocked is the error of Lock when somebody else has the lock.
+// ErrLocked is the error of Lock if another process has the lock.
 var ErrLocked = errors.New("locked by another process")
 
-// Lock takes the lock that the file at path stands for, which is made if it is not there; its folder must be. The
-// system gives the lock back when the process ends, however it ends, so a lock is never left behind by one that was
-// killed.
+// Lock takes the lock of the file at path, and creates the file if necessary; its folder must exist. The system
+// releases the lock when the process ends, so even a killed process does not leave it locked.
 func Lock(path string) (unlock func() error, err error) {
 	l := flock.New(path)
 	switch ok, err := l.TryLock(); {

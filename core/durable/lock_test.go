@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestLock: one has it, until it is given back.
+// TestLock: only one holder has it, until it is released.
 func TestLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	unlock, err := Lock(path)

@@ -1,4 +1,5 @@
-// Package option reads the settings of plugins: text values under known names, each with a default.
+// Package option reads the settings of plugins: known options with defaults and the texts that were given go in,
+// typed values or an error come out.
 package option
 
 import (
@@ -18,14 +19,14 @@ type Option struct {
 	Doc     string
 }
 
-// Values are the settings of one plugin with all defaults filled in. Bad values are gathered: read all settings,
-// then ask Err.
+// Values are the settings of one plugin with all defaults filled in. Read all settings first, then check Err, which
+// has the first bad value.
 type Values struct {
 	values map[string]string
 	err    error
 }
 
-// Read fills in defaults. A name that is not known is an error that names the nearest known one.
+// Read fills in defaults. For an unknown name it returns an error with the nearest known one.
 func Read(known []Option, given map[string]string) (*Values, error) {
 	v := &Values{values: make(map[string]string, len(known))}
 	names := make([]string, len(known))
@@ -42,7 +43,7 @@ func Read(known []Option, given map[string]string) (*Values, error) {
 	return v, nil
 }
 
-// Err is the first bad value met, in the order of reading.
+// Err reports the first bad value, in the order of reading.
 func (v *Values) Err() error { return v.err }
 
 func (v *Values) bad(name, want string) {
@@ -54,7 +55,7 @@ func (v *Values) bad(name, want string) {
 // Text returns the value as it is.
 func (v *Values) Text(name string) string { return v.values[name] }
 
-// OneOf returns the value when it is one of the choices.
+// OneOf returns the value if it is one of the choices.
 func (v *Values) OneOf(name string, choices ...string) string {
 	if !slices.Contains(choices, v.values[name]) {
 		v.bad(name, "one of "+strings.Join(choices, ", ")+spelling.Hint(v.values[name], choices))

@@ -1,8 +1,9 @@
-// Package spelling finds the known word that an unknown one was probably meant to be.
+// Package spelling suggests the known word that a misspelt one probably means: an unknown word and the known ones
+// go in, the nearest comes out.
 package spelling
 
-// Nearest returns the known word with the least edit distance to word (the first of equals), and "" when none is
-// near: more than a third of the letters, rounded up, would have to change.
+// Nearest returns the known word with the smallest edit distance to word, the first of equals. It returns "" if
+// more than a third of the letters, rounded up, would have to change.
 func Nearest(word string, known []string) string {
 	best, least := "", (len(word)+2)/3+1
 	for _, k := range known {
@@ -13,7 +14,7 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// Hint is ", did you mean X?" when some known word is near, else "".
+// Hint returns ", did you mean X?" if a known word is near, else "".
 func Hint(word string, known []string) string {
 	if k := Nearest(word, known); k != "" {
 		return ", did you mean " + k + "?"

@@ -9,8 +9,8 @@ import (
 	"harness.invalid/core/bert"
 )
 
-// computesAgain takes a second gradient of a batch at other parameters, and the same in a session that never saw
-// the first ones.
+// computesAgain computes a second gradient of a batch at other parameters, and compares it with that of a session
+// that never saw the first ones.
 func (s *suite) computesAgain() error {
 	var state []byte
 	var params, grads []float32

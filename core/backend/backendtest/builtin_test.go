@@ -16,8 +16,8 @@ import (
 // builtin are the backends of this project.
 var builtin = map[string]backend.Backend{"gpu-ref": gpuref.New(), "ipu": ipu.New()}
 
-// TestMain has one thread: steps of small models are no work for two, and other packages are tested at the same
-// time. That threads change no bit is held by TestBits in harness.
+// TestMain uses one thread: steps of small models are too little work for two, and other packages are tested at the
+// same time. TestBits in harness tests that threads do not change bits.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
 	os.Exit(m.Run())
@@ -35,7 +35,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestTolerances holds every precision against float64 results of an independent program, and logs the largest errors.
+// TestTolerances compares every precision with float64 results of an independent program, and logs the largest errors.
 func TestTolerances(t *testing.T) {
 	for name, b := range builtin {
 		t.Run(name, func(t *testing.T) {

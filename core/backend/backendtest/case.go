@@ -16,8 +16,8 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// Case is a small model with parameters, one batch, and what somebody else computed from them in float64: outputs,
-// losses and gradients of the mean loss without dropout.
+// Case is a small model with parameters and one batch, and what an independent program computed from them in
+// float64 without dropout: outputs, losses, and gradients of the mean loss.
 type Case struct {
 	Name  string
 	Model *bert.Model
@@ -128,7 +128,7 @@ func (c *Case) readBatch(f *weights.File) error {
 	return b.Validate(c.Model.Config, c.Model.Head, true)
 }
 
-// readField reads a field of the batch that the task may lack.
+// readField reads a field of the batch, which may be missing.
 func readField[T any](f *weights.File, name string, values *[]T, read func(string) ([]T, error)) (err error) {
 	if _, ok := f.Tensor(name); ok {
 		*values, err = read(name)
@@ -136,8 +136,8 @@ func readField[T any](f *weights.File, name string, values *[]T, read func(strin
 	return err
 }
 
-// vanishing is the share of the whole gradient's norm below which a reference tensor is zero but for the rounding
-// of float64: the gradient of a key's bias, which shifts all scores of a query alike, is one.
+// vanishing is the share of the whole gradient's norm below which a reference tensor is zero, apart from rounding
+// in float64. One such is the gradient of the keys' bias, which shifts all scores of a query equally.
 const vanishing = 1e-12
 
 // GradientError is the relative error of the gradient of a parameter. Where the true gradient vanishes, it is the
@@ -169,7 +169,7 @@ func norm(x []float64) float64 {
 	return math.Sqrt(sum)
 }
 
-// Shape is the cut of the whole batch as one micro-batch.
+// Shape is the shape of the whole batch as one micro-batch.
 func (c *Case) Shape() bert.Shape {
 	return bert.Shape{Size: c.Batch.Size, Length: c.Batch.Length, Predictions: c.Batch.Predictions}
 }
@@ -179,7 +179,7 @@ func (c *Case) Objective() bert.Objective {
 	return bert.Objective{Scale: 1, Sequences: float64(c.Batch.Size), MaskedWeight: c.Batch.MaskedWeight()}
 }
 
-// LossOf returns a loss by the name it has in a case.
+// LossOf returns a loss by its name in a case.
 func LossOf(l bert.Losses, name string) (float64, bool) {
 	switch name {
 	case "mlm":
@@ -198,5 +198,5 @@ func LossOf(l bert.Losses, name string) (float64, bool) {
 	return 0, false
 }
 
-// Tensors are the parameters of the model, for their names and places.
+// Tensors returns the parameters of the model, with their names and places.
 func (c *Case) Tensors() []tensor.Tensor { return c.Model.Layout.Tensors() }

@@ -1,5 +1,6 @@
-// Package backendtest holds any implementation of backend.Backend against its contract and against results that an
-// independent program computed. It returns what it found, so that a test and a command line can use it alike.
+// Package backendtest tests any implementation of backend.Backend: against the contract (Conformance), and against
+// results that an independent program computed (Oracle). A backend goes in, a list of results comes out, so that
+// tests and commands can use it alike.
 package backendtest
 
 import (
@@ -16,8 +17,8 @@ type Result struct {
 	Err  error // nil: the implementation keeps the rule
 }
 
-// Conformance holds b against the contract in each of its precisions, with its default options, on models small
-// enough for all of it to take seconds. The results come in a fixed order.
+// Conformance tests b against the contract in each of its precisions, with its default options, on models so small
+// that it takes seconds. The results have a fixed order.
 func Conformance(ctx context.Context, b backend.Backend) []Result {
 	info, err := b.Describe(ctx)
 	if err == nil {
@@ -42,7 +43,7 @@ func Conformance(ctx context.Context, b backend.Backend) []Result {
 	return results
 }
 
-// rule is a sentence of the contract and what holds a backend against it.
+// rule is a sentence of the contract and its test.
 type rule struct {
 	name  string
 	check func() error
@@ -56,7 +57,7 @@ type suite struct {
 	initial   map[start][]float32
 }
 
-// start says which initial parameters a program has: they are drawn once for all rules and precisions.
+// start is the key of initial parameters, which are drawn once for all rules and precisions.
 type start struct {
 	model bert.Config
 	head  bert.Head
@@ -147,7 +148,7 @@ func (s *suite) refusesPrograms() error {
 	return nil
 }
 
-// orNil lets an error be wrapped that may be nil.
+// orNil makes an error that may be nil fit for wrapping.
 func orNil(err error) error {
 	if err == nil {
 		return backend.ErrUnsupported

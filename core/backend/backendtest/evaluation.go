@@ -10,7 +10,7 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// shapes are the outputs of a program for a batch, see backend.Outputs.
+// shapes returns the shapes of a program's outputs for a batch, see backend.Outputs.
 func shapes(p *backend.Program, size int) map[string]tensor.Shape {
 	c := &p.Model
 	hidden := tensor.Shape{size, p.Length, c.HiddenSize}
@@ -67,7 +67,7 @@ func (s *suite) evaluatesHead(f *fixture, session backend.Session) error {
 			return err
 		}
 	}
-	// Sequences do not see each other, so the cut changes nothing but the order of sums.
+	// Sequences do not depend on each other, so the cut changes only the order of sums.
 	n := 0
 	_, err := session.Evaluate(s.ctx, backend.Evaluation{Outputs: names}, cut(b, at), func(o backend.Outputs) error {
 		sequences := min(at, size-n)
@@ -107,7 +107,7 @@ func checkOutput(name string, o backend.Output, want tensor.Shape) error {
 	return nil
 }
 
-// near reports when the norm of the difference is more than a share of the norm.
+// near is an error if the norm of the difference exceeds a share of the norm.
 func near(what string, got, want []float32, tolerance float64) error {
 	var difference, norm float64
 	for i, g := range got {
@@ -121,7 +121,7 @@ func near(what string, got, want []float32, tolerance float64) error {
 	return nil
 }
 
-// evaluatesLosses: without dropout, evaluation and step see the same losses.
+// evaluatesLosses: without dropout, an evaluation and a step have the same losses.
 func (s *suite) evaluatesLosses() error {
 	return s.with(bert.Pretraining, func(f *fixture) error {
 		f.program.Model.HiddenDropoutProb, f.program.Model.AttentionProbsDropoutProb = 0, 0

@@ -13,7 +13,7 @@ import (
 	gpuref "harness.invalid/plugins/gpu-ref"
 )
 
-// broken is a sound backend in FP32 with one fault.
+// broken is a correct FP32 backend with one fault.
 type broken struct {
 	backend.Backend
 	fault string
@@ -98,7 +98,7 @@ func (s *brokenSession) Trace(ctx context.Context, step backend.Step, batches it
 	})
 }
 
-// unnumbered makes all tokens those of the first sequence of their row.
+// unnumbered assigns all tokens of a row to its first sequence.
 func unnumbered(batches iter.Seq2[*bert.Batch, error]) iter.Seq2[*bert.Batch, error] {
 	return func(yield func(*bert.Batch, error) bool) {
 		for b, err := range batches {
@@ -140,7 +140,7 @@ func (s *brokenSession) Evaluate(ctx context.Context, e backend.Evaluation, batc
 	})
 }
 
-// TestConformanceFindsFaults: each fault breaks the rule that speaks of it.
+// TestConformanceFindsFaults: each fault breaks the rule that is about it.
 func TestConformanceFindsFaults(t *testing.T) {
 	for fault, rule := range map[string]string{
 		"ignores options":      "refuses programs",

@@ -20,7 +20,7 @@ type fixture struct {
 	uncommitted bool // open without a first Commit
 }
 
-// model has extents that are no powers of two, so that edges of blocks are met.
+// model has extents that are not powers of two, so that blocks are incomplete.
 var model = bert.Config{
 	VocabSize: 61, HiddenSize: 24, NumHiddenLayers: 2, NumAttentionHeads: 2, IntermediateSize: 40, HiddenAct: bert.GELUNew,
 	HiddenDropoutProb: 0.1, AttentionProbsDropoutProb: 0.1, MaxPositionEmbeddings: 20, TypeVocabSize: 2,
@@ -94,7 +94,7 @@ func (f *fixture) run(body func(session backend.Session) error) (err error) {
 	return body(session)
 }
 
-// batch returns a global batch that depends on the step alone. Sequences end in padding of different length.
+// batch returns a global batch that depends only on the step. Sequences end in padding of different lengths.
 func (f *fixture) batch(step, size int) *bert.Batch {
 	stream := random.New(3, random.Data)
 	stream.Step = uint32(step)
@@ -151,12 +151,12 @@ func cut(b *bert.Batch, size int) iter.Seq2[*bert.Batch, error] {
 	}
 }
 
-// announce names a step over a global batch.
+// announce describes the step over a global batch.
 func announce(step int, b *bert.Batch) backend.Step {
 	return backend.Step{Step: step, Sequences: b.Size, MaskedWeight: b.MaskedWeight()}
 }
 
-// step runs a step over the batch that belongs to it.
+// step runs a step over its batch.
 func (f *fixture) step(session backend.Session, step int) (backend.StepResult, error) {
 	return f.stepContext(f.suite.ctx, session, step)
 }
@@ -170,7 +170,7 @@ func (f *fixture) stepContext(ctx context.Context, session backend.Session, step
 	return r, nil
 }
 
-// descend is the plainest optimizer, so that the suite needs none.
+// descend is a step of gradient descent, so that the suite needs no optimizer.
 func (f *fixture) descend(session backend.Session, step int, rate float32) (backend.StepResult, error) {
 	r, err := f.step(session, step)
 	if err != nil {

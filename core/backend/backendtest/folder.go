@@ -12,10 +12,10 @@ import (
 	"harness.invalid/core/checkpoint/huggingface"
 )
 
-// Names that a folder with a model and what it computes has.
+// Names of the files in a folder with a model and its outputs.
 const goldenFile = "golden.json"
 
-// golden is a text's ids and the hidden states that somebody else's program made of them.
+// golden is the token ids of a text and the hidden states that another program computed from them.
 type golden struct {
 	InputIDs        []int32     `json:"input_ids"`
 	TokenTypeIDs    []int32     `json:"token_type_ids"`
@@ -24,8 +24,8 @@ type golden struct {
 	PoolerOutput    []float64   `json:"pooler_output"`
 }
 
-// ReadFolder reads a case from a Hugging Face folder with golden.json beside the model: outputs of the encoder and
-// the pooler for one sequence, and neither losses nor gradients. The head is a classifier that stays zero.
+// ReadFolder reads a case from a Hugging Face folder with golden.json beside the model. It has outputs of the
+// encoder and the pooler for one sequence, but no losses or gradients. The head is a classifier with zero weights.
 func ReadFolder(dir string) (c *Case, err error) {
 	f, err := huggingface.Open(dir)
 	if err != nil {

@@ -14,18 +14,18 @@ import (
 	"harness.invalid/core/bert"
 )
 
-// The tolerances of every FP32 program, whatever it says of itself.
+// The tolerances of every FP32 program, whatever it declares.
 const (
 	FP32OutputLimit   = 2e-5
 	FP32GradientLimit = 1e-4
-	// FP32FolderLimit is for folders with real weights, whose hidden states are neither small nor many layers deep.
+	// FP32FolderLimit is for folders with real weights: their hidden states are not small, and only a few layers deep.
 	FP32FolderLimit = 1e-5
 )
 
-// Oracle runs the cases in a folder through a backend and compares every output, loss and gradient with what the
-// files have: a row for each. Cases are safetensors files (ReadCase) and folders (ReadFolder); path may be one of
-// either. precisions are names of the backend's; none means all. The limits are those of the precision, and for
-// fp32 never above FP32OutputLimit and FP32GradientLimit.
+// Oracle runs the cases in a folder through a backend and compares every output, loss and gradient with those in
+// the files, which gives a row for each. Cases are safetensors files (ReadCase) and folders (ReadFolder); path may
+// also be a single one. precisions names some of the backend's; none means all. Limits are those of the precision,
+// and for fp32 never above FP32OutputLimit and FP32GradientLimit.
 func Oracle(ctx context.Context, b backend.Backend, path string, precisions ...string) ([]agreement.Row, error) {
 	info, err := b.Describe(ctx)
 	if err != nil {
@@ -57,7 +57,7 @@ func Oracle(ctx context.Context, b backend.Backend, path string, precisions ...s
 	return rows, nil
 }
 
-// readCases finds the cases at a path, in the order of their names.
+// readCases reads the cases at a path, in the order of their names.
 func readCases(path string) ([]*Case, error) {
 	files, err := filepath.Glob(filepath.Join(path, "*.safetensors"))
 	if err != nil {
@@ -145,7 +145,7 @@ func (c *Case) compare(ctx context.Context, b backend.Backend, p backend.Precisi
 		for _, name := range slices.Sorted(maps.Keys(c.Losses)) {
 			got, ok := LossOf(l, name)
 			if !ok {
-				return fmt.Errorf("loss %s is not known", name)
+				return fmt.Errorf("no loss is named %s", name)
 			}
 			row(kind+name, agreement.RelError([]float64{got}, []float64{c.Losses[name]}), p.OutputTolerance)
 		}
@@ -174,8 +174,8 @@ func (c *Case) compare(ctx context.Context, b backend.Backend, p backend.Precisi
 	return rows, nil
 }
 
-// Worst is the row with the largest error for each precision, of gradients and of everything else: what a tolerance
-// must bound.
+// Worst returns the row with the largest error for each precision, of gradients and of everything else: the errors
+// that tolerances must cover.
 func Worst(rows []agreement.Row) []agreement.Row {
 	var worst []agreement.Row
 	for _, r := range rows {

@@ -9,9 +9,9 @@ import (
 	"harness.invalid/core/bert"
 )
 
-// packs compares short sequences in rows of two with the same in rows of their own, without dropout. A backend that
-// does not pack must say so when it is asked to: one that took packed rows for single sequences would train on
-// something else without a sign.
+// packs compares short sequences in rows of two with the same sequences in rows of their own, without dropout. A
+// backend that does not support packing must refuse it: if it took packed rows for single sequences, it would
+// silently train on something else.
 func (s *suite) packs() error {
 	const perRow, rows = 2, 4
 	plain := func(f *fixture) {
@@ -59,7 +59,7 @@ func (s *suite) packs() error {
 		return fmt.Errorf("packed: %w", err)
 	}
 	if !want.Finite || !got.Finite {
-		return nil // a loss scale that has not come down yet says nothing of packing
+		return nil // the loss scale is still too high to tell anything about packing
 	}
 	for _, name := range []string{"mlm", "nsp"} {
 		x, _ := LossOf(got.Losses, name)
@@ -80,7 +80,7 @@ func (s *suite) packs() error {
 	return nil
 }
 
-// shorten makes padding of all tokens from the length on.
+// shorten turns all tokens from a length on into padding.
 func shorten(b *bert.Batch, length int) {
 	for i := range b.AttentionMask {
 		b.AttentionMask[i] = 0
@@ -93,7 +93,7 @@ func shorten(b *bert.Batch, length int) {
 	}
 }
 
-// packRows puts each perRow sequences that follow each other into a row.
+// packRows puts every perRow consecutive sequences into one row.
 func packRows(b *bert.Batch, perRow int) *bert.Batch {
 	S, P := b.Length, b.Predictions*perRow
 	rows := b.Size / perRow

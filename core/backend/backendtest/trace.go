@@ -12,10 +12,10 @@ import (
 	"harness.invalid/core/numerics"
 )
 
-// traced are the tensors that a trace showed, by operator: the result and its gradient.
+// traced holds the tensors of a trace by operator: the result and its gradient.
 type traced map[string][2]*backend.Traced
 
-// trace runs step 1 of a fixture in the way of backend.Tracer. ok is false when the backend can't do that.
+// trace traces step 1 of a fixture. ok is false if the backend can't trace.
 func (f *fixture) trace(session backend.Session, b *bert.Batch) (seen traced, r backend.StepResult, ok bool, err error) {
 	tracer, ok := session.(backend.Tracer)
 	if !ok {
@@ -58,9 +58,8 @@ func (f *fixture) trace(session backend.Session, b *bert.Batch) (seen traced, r 
 // operators are those of the fixture's model.
 func (f *fixture) operators() []bert.Operator { return bert.Operators(f.program.Model, f.program.Head) }
 
-// traces holds what operators show against what is known otherwise: the results against the outputs of an
-// evaluation, and the gradient of the result of a dense layer or norm, summed over rows, against the gradient of
-// its bias. A backend may be without it.
+// traces compares what a trace shows with what is known otherwise: results with the outputs of an evaluation, and
+// the gradient of a result, summed over rows, with the gradient of the operator's bias. Tracing is optional.
 func (s *suite) traces() error {
 	if err := s.tracesTheStep(); err != nil {
 		return err
@@ -79,7 +78,7 @@ func (s *suite) traces() error {
 	return nil
 }
 
-// tracesTheStep: a trace has the bits of the step, with dropout, several micro-batches and replicas.
+// tracesTheStep: a traced step has the bits of an untraced one, with dropout, several micro-batches and replicas.
 func (s *suite) tracesTheStep() error {
 	var want []float32
 	var plain backend.StepResult
@@ -136,12 +135,12 @@ func (f *fixture) tracesTruly(session backend.Session) error {
 		}
 	}
 	if !r.Finite {
-		return nil // a dynamic loss scale has yet to come down
+		return nil // a dynamic loss scale is still too high
 	}
 	for _, o := range operators {
 		g := seen[o.Name][1]
 		if o.Bias == "" || g == nil || o.Activation != bert.NoActivation {
-			continue // the gradient of a bias is that of the result only where no activation is between them
+			continue // the sum of the result's gradient is the bias's only where no activation is between them
 		}
 		if err := f.biasFollows(o, g); err != nil {
 			return err
@@ -150,9 +149,9 @@ func (f *fixture) tracesTruly(session backend.Session) error {
 	return nil
 }
 
-// biasFollows holds the gradient of an operator's bias against the traced gradient of its result, summed over rows.
-// The difference is held against sums of magnitudes: the gradients of a softmax, for one, add up to zero, and what
-// is left of them is rounding.
+// biasFollows compares the gradient of an operator's bias with the traced gradient of its result, summed over rows.
+// The difference is relative to the sum of magnitudes, since some gradients, such as those of a softmax, add up to
+// zero except for rounding.
 func (f *fixture) biasFollows(o bert.Operator, g *backend.Traced) error {
 	p, _ := f.memory.Layout.Lookup(o.Bias)
 	difference, terms := make([]float64, p.Len()), make([]float64, p.Len())

@@ -1,5 +1,5 @@
-// Package reference finds the reference material (golden vectors, real data) that may lie beside a checkout. Tests
-// that use it are skipped where it is absent: the project passes its tests without it.
+// Package reference finds the reference material (golden vectors, real data) that may lie beside a checkout: a name
+// goes in, a path comes out. Where it is absent, the tests that use it are skipped.
 package reference
 
 import (
@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Path returns the path of shared/ELEM... in the nearest parent folder that has one, and skips the test when there
-// is none. HARNESS_REFERENCE, when set, names the folder itself.
+// Path returns the path of shared/ELEM... in the nearest parent folder that has it, and skips the test if none has.
+// HARNESS_REFERENCE, if set, is used in place of shared.
 func Path(t testing.TB, elem ...string) string {
 	t.Helper()
 	name := filepath.Join(elem...)
