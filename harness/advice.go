@@ -22,7 +22,7 @@ func advise(err error) error {
 	)
 	switch {
 	case errors.Is(err, experiment.ErrNoFiles):
-		return withHint(fmt.Errorf("--%w", err), "use a recipe for files, such as --recipe tiny-wiki-squad, or --set data.kind=files")
+		return hint.With(fmt.Errorf("--%w", err), "use a recipe for files, such as --recipe tiny-wiki-squad, or --set data.kind=files")
 	case errors.Is(err, experiment.ErrNoTask):
 		return fmt.Errorf("--task is not given, want one of %s", strings.Join(tasks.Names(), ", "))
 	case errors.Is(err, experiment.ErrNoExamples):
@@ -30,11 +30,11 @@ func advise(err error) error {
 	case errors.As(err, &source):
 		return fmt.Errorf("--%w", err) // the field is the flag's name
 	case errors.As(err, &unfit):
-		return withHint(err, "%s", unfitAdvice(unfit))
+		return hint.With(err, "%s", unfitAdvice(unfit))
 	case errors.As(err, &run) && run.Stopped:
-		return withHint(err, "go on with: the same command with --resume --out %s", run.Dir)
+		return hint.With(err, "go on with: the same command with --resume --out %s", run.Dir)
 	case errors.As(err, &run) && errors.Is(err, fs.ErrExist):
-		return withHint(err, "go on with the runs in the folder with --resume, or start in another --out")
+		return hint.With(err, "go on with the runs in the folder with --resume, or start in another --out")
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"harness.invalid/harness/experiment"
+	"harness.invalid/harness/hint"
 	"harness.invalid/harness/report"
 )
 
@@ -52,10 +53,10 @@ func newCompare() *cobra.Command {
 				return err
 			}
 			if t.Noise && t.Seeds < 2 {
-				return withHint(fmt.Errorf("--aa with --seeds %d: two groups of one run have no variance", t.Seeds), "use --seeds 3 or more")
+				return hint.With(fmt.Errorf("--aa with --seeds %d: two groups of one run have no variance", t.Seeds), "use --seeds 3 or more")
 			}
 			if len(backends) == 0 {
-				return withHint(errors.New("--backends names no backend"), "harness compare --backends ipu,gpu-ref")
+				return hint.With(errors.New("--backends names no backend"), "harness compare --backends ipu,gpu-ref")
 			}
 			t.Arms = experiment.Arms(backends, optimizers)
 			if err := follow.check(t.Arms, cmd.Flags()); err != nil {

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"harness.invalid/harness/hint"
 )
 
 func newEvaluate() *cobra.Command {
@@ -29,7 +31,7 @@ Without --task and --recipe it takes those that harness finetune made the model 
 				return err
 			}
 			if !data.Labelled() {
-				return withHint(fmt.Errorf("%s has examples whose answers are not known", strings.Join(files, ", ")), "harness predict answers them")
+				return hint.With(fmt.Errorf("%s has examples whose answers are not known", strings.Join(files, ", ")), "harness predict answers them")
 			}
 			scores, err := data.Score(predictions)
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 	"harness.invalid/core/dataset/tasks"
 	"harness.invalid/harness/evaluation"
 	"harness.invalid/harness/experiment"
+	"harness.invalid/harness/hint"
 )
 
 // fineTuning is what finetune, predict and evaluate have in common: a model, a task, a recipe for it, and a backend.
@@ -37,10 +38,10 @@ func (f *fineTuning) flags(cmd *cobra.Command, t *training) {
 func (f *fineTuning) check() error {
 	switch {
 	case f.Model == "":
-		return withHint(errors.New("--model names no model folder"),
+		return hint.With(errors.New("--model names no model folder"),
 			"harness run --save-model leaves one; harness convert makes one of other formats")
 	case f.backend == "":
-		return withHint(errors.New("--backend names no backend"), "--backend gpu-ref")
+		return hint.With(errors.New("--backend names no backend"), "--backend gpu-ref")
 	}
 	return nil
 }

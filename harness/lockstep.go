@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"harness.invalid/harness/experiment"
+	"harness.invalid/harness/hint"
 	"harness.invalid/harness/report"
 )
 
@@ -29,7 +30,7 @@ func (l *lockstepFlags) check(arms []experiment.Arm, f *pflag.FlagSet) error {
 	l.asked = f.Changed("lockstep")
 	switch {
 	case !l.asked && l.resync:
-		return withHint(errors.New("--resync is about --lockstep, which is not given"),
+		return hint.With(errors.New("--resync is about --lockstep, which is not given"),
 			"harness compare --backends gpu-ref,ipu --lockstep 20 --resync")
 	case l.asked && l.steps < 1:
 		return fmt.Errorf("--lockstep is %d, want at least 1", l.steps)
@@ -42,7 +43,7 @@ func (l *lockstepFlags) check(arms []experiment.Arm, f *pflag.FlagSet) error {
 		}
 	}
 	if len(arms) != 2 || arms[0].Optimizer != arms[1].Optimizer {
-		return withHint(fmt.Errorf("--lockstep follows two backends with one optimizer, and --backends and --optimizers make %d arms", len(arms)),
+		return hint.With(fmt.Errorf("--lockstep follows two backends with one optimizer, and --backends and --optimizers make %d arms", len(arms)),
 			"harness compare --backends gpu-ref,ipu --lockstep %d", l.steps)
 	}
 	return nil

@@ -11,9 +11,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
-	"harness.invalid/core/spelling"
 	"harness.invalid/harness/hint"
 )
 
@@ -69,29 +67,6 @@ func execute(args []string, in io.Reader, out, errOut io.Writer) int {
 	return code
 }
 
-// unknownCommand reports a word that is no command of the group before it: cobra shows the group's help instead, as
-// if nothing were wrong.
-func unknownCommand(root *cobra.Command, args []string) error {
-	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd()
-	cmd, rest, _ := root.Find(args)
-	if cmd.Parent() == root && cmd.Name() == "help" {
-		cmd, rest, _ = root.Find(rest)
-	}
-	isWord := len(rest) > 0 && !strings.HasPrefix(rest[0], "-") && !strings.HasPrefix(rest[0], cobra.ShellCompRequestCmd)
-	if !cmd.HasSubCommands() || cmd.Runnable() || !isWord {
-		return nil
-	}
-	var known []string
-	for _, c := range cmd.Commands() {
-		if c.IsAvailableCommand() {
-			known = append(known, c.Name())
-		}
-	}
-	return fmt.Errorf("unknown command %q for %q%s (known: %s)",
-		rest[0], cmd.CommandPath(), spelling.Hint(rest[0], known), strings.Join(known, ", "))
-}
-
 // withHint adds to an error what to do about it.
 func withHint(err error, format string, args ...any) error { return hint.With(err, format, args...) }
 
@@ -129,36 +104,4 @@ reach the same accuracy and how long they take.`,
 	}
 	explainMistakes(root)
 	return root
-}
-
-// explainMistakes adds to errors about the words of a command line what was wanted: the nearest flag, or how the
-// command is used.
-func explainMistakes(root *cobra.Command) {
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		var unknown *pflag.NotExistError
-		if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
-			return err
-		}
-		var known []string
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-		if near := spelling.Nearest(unknown.GetSpecifiedName(), known); near != "" {
-			return fmt.Errorf("%w, did you mean --%s?", err, near)
-		}
-		return withHint(err, "%s --help lists the flags", cmd.CommandPath())
-	})
-	var explain func(cmd *cobra.Command)
-	explain = func(cmd *cobra.Command) {
-		if check := cmd.Args; check != nil {
-			cmd.Args = func(cmd *cobra.Command, args []string) error {
-				if err := check(cmd, args); err != nil {
-					return withHint(err, "usage: %s", cmd.UseLine())
-				}
-				return nil
-			}
-		}
-		for _, c := range cmd.Commands() {
-			explain(c)
-		}
-	}
-	explain(root)
 }

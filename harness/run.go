@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"harness.invalid/harness/experiment"
+	"harness.invalid/harness/hint"
 	"harness.invalid/harness/report"
 )
 
@@ -25,7 +26,7 @@ func newRun() *cobra.Command {
 				return err
 			}
 			if backend == "" {
-				return withHint(errors.New("--backend names no backend"), "harness run --backend gpu-ref")
+				return hint.With(errors.New("--backend names no backend"), "harness run --backend gpu-ref")
 			}
 			if err := t.load(); err != nil {
 				return err

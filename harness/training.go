@@ -11,6 +11,7 @@ import (
 	"harness.invalid/core/recipe"
 	"harness.invalid/harness/catalog"
 	"harness.invalid/harness/experiment"
+	"harness.invalid/harness/hint"
 	"harness.invalid/harness/report"
 	"harness.invalid/results/index"
 )
@@ -92,7 +93,7 @@ func (t *training) run(cmd *cobra.Command) (*experiment.Outcome, error) {
 // check reports flags that don't go together.
 func (t *training) check() error {
 	if t.Resume && t.Dir == "" {
-		return withHint(errors.New("--resume needs --out, the folder of the runs to go on with"),
+		return hint.With(errors.New("--resume needs --out, the folder of the runs to go on with"),
 			"harness prints the folder at the start of a comparison")
 	}
 	return nil
