@@ -7,8 +7,6 @@ import (
 	"path"
 	"strconv"
 	"strings"
-
-	"harness.invalid/core/bert"
 )
 
 // write makes the recipe's file.
@@ -22,130 +20,111 @@ func (m *importer) write() []byte {
 			m.ipuOptions.set("pipeline", strconv.Quote(stages))
 		}
 	}
-	var out bytes.Buffer
-	line := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
-	line("# Imported from a command line of %s. With the seed of its run: --seed %s", m.command.Script, cmp.Or(m.seed, "42"))
+	w := &writer{}
+	m.writeHeader(w)
+	w.line("model: %s", model.flow())
+	w.line("vocab: %s", vocab.flow())
+	w.line("data:")
+	w.line("  kind: files")
+	m.writeFiles(w)
+	w.line("")
+	m.writePhase(w)
+	m.writeBackends(w)
+	return w.Bytes()
+}
+
+// writer writes lines.
+type writer struct{ bytes.Buffer }
+
+func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+
+// writeHeader writes what was imported, and what of it the recipe leaves out.
+func (m *importer) writeHeader(w *writer) {
+	w.line("# Imported from a command line of %s. With the seed of its run: --seed %s", m.command.Script, cmp.Or(m.seed, "42"))
 	for _, list := range []struct {
 		title string
 		lines []string
 	}{{"Not honoured", m.refused}, {"Mind that", m.notes}} {
 		if len(list.lines) > 0 {
-			line("# %s:", list.title)
+			w.line("# %s:", list.title)
 		}
 		for _, l := range list.lines {
-			line("#   %s", oneLine(l))
+			w.line("#   %s", oneLine(l))
 		}
 	}
 	if len(m.harmless) > 0 {
-		line("# Without a part in what is computed: %s", oneLine(strings.Join(m.harmless, ", ")))
+		w.line("# Without a part in what is computed: %s", oneLine(strings.Join(m.harmless, ", ")))
 	}
-	line("doc: |")
-	line("  %s of %s, as %s fine-tunes it.", m.dataset, oneLine(path.Base(m.model)), m.command.Script)
-	line("source: |")
-	line("  %s", m.commandLine())
-	line("")
-	line("model: %s", model.flow())
-	line("vocab: %s", vocab.flow())
-	line("data:")
-	line("  kind: files")
-	m.writeFiles(line)
-	line("")
-	line("phases:")
-	line("- name: %s", m.dataset)
-	line("  dataset: %s", m.dataset)
-	line("  length: %d", m.length)
-	line("  micro_batch: %d", m.batch)
-	line("  accumulation: %d", m.accumulation)
-	line("  replicas: %d", m.replicas)
+	w.line("doc: |")
+	w.line("  %s of %s, as %s fine-tunes it.", m.dataset, oneLine(path.Base(m.model)), m.command.Script)
+	w.line("source: |")
+	w.line("  %s", m.commandLine())
+	w.line("")
+}
+
+// writePhase writes the one phase of fine-tuning.
+func (m *importer) writePhase(w *writer) {
+	w.line("phases:")
+	w.line("- name: %s", m.dataset)
+	w.line("  dataset: %s", m.dataset)
+	w.line("  length: %d", m.length)
+	w.line("  micro_batch: %d", m.batch)
+	w.line("  accumulation: %d", m.accumulation)
+	w.line("  replicas: %d", m.replicas)
 	if m.maxSteps != "" {
-		line("  steps: %s", m.maxSteps)
+		w.line("  steps: %s", m.maxSteps)
 	} else {
-		line("  epochs: %s", m.epochs)
+		w.line("  epochs: %s", m.epochs)
 	}
-	line("  schedule: %s", m.schedule.flow())
+	w.line("  schedule: %s", m.schedule.flow())
 	if m.optimizerName == "lamb" {
 		m.optimizer.set("max_grad_norm", "0")
 	}
-	line("  optimizer: {name: %s, options: %s}", m.optimizerName, m.optimizer.flow())
+	w.line("  optimizer: {name: %s, options: %s}", m.optimizerName, m.optimizer.flow())
 	if len(m.answering.keys) > 0 {
-		line("  question_answering: %s", m.answering.flow())
+		w.line("  question_answering: %s", m.answering.flow())
 	}
-	var evaluation settings
+	w.line("  evaluation: %s", m.evaluation().flow())
+}
+
+// evaluation is how the phase evaluates.
+func (m *importer) evaluation() *settings {
+	e := new(settings)
 	if m.evaluates {
-		if m.every == "" {
-			m.every = "500" // logging_steps, which eval_steps follows
-		}
-		evaluation.set("every", m.every)
+		e.set("every", cmp.Or(m.every, "500")) // without eval_steps the script uses logging_steps, 500 by default
 	}
-	evaluation.set("batch", strconv.Itoa(m.evalBatch))
+	e.set("batch", strconv.Itoa(m.evalBatch))
 	if m.sequences != "" {
-		evaluation.set("sequences", m.sequences)
+		e.set("sequences", m.sequences)
 	}
 	if m.metric != "" {
-		evaluation.set("metric", m.metric)
+		e.set("metric", m.metric)
 	}
 	if m.best {
-		evaluation.set("keep_best", "true")
+		e.set("keep_best", "true")
 	}
-	line("  evaluation: %s", evaluation.flow())
+	return e
+}
+
+// writeBackends writes what the options say about an IPU or a GPU.
+func (m *importer) writeBackends(w *writer) {
 	if m.onIPU || m.gpuPrecision != "" {
-		line("")
-		line("backends:")
+		w.line("")
+		w.line("backends:")
 	}
 	if m.onIPU {
 		m.ipuOptions.set("attention_mask_value", "model")
-		line("  ipu:")
-		line("    precision: %s", m.ipuPrecision)
-		line("    options: %s", m.ipuOptions.flow())
+		w.line("  ipu:")
+		w.line("    precision: %s", m.ipuPrecision)
+		w.line("    options: %s", m.ipuOptions.flow())
 	}
 	if m.gpuPrecision != "" {
-		line("  gpu-ref: {precision: %s}", m.gpuPrecision)
+		w.line("  gpu-ref: {precision: %s}", m.gpuPrecision)
 	}
-	return out.Bytes()
-}
-
-// modelSize fills in the shape that the model's name stands for, and returns it.
-func (m *importer) modelSize(model, vocab *settings) bert.Config {
-	config := bert.Defaults()
-	name := path.Base(m.model)
-	found := false
-	for _, known := range models {
-		if !strings.HasPrefix(name, known.prefix) {
-			continue
-		}
-		found = true
-		model.set("size", known.size)
-		model.set("vocab_size", strconv.Itoa(known.vocab))
-		vocab.set("size", strconv.Itoa(known.vocab))
-		vocab.set("lowercase", strconv.FormatBool(known.lowercase))
-		config, _ = config.Size(known.size) // which is in the table
-		break
-	}
-	if !found {
-		model.set("size", "base")
-		vocab.set("lowercase", strconv.FormatBool(!strings.Contains(name, "-cased")))
-		if m.modelFolder == "" {
-			m.refuse("--model_name_or_path "+m.model, "its shape is not known: taken for one of BERT-Base; a folder given by "+
-				"--data model=FOLDER goes before")
-		}
-	}
-	if m.modelFolder == "" {
-		m.notes = append(m.notes, "the weights of "+m.model+" are not downloaded: give their folder by --data model=FOLDER, "+
-			"or training starts from random ones")
-	}
-	model.set("hidden_act", "gelu") // with erf, as Hugging Face's BERT has it
-	model.set("initializer", "normal")
-	model.set("layer_norm_eps", "1e-12")
-	mask := "-10000"
-	if m.onIPU {
-		mask = "-1000"
-	}
-	model.set("attention_mask_value", mask)
-	return config
 }
 
 // writeFiles names the files that the command line names.
-func (m *importer) writeFiles(line func(string, ...any)) {
+func (m *importer) writeFiles(w *writer) {
 	var files, of settings
 	if m.modelFolder != "" {
 		files.set("model", strconv.Quote(m.modelFolder))
@@ -164,7 +143,7 @@ func (m *importer) writeFiles(line func(string, ...any)) {
 		files.set("tasks", "{"+m.dataset+": "+of.flow()+"}")
 	}
 	if len(files.keys) > 0 {
-		line("  files: %s", files.flow())
+		w.line("  files: %s", files.flow())
 	}
 }
 
