@@ -69,7 +69,7 @@ func (i Initializer) Tensor(c Config, t tensor.Tensor, values []float32, seed ui
 
 // linearActivation reports whether a parameter belongs to a dense layer with an activation, NVIDIA's LinearActivation.
 func linearActivation(name string) bool {
-	r, _ := find(name)
+	r, _, _ := find(name)
 	return r != nil && r.activation != NoActivation
 }
 

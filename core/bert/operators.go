@@ -12,63 +12,67 @@ import (
 // which operators there are follows from it: the parameters and their order, the units, the buffers of a Network,
 // both passes, the names of outputs and traces.
 //
-// Names, and those of the parameters that begin with them, are Hugging Face's. Names inside a layer have no prefix
-// here.
-var operators = []row{
-	{op: OpEmbeddings, unit: embeddingsUnit, name: "bert.embeddings", kind: EmbedKind, rows: AllTokens, width: hiddenSize,
-		dropout: true, output: "embeddings"},
+// Names are those of Hugging Face's modules, within a layer for operators of a layer.
+var operators = []unitRows{
+	{unit: embeddingsUnit, rows: []row{
+		{op: OpEmbeddings, name: "bert.embeddings", kind: EmbedKind, rows: AllTokens, width: hiddenSize, dropout: true, output: "embeddings"},
+	}},
+	{unit: attentionUnit, rows: []row{
+		{op: OpQuery, name: "attention.self.query", kind: LinearKind, rows: ReadTokens, width: hiddenSize},
+		{op: OpKey, name: "attention.self.key", kind: LinearKind, rows: AllTokens, width: hiddenSize},
+		{op: OpValue, name: "attention.self.value", kind: LinearKind, rows: AllTokens, width: hiddenSize},
+		{op: OpAttention, name: "attention.self", kind: AttentionKind, rows: ReadTokens, width: hiddenSize,
+			reads: []Op{OpQuery, OpKey, OpValue}},
+		{op: OpAttentionOutput, name: "attention.output.dense", kind: LinearKind, rows: ReadTokens, width: hiddenSize,
+			reads: []Op{OpAttention}, dropout: true, residual: true},
+		{op: OpAttentionNorm, name: "attention.output.LayerNorm", kind: NormKind, rows: ReadTokens, width: hiddenSize,
+			reads: []Op{OpAttentionOutput}},
+	}},
+	{unit: feedForwardUnit, rows: []row{
+		{op: OpIntermediate, name: "intermediate.dense", kind: LinearKind, rows: ReadTokens, width: intermediateSize, activation: hiddenAct},
+		{op: OpOutput, name: "output.dense", kind: LinearKind, rows: ReadTokens, width: hiddenSize,
+			reads: []Op{OpIntermediate}, dropout: true, residual: true},
+		{op: OpOutputNorm, name: "output.LayerNorm", kind: NormKind, rows: ReadTokens, width: hiddenSize,
+			reads: []Op{OpOutput}, output: "layer.%d"},
+	}},
+	{unit: headsUnit, tasks: []Task{Pretraining}, rows: []row{
+		{op: OpPooler, name: "bert.pooler.dense", kind: LinearKind, rows: FirstTokens, width: hiddenSize,
+			activation: Tanh, output: "pooler_output"},
+		{op: OpTransform, name: "cls.predictions.transform.dense", kind: LinearKind, rows: MaskedTokens, width: hiddenSize,
+			activation: hiddenAct},
+		{op: OpTransformNorm, name: "cls.predictions.transform.LayerNorm", kind: NormKind, rows: MaskedTokens, width: hiddenSize,
+			reads: []Op{OpTransform}},
+		{op: OpDecoder, name: "cls.predictions.decoder", kind: LinearKind, rows: MaskedTokens, width: vocabSize,
+			reads: []Op{OpTransformNorm}, weight: wordEmbeddings, bias: "cls.predictions.bias", output: "mlm_logits"},
+		{op: OpNextSentence, name: "cls.seq_relationship", kind: LinearKind, rows: FirstTokens, width: two,
+			reads: []Op{OpPooler}, output: "nsp_logits"},
+	}},
+	{unit: headsUnit, tasks: []Task{QuestionAnswering}, rows: []row{
+		{op: OpSpan, name: "qa_outputs", kind: LinearKind, rows: AllTokens, width: two},
+	}},
+	{unit: headsUnit, tasks: []Task{Classification, MultipleChoice}, rows: []row{
+		{op: OpPooler, name: "bert.pooler.dense", kind: LinearKind, rows: FirstTokens, width: hiddenSize,
+			activation: Tanh, dropout: true, output: "pooler_output"},
+		{op: OpClassifier, name: "classifier", kind: LinearKind, rows: FirstTokens, width: numLabels,
+			reads: []Op{OpPooler}, output: "logits"},
+	}},
+}
 
-	{op: OpQuery, unit: attentionUnit, name: "attention.self.query", kind: LinearKind, rows: ReadTokens, width: hiddenSize},
-	{op: OpKey, unit: attentionUnit, name: "attention.self.key", kind: LinearKind, rows: AllTokens, width: hiddenSize},
-	{op: OpValue, unit: attentionUnit, name: "attention.self.value", kind: LinearKind, rows: AllTokens, width: hiddenSize},
-	{op: OpAttention, unit: attentionUnit, name: "attention.self", kind: AttentionKind, rows: ReadTokens, width: hiddenSize,
-		reads: []Op{OpQuery, OpKey, OpValue}},
-	{op: OpAttentionOutput, unit: attentionUnit, name: "attention.output.dense", kind: LinearKind, rows: ReadTokens, width: hiddenSize,
-		reads: []Op{OpAttention}, dropout: true, residual: true},
-	{op: OpAttentionNorm, unit: attentionUnit, name: "attention.output.LayerNorm", kind: NormKind, rows: ReadTokens, width: hiddenSize,
-		reads: []Op{OpAttentionOutput}},
-
-	{op: OpIntermediate, unit: feedForwardUnit, name: "intermediate.dense", kind: LinearKind, rows: ReadTokens,
-		width: intermediateSize, activation: hiddenAct},
-	{op: OpOutput, unit: feedForwardUnit, name: "output.dense", kind: LinearKind, rows: ReadTokens, width: hiddenSize,
-		reads: []Op{OpIntermediate}, dropout: true, residual: true},
-	{op: OpOutputNorm, unit: feedForwardUnit, name: "output.LayerNorm", kind: NormKind, rows: ReadTokens, width: hiddenSize,
-		reads: []Op{OpOutput}, output: "layer.%d"},
-
-	{op: OpPooler, unit: headsUnit, tasks: []Task{Pretraining}, name: "bert.pooler.dense", kind: LinearKind,
-		rows: FirstTokens, width: hiddenSize,
-		activation: Tanh, output: "pooler_output"},
-	{op: OpTransform, unit: headsUnit, tasks: []Task{Pretraining}, name: "cls.predictions.transform.dense", kind: LinearKind,
-		rows:  MaskedTokens,
-		width: hiddenSize, activation: hiddenAct},
-	{op: OpTransformNorm, unit: headsUnit, tasks: []Task{Pretraining}, name: "cls.predictions.transform.LayerNorm",
-		kind: NormKind, rows: MaskedTokens,
-		width: hiddenSize, reads: []Op{OpTransform}},
-	{op: OpDecoder, unit: headsUnit, tasks: []Task{Pretraining}, name: "cls.predictions.decoder", kind: LinearKind, rows: MaskedTokens,
-		width: vocabSize, reads: []Op{OpTransformNorm}, weight: wordEmbeddings, bias: "cls.predictions.bias", output: "mlm_logits"},
-	{op: OpNextSentence, unit: headsUnit, tasks: []Task{Pretraining}, name: "cls.seq_relationship", kind: LinearKind,
-		rows: FirstTokens, width: two,
-		reads: []Op{OpPooler}, output: "nsp_logits"},
-
-	{op: OpSpan, unit: headsUnit, tasks: []Task{QuestionAnswering}, name: "qa_outputs", kind: LinearKind, rows: AllTokens, width: two},
-
-	{op: OpPooler, unit: headsUnit, tasks: []Task{Classification, MultipleChoice}, name: "bert.pooler.dense",
-		kind: LinearKind, rows: FirstTokens,
-		width: hiddenSize, activation: Tanh, dropout: true, output: "pooler_output"},
-	{op: OpClassifier, unit: headsUnit, tasks: []Task{Classification, MultipleChoice}, name: "classifier", kind: LinearKind, rows: FirstTokens,
-		width: numLabels, reads: []Op{OpPooler}, output: "logits"},
+// unitRows are the operators of a kind of unit.
+type unitRows struct {
+	unit  unit
+	tasks []Task // whose heads they are; nil: they belong to every model
+	rows  []row
 }
 
 // row is an operator in the table.
 type row struct {
 	op         Op
-	unit       unit
-	tasks      []Task // whose heads have it; nil: all
-	name       string // of Hugging Face's module
+	name       string
 	kind       Kind
 	rows       Rows
 	width      func(c *Config, h Head) int
-	reads      []Op // nil: the hidden states that enter the unit
+	reads      []Op // of the same unit; nil: the hidden states that enter the unit
 	activation Activation
 	dropout    bool   // with Config.HiddenDropoutProb
 	residual   bool   // adds the hidden states that enter the unit
@@ -139,9 +143,11 @@ func Operators(c Config, h Head) []Operator {
 		if len(all) > 0 {
 			entering = all[len(all)-1].Name
 		}
-		for i := range operators {
-			if r := &operators[i]; r.unit == u && (r.tasks == nil || slices.Contains(r.tasks, h.Task)) {
-				all = append(all, r.operator(&c, h, layer, entering))
+		for _, of := range operators {
+			if of.unit == u && (of.tasks == nil || slices.Contains(of.tasks, h.Task)) {
+				for i := range of.rows {
+					all = append(all, of.operator(i, &c, h, layer, entering))
+				}
 			}
 		}
 		all[len(all)-1].Hidden = u != headsUnit
@@ -163,13 +169,13 @@ func Operators(c Config, h Head) []Operator {
 	return all
 }
 
-// operator is the row for a model; entering names the operator whose result enters the unit.
-func (r *row) operator(c *Config, h Head, layer int, entering string) Operator {
-	prefix := ""
+// operator is row i for a model; entering names the operator whose result enters the unit.
+func (u *unitRows) operator(i int, c *Config, h Head, layer int, entering string) Operator {
+	r, prefix := &u.rows[i], ""
 	if layer >= 0 {
 		prefix = fmt.Sprintf(layerPrefix, layer)
 	}
-	o := Operator{Name: prefix + r.name, Site: Site{layer, r.op}, Unit: r.unit.of(c, layer), Kind: r.kind, Rows: r.rows, Width: r.width(c, h),
+	o := Operator{Name: prefix + r.name, Site: Site{layer, r.op}, Unit: u.unit.of(c, layer), Kind: r.kind, Rows: r.rows, Width: r.width(c, h),
 		Activation: r.activation, Weight: r.weight, Bias: r.bias, Output: r.output}
 	if o.Rows == ReadTokens && (layer < c.NumHiddenLayers-1 || h.Task == QuestionAnswering) {
 		o.Rows = AllTokens
@@ -181,8 +187,8 @@ func (r *row) operator(c *Config, h Head, layer int, entering string) Operator {
 		o.Dropout = c.HiddenDropoutProb
 	}
 	for _, op := range r.reads {
-		i := slices.IndexFunc(operators, func(of row) bool { return of.op == op })
-		o.Reads = append(o.Reads, prefix+operators[i].name)
+		i := slices.IndexFunc(u.rows, func(of row) bool { return of.op == op })
+		o.Reads = append(o.Reads, prefix+u.rows[i].name)
 	}
 	if r.reads == nil && r.kind != EmbedKind {
 		o.Reads = []string{entering}
@@ -224,10 +230,9 @@ func readers(all []Operator, name string) string {
 	return strings.Join(slices.Compact(names), ", ")
 }
 
-// find returns the row that a parameter belongs to, and its layer or -1; nil for a parameter of no model. The word
-// embeddings belong to the embeddings, although they are the decoder's weight as well.
-func find(parameter string) (r *row, layer int) {
-	layer = -1
+// find returns the row that a parameter belongs to, its unit, and its layer or -1; nil for a parameter of no model.
+// The word embeddings belong to the embeddings, although they are the decoder's weight as well.
+func find(parameter string) (r *row, u unit, layer int) {
 	if _, err := fmt.Sscanf(parameter, layerPrefix, &layer); err == nil {
 		parameter = strings.TrimPrefix(parameter, fmt.Sprintf(layerPrefix, layer))
 	} else {
@@ -235,25 +240,27 @@ func find(parameter string) (r *row, layer int) {
 	}
 	module := parameter[:max(0, strings.LastIndexByte(parameter, '.'))]
 	if module == "" {
-		return nil, -1
+		return nil, 0, -1
 	}
-	for i := range operators {
-		r := &operators[i]
-		if inLayer := r.unit == attentionUnit || r.unit == feedForwardUnit; inLayer != (layer >= 0) {
+	for _, of := range operators {
+		if inLayer := of.unit == attentionUnit || of.unit == feedForwardUnit; inLayer != (layer >= 0) {
 			continue
 		}
-		if parameter == r.bias || module == r.name || r.kind == EmbedKind && strings.HasPrefix(module, r.name+".") {
-			return r, layer
+		for i := range of.rows {
+			r := &of.rows[i]
+			if parameter == r.bias || module == r.name || r.kind == EmbedKind && strings.HasPrefix(module, r.name+".") {
+				return r, of.unit, layer
+			}
 		}
 	}
-	return nil, -1
+	return nil, 0, -1
 }
 
 // OperatorOf is the name of the operator that a parameter belongs to, by the parameter's name, and "" for a
 // parameter of no model. The word embeddings belong to the embeddings, although they are the decoder's weight as
 // well.
 func OperatorOf(parameter string) string {
-	switch r, layer := find(parameter); {
+	switch r, _, layer := find(parameter); {
 	case r == nil:
 		return ""
 	case layer >= 0:

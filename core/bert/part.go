@@ -51,11 +51,11 @@ func (c *Config) UnitName(u int) string {
 // UnitOf returns the unit that a parameter belongs to, by its Hugging Face name, and -1 for a name that no model
 // has. The word embeddings belong to the embeddings, although they are the decoder's weight as well.
 func (c *Config) UnitOf(parameter string) int {
-	r, layer := find(parameter)
+	r, u, layer := find(parameter)
 	if r == nil {
 		return -1
 	}
-	return r.unit.of(c, layer)
+	return u.of(c, layer)
 }
 
 // Recompute says which activations a part of a network keeps from the forward to the backward pass. It computes the
