@@ -9,30 +9,41 @@
 //
 // Every command explains itself with --help.
 //
-//	compare    train a recipe on several backends, with several optimizers and seeds, and compare; --lockstep: where do two part?
-//	run        train it once
-//	runs       list, show, compare, tag, export and remove the runs that there are
-//	check      hold runs against a baseline: did something get worse?
-//	baseline   write a baseline
-//	tune       search settings of a recipe by quasi-random trials
-//	mlperf     score runs to a target as MLPerf does, with its test of reference convergence points
-//	algoperf   score optimizers over several recipes as AlgoPerf does
-//	recipe     list, show, compare and check recipes, and import them from Hugging Face's command lines
-//	plugin     list, inspect and write backends and optimizers, hold one against its contract and against another program's numbers
-//	convert    convert a model between the formats of Hugging Face, PyTorch and TensorFlow, or take it out of a run
-//	inspect    list the tensors of a file: names, types, shapes, statistics
-//	vocab      learn a WordPiece vocabulary
-//	tokenize   turn lines of text into ids
-//	data       download data sets, prepare text for pre-training, print instances as google-research/bert makes them
-//	report     show runs in a page for browsers, or in a table of any format
-//	serve      show the runs of a folder in a browser, and follow those that go on
-//	plot       draw curves of runs as SVG, PNG or PDF
-//	export     write runs for TensorBoard, MLPerf, DLLogger, MLflow, Parquet and benchstat
-//	finetune   fine-tune a model on SQuAD, GLUE, CLUE and their kin
-//	predict    have a fine-tuned model answer a file
-//	evaluate   measure it as the task's own program does
-//	score      score predictions of all tasks, and the runs of a benchmark
-//	completion shell completion
+//	compare     train a recipe on several backends, with several optimizers and seeds, and compare; --lockstep: where do two part?
+//
+//	run         train a recipe once on one backend
+//	finetune    fine-tune a model on SQuAD, GLUE, CLUE and similar tasks
+//	predict     have a fine-tuned model answer a file
+//	evaluate    measure a fine-tuned model as the task's own program does
+//	tune        search settings of a recipe by quasi-random trials
+//
+//	report      show runs in a page for browsers, or in a table of any format
+//	serve       show runs in a browser, and follow those that go on
+//	plot        draw curves of runs as SVG, PNG or PDF
+//	runs        list, show, compare, tag, export and remove runs
+//	export      write runs for TensorBoard, MLPerf, DLLogger, MLflow, Parquet and benchstat
+//
+//	recipe      list, show, compare, check and import recipes
+//	data        download data sets, prepare text for pre-training, print instances as google-research/bert makes them
+//	vocab       learn a WordPiece vocabulary
+//	tokenize    turn lines of text into ids
+//	convert     convert a model between the formats of Hugging Face, PyTorch and TensorFlow, or take it out of a run
+//	inspect     list the tensors of a file: names, types, shapes, statistics
+//
+//	estimate    model time and memory of a recipe on a named system, without training
+//	profile     write the modelled program as a trace, and its pipeline and memory as pictures
+//	bench       measure how fast steps, kernels, optimizers and the tokenizer are on this machine
+//
+//	plugin      list, inspect, verify, write, install and debug backends and optimizers
+//
+//	check       check runs against a baseline: did something get worse?
+//	baseline    write a baseline
+//	score       score predictions of all tasks, and the runs of a benchmark
+//	mlperf      score runs to a target as MLPerf does, with its test of reference convergence points
+//	algoperf    score optimizers over several recipes as AlgoPerf does
+//
+//	version     print version, commit, Go version, kernels and platform
+//	completion  shell completion
 //
 // A backend is NAME or NAME:PRECISION. The first one is what the others are held against:
 //
@@ -52,14 +63,14 @@
 // # Exit codes
 //
 //	0    the command did what it was asked to; a comparison may have any verdict
-//	1    something was tried and failed: a plugin does not keep its contract, a check found a regression
+//	1    something was tried and failed: a plugin breaks its contract, a check found a regression
 //	2    no answer: a check that could not be decided, or an error: wrong usage, bad input, a plugin that died
-//	130  stopped by Ctrl-C or SIGTERM, after a checkpoint; --resume goes on
+//	130  stopped by Ctrl-C or SIGTERM, after a checkpoint; --resume continues
 //
 // # Environment
 //
 //	HARNESS_PLUGIN_PATH  folders with plugins of third parties, before the user's own and $PATH
-//	HARNESS_ATTACH       plugins that run already, as harness plugin run --attach printed it
+//	HARNESS_ATTACH       running plugins to use, as harness plugin run --attach printed it
 //	HARNESS_DATA         folder for data sets that are downloaded
 //	HARNESS_DATA_MIRROR  address to download them from in place of their makers'
 //	HARNESS_STORE        index of runs: a SQLite file, or postgres://USER@HOST/DATABASE

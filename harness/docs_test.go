@@ -84,7 +84,7 @@ func commandLines(t *testing.T, name string) []block {
 }
 
 // notRun are beginnings of command lines that a test of the program has no business to run.
-var notRun = []string{"harness data fetch ", "go test ./...", "go build -o ", "go mod tidy"}
+var notRun = []string{"harness data fetch ", "go test ./...", "go build -o ", "CGO_ENABLED=0 go build ", "go mod tidy"}
 
 // smaller are the overrides that make an experiment of any recipe take a moment; what the document changes itself stays.
 var smaller = []string{

@@ -102,6 +102,7 @@ reach the same accuracy and how long they take.`,
 			root.AddCommand(c)
 		}
 	}
+	addVersion(root)
 	explainMistakes(root)
 	return root
 }
