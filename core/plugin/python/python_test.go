@@ -89,6 +89,10 @@ func TestExamples(t *testing.T) {
 			if more := test.name == "lookout"; err != nil || info.Probes != more || info.Averages != more {
 				t.Errorf("it says %+v, error %v", info, err)
 			}
+			c, err := optimizer.CostOf(t.Context(), o, nil, layout(t))
+			if stated := test.name == "lookout"; err != nil || (c.Assumed == "") != stated || c.Probes != stated {
+				t.Errorf("its cost is %+v, error %v", c, err)
+			}
 			for _, r := range optimizertest.Conformance(t.Context(), o) {
 				if r.Err != nil {
 					t.Errorf("%s: %v", r.Name, r.Err)
@@ -98,13 +102,20 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// faulty opens a session with a fault.
-func faulty(t *testing.T, p *host.Process, fault string) (optimizer.Memory, optimizer.Session) {
+// layout is that of one tensor.
+func layout(t *testing.T) *tensor.Layout {
 	t.Helper()
 	l, err := tensor.NewLayout(tensor.Tensor{Name: "w", Shape: tensor.Shape{40}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return l
+}
+
+// faulty opens a session with a fault.
+func faulty(t *testing.T, p *host.Process, fault string) (optimizer.Memory, optimizer.Session) {
+	t.Helper()
+	l := layout(t)
 	m := optimizer.Memory{Layout: l, Params: make([]float32, l.Len()), Grads: make([]float32, l.Len())}
 	session, err := p.Optimizer().Open(t.Context(), map[string]string{"fault": fault}, m)
 	if err != nil {

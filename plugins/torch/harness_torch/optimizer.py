@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import math
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 import torch
 
-from harness_plugin import Memory, Option, Optimizer, Tensor, Unsupported, Update, Values, threads
+from harness_plugin import Cost, Memory, Option, Optimizer, Tensor, TensorCost, Unsupported, Update, Values, threads
 
 # Arguments of constructors that are the host's business or say how to compute, not what.
 HOST = {"params", "lr", "foreach", "fused", "capturable", "differentiable", "maximize"}
@@ -16,6 +16,25 @@ REFUSED = {
     "LBFGS": "it evaluates the loss again within a step",
     "SparseAdam": "it takes sparse gradients, and harness has dense ones",
 }
+
+# Operations on each parameter, a root or a division counted as one. Source: the algorithms in PyTorch's documentation of the classes. Weight decay adds 2.
+OPERATIONS: dict[str, Callable[[dict[str, Any]], float]] = {
+    "Adadelta": lambda s: 16 + decay(s),
+    "Adagrad": lambda s: 7 + decay(s),
+    "Adam": lambda s: 14 + decay(s) + bool(s.get("amsgrad")),
+    "AdamW": lambda s: 14 + decay(s) + bool(s.get("amsgrad")),
+    "Adamax": lambda s: 10 + decay(s),
+    "ASGD": lambda s: 6 + decay(s),
+    "NAdam": lambda s: 16 + decay(s),
+    "RAdam": lambda s: 15 + decay(s),
+    "RMSprop": lambda s: 9 + decay(s) + 4 * bool(s.get("centered")) + 2 * bool(s.get("momentum")),
+    "Rprop": lambda s: 9,
+    "SGD": lambda s: 2 + decay(s) + 3 * bool(s.get("momentum")) + 2 * bool(s.get("nesterov")),
+}
+
+
+def decay(settings: dict[str, Any]) -> int:
+    return 2 * bool(settings.get("weight_decay"))
 
 
 class TorchOptimizer(Optimizer):
@@ -43,6 +62,30 @@ class TorchOptimizer(Optimizer):
         rule.update(1, 1e-3)
         return rule.slots()
 
+    def cost(self, options: Values, tensors: Sequence[Tensor]) -> Cost:
+        """State by what the class keeps for small tensors, arithmetic by its documented formula."""
+        settings, names, clips = self.settings(options), self.slots(options), options.number("max_grad_norm", 0) > 0
+        operations = OPERATIONS.get(self.rule.__name__)
+        flops = 7 * len(names) + 2 if operations is None else operations(settings)
+        small = {shape: self.form(options, shape) for shape in {tuple(range(3, 3 + len(t.shape))) for t in tensors}}
+
+        def of(t: Tensor) -> TensorCost:
+            like = tuple(range(3, 3 + len(t.shape)))  # as many axes, each of another extent
+            kept = {name: elements(v, like, t) for name, v in small[like].items()}
+            # Clipping squares, sums and scales: it reads the gradient twice more and writes it.
+            return TensorCost(
+                flops=len(t) * (flops + 3 * clips), state=[kept.get(name, 0) for name in names], grads=1 + 3 * clips
+            )
+
+        assumed = "" if operations else f"{self.name} does not state its arithmetic: priced by its {len(names)} slots"
+        return Cost.over(tensors, names, of, assumed=assumed)
+
+    def form(self, options: Values, shape: tuple[int, ...]) -> dict[str, Any]:
+        """State of a parameter of a shape as the class makes it: which entries there are, and what they are."""
+        rule = Rule(self, options, [torch.zeros(shape)], [True])
+        rule.update(1, 1e-3)
+        return dict(rule.optimizer.state[rule.parameters[0]])
+
     def settings(self, options: Values) -> dict[str, Any]:
         """The arguments of the constructor."""
         read = {name: tuple(value(options, o) for o in given) for name, given in self.arguments.items()}
@@ -53,6 +96,15 @@ class TorchOptimizer(Optimizer):
 
     def open(self, options: Values, memory: Memory) -> Session:
         return Session(self, options, memory)
+
+
+def elements(v: Any, like: tuple[int, ...], t: Tensor) -> int:
+    """Elements of an entry of a tensor's state, when v is the entry for a tensor of shape like. An axis of v that is as long as one of like is the tensor's."""
+    if v is None:
+        return 0
+    if not isinstance(v, torch.Tensor):
+        return 1
+    return math.prod(t.shape[like.index(n)] if n in like else n for n in v.shape)
 
 
 def arguments(rule: type) -> dict[str, list[Option]]:
@@ -165,11 +217,9 @@ class Session:
                     state[name] = self.place(name, t, v.numel()).view(v.shape)
 
     def form(self, shape: tuple[int, ...]) -> dict[str, Any]:
-        """State of a parameter of a shape as the class makes it: which entries there are, and what they are."""
+        """State of a parameter of a shape, made once."""
         if shape not in self.forms:
-            rule = Rule(self.optimizer, self.options, [torch.zeros(shape)], [True])
-            rule.update(1, 1e-3)
-            self.forms[shape] = dict(rule.optimizer.state[rule.parameters[0]])
+            self.forms[shape] = self.optimizer.form(self.options, shape)
         return self.forms[shape]
 
     def write(self) -> None:

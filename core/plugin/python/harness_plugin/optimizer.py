@@ -12,7 +12,9 @@ import numpy as np
 
 from . import _protocol
 from ._sessions import Sessions, answering
-from .memory import Memory
+from .cost import Cost, to_wire
+from .errors import Unsupported
+from .memory import Kind, Layout, Memory, Tensor
 from .option import Option, Values
 
 BLOCK = 1 << 14  # elements that norm sums at a time
@@ -53,6 +55,10 @@ class Optimizer:
         """Names the state that the rule keeps for each parameter under these options, such as m and v. Read all options
         here, so that bad ones are an error."""
         return ()
+
+    def cost(self, options: Values, tensors: Sequence[Tensor]) -> Cost | None:
+        """States what an update of tensors costs, for models of machines. None: the rule is priced by its slots."""
+        return None
 
     def step(self, options: Values, memory: Memory, update: Update) -> None:
         """Updates memory.params and memory.slots in place from memory.grads, which it may overwrite. Padding must stay zero."""
@@ -110,6 +116,13 @@ def service(o: Optimizer, sessions: Sessions) -> grpc.GenericRpcHandler:
     def slots(request: Any, context: grpc.ServicerContext) -> Any:
         return _protocol.SlotsResponse(names=o.slots(Values(o.options, request.options)))
 
+    def cost(request: Any, context: grpc.ServicerContext) -> Any:
+        layout = Layout(Tensor(t.name, tuple(t.shape), Kind(t.kind)) for t in request.tensors)
+        stated = o.cost(Values(o.options, request.options), layout.tensors)
+        if stated is None:
+            raise Unsupported("the optimizer states no cost")
+        return _protocol.CostResponse(cost=to_wire(stated, o.probes))
+
     def open(request: Any, context: grpc.ServicerContext) -> Any:
         options = Values(o.options, request.options)
         names = o.slots(options)
@@ -155,7 +168,7 @@ def service(o: Optimizer, sessions: Sessions) -> grpc.GenericRpcHandler:
         sessions.close(request.session, context)
         return _protocol.CloseResponse()
 
-    calls = {"Describe": describe, "Slots": slots, "Open": open, "Step": step, "Close": close}
+    calls = {"Describe": describe, "Slots": slots, "Cost": cost, "Open": open, "Step": step, "Close": close}
     calls |= {"Probe": probe} if o.probes else {}
     calls |= {"Average": average} if o.averages else {}
     return _protocol.service("Optimizer", {name: answering(f) for name, f in calls.items()})
