@@ -1,85 +1,23 @@
 package pretraining_test
 
 import (
-	"bufio"
-	"bytes"
-	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"compress/gzip"
-
-	"github.com/klauspost/compress/zstd"
 
 	"harness.invalid/core/bert"
 	"harness.invalid/core/dataset"
 	"harness.invalid/core/dataset/pretraining"
-	"harness.invalid/core/durable"
-	"harness.invalid/core/internal/reference"
 	"harness.invalid/core/wordpiece"
 )
-
-func preparation() pretraining.Preparation {
-	return pretraining.Preparation{
-		PrepareSettings: pretraining.PrepareSettings{Length: 16, ShortProb: 0.1, DupeFactor: 3, HeldOut: 0.1, Seed: 5,
-			Lowercase: true}, Shards: 4,
-	}
-}
 
 func dealing() pretraining.Dealing {
 	return pretraining.Dealing{Settings: pretraining.Settings{MaxLength: 16, MaxPredictions: 3, ShortProb: 0.1, MaskedProb: 0.15},
 		Batch: 4, Seed: 9}
-}
-
-// prepare prepares a text of n documents and returns the folder.
-func prepare(t testing.TB, n int, p pretraining.Preparation) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "data")
-	if _, err := pretraining.Prepare(t.Context(), dir, open(t, write(t, "text.txt", small(n))), words(t), p); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-// contents are the files of a folder.
-func contents(t testing.TB, dir string) map[string]string {
-	t.Helper()
-	files := map[string]string{}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[e.Name()] = string(text)
-	}
-	return files
-}
-
-func same(t *testing.T, what string, got, want map[string]string) {
-	t.Helper()
-	if len(got) != len(want) {
-		t.Errorf("%s: %d files, want %d", what, len(got), len(want))
-	}
-	for name := range want {
-		if got[name] != want[name] {
-			t.Errorf("%s: %s is another file", what, name)
-		}
-	}
 }
 
 func opened(t testing.TB, dir string) *pretraining.Prepared {
@@ -266,163 +204,6 @@ func TestPreparedSeek(t *testing.T) {
 	}
 }
 
-// TestPreparedIsDeterministic: the same bytes with any number of workers, and after any number of interruptions.
-func TestPreparedIsDeterministic(t *testing.T) {
-	defer pretraining.NoteEvery(0)()
-	p := preparation()
-	p.Workers = 1
-	text := write(t, "text.txt", small(2500)) // three blocks for training
-	c := open(t, text)
-	make := func(p pretraining.Preparation, dir string) {
-		t.Helper()
-		if _, err := pretraining.Prepare(t.Context(), dir, c, words(t), p); err != nil {
-			t.Fatal(err)
-		}
-	}
-	whole := filepath.Join(t.TempDir(), "whole")
-	make(p, whole)
-	want := contents(t, whole)
-	if len(want) != 4+1+2 {
-		t.Errorf("the folder has %d files, want 4 shards, what is held out, a vocabulary and a manifest", len(want))
-	}
-	p.Workers = 3
-	dir := filepath.Join(t.TempDir(), "parallel")
-	make(p, dir)
-	same(t, "three workers", contents(t, dir), want)
-
-	dir = filepath.Join(t.TempDir(), "cut")
-	for attempt := 1; ; attempt++ {
-		ctx, cancel := context.WithCancel(t.Context())
-		calls := 0
-		p.Progress = func(string, int64, int64) {
-			if calls++; calls == 1 {
-				cancel()
-			}
-		}
-		_, err := pretraining.Prepare(ctx, dir, c, words(t), p)
-		cancel()
-		if err == nil {
-			if attempt < 3 {
-				t.Errorf("it was done at attempt %d, want several", attempt)
-			}
-			break
-		}
-		if !errors.Is(err, context.Canceled) {
-			t.Fatal(err)
-		}
-		if attempt > 50 {
-			t.Fatal("attempts make no progress")
-		}
-		if _, err := pretraining.OpenPrepared(dir); err == nil || !strings.Contains(err.Error(), "not complete") {
-			t.Errorf("a folder that is not complete: error is %v", err)
-		}
-		// What a crash leaves behind the last note is not used.
-		f, err := os.OpenFile(filepath.Join(dir, "progress", "spill-00000"), os.O_APPEND|os.O_WRONLY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.WriteString("what was not noted"); err != nil {
-			t.Fatal(err)
-		}
-		f.Close()
-		if bytes.Contains(must(os.ReadFile(filepath.Join(dir, "progress", "journal.json"))), []byte("held-out.shard")) {
-			break // spill files are no more cut to size when shards are made of them
-		}
-	}
-	if _, err := os.Stat(filepath.Join(dir, "manifest.json")); err == nil {
-		same(t, "interrupted", contents(t, dir), want)
-	}
-	// A complete folder is left as it is; another text or other settings are refused.
-	p.Progress = nil
-	make(p, whole)
-	same(t, "again", contents(t, whole), want)
-	p.Seed++
-	if _, err := pretraining.Prepare(t.Context(), whole, c, words(t), p); err == nil || !strings.Contains(err.Error(), "other settings") {
-		t.Errorf("other settings: error is %v", err)
-	}
-	if _, err := pretraining.Prepare(t.Context(), filepath.Dir(text), c, words(t), p); err == nil ||
-		!strings.Contains(err.Error(), "not empty") {
-		t.Errorf("a folder with other files: error is %v", err)
-	}
-}
-
-// TestPrepareKilled kills a process that prepares, and goes on where it was, to the same bytes. While it lives it
-// has the folder to itself.
-func TestPrepareKilled(t *testing.T) {
-	defer pretraining.NoteEvery(0)()
-	p := preparation()
-	p.Workers = 2
-	if stop := os.Getenv("PREPARE_UNTIL"); stop != "" {
-		told := map[string]int{}
-		p.Progress = func(stage string, _, _ int64) {
-			if told[stage]++; fmt.Sprint(stage, " ", told[stage]) == stop {
-				fmt.Println("here")
-				select {} // until it is killed
-			}
-		}
-		_, err := pretraining.Prepare(t.Context(), os.Getenv("PREPARE_TO"), open(t, os.Getenv("PREPARE_FROM")), words(t), p)
-		t.Fatal("the preparation was not killed: ", err)
-	}
-	text := write(t, "text.txt", small(2500)) // three blocks for training
-	c := open(t, text)
-	whole := filepath.Join(t.TempDir(), "whole")
-	if _, err := pretraining.Prepare(t.Context(), whole, c, words(t), p); err != nil {
-		t.Fatal(err)
-	}
-	want := contents(t, whole)
-	dir := filepath.Join(t.TempDir(), "killed")
-	// A block is noted after it was told, a shard before.
-	for i, stop := range []string{"tokenize 2", "tokenize 2", "shuffle 1", "shuffle 2"} {
-		child := exec.Command(os.Args[0], "-test.run=^TestPrepareKilled$")
-		child.Env = append(os.Environ(), "PREPARE_UNTIL="+stop, "PREPARE_FROM="+text, "PREPARE_TO="+dir)
-		out, err := child.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
-		if line, err := bufio.NewReader(out).ReadString('\n'); line != "here\n" {
-			t.Fatalf("until %q: the process said %q, %v", stop, line, err)
-		}
-		if _, err := pretraining.Prepare(t.Context(), dir, c, words(t), p); !errors.Is(err, durable.ErrLocked) {
-			t.Errorf("until %q: beside the other process: error is %v, want %v", stop, err, durable.ErrLocked)
-		}
-		if err := child.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		if err := child.Wait(); err == nil {
-			t.Fatalf("until %q: the process was not killed", stop)
-		}
-		if _, err := pretraining.OpenPrepared(dir); err == nil {
-			t.Errorf("until %q: a folder that is not complete is opened", stop)
-		}
-		var journal struct {
-			Blocks int
-			Done   []struct{ File string }
-		}
-		if err := json.Unmarshal(must(os.ReadFile(filepath.Join(dir, "progress", "journal.json"))), &journal); err != nil {
-			t.Fatal(err)
-		}
-		shards := 0
-		for _, d := range journal.Done {
-			if d.File != "" {
-				shards++
-			}
-		}
-		if got, want := [2]int{journal.Blocks, shards}, [][2]int{{1, 0}, {2, 0}, {4, 1}, {4, 3}}[i]; got != want {
-			t.Errorf("until %q: %d blocks and %d shards are noted, want %d and %d", stop, got[0], got[1], want[0], want[1])
-		}
-	}
-	if _, err := pretraining.Prepare(t.Context(), dir, c, words(t), p); err != nil {
-		t.Fatal(err)
-	}
-	same(t, "killed", contents(t, dir), want)
-	if _, err := os.Stat(filepath.Join(dir, "progress")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("progress is still there: %v", err)
-	}
-}
-
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -504,73 +285,6 @@ func TestPreparedErrors(t *testing.T) {
 		if _, err := pretraining.Prepare(t.Context(), filepath.Join(t.TempDir(), "d"), c, words(t), p); err == nil ||
 			!strings.Contains(err.Error(), name) {
 			t.Errorf("error is %v, want in it %q", err, name)
-		}
-	}
-}
-
-// TestCompressed: a compressed text is the same text.
-func TestCompressed(t *testing.T) {
-	const text = "w00 w01\nw02\n\nw03 w04\n"
-	var gz, zst bytes.Buffer
-	z := gzip.NewWriter(&gz)
-	z.Write([]byte(text[:10]))
-	z.Close()
-	z = gzip.NewWriter(&gz) // a second member, as pigz and cat make them
-	z.Write([]byte(text[10:]))
-	z.Close()
-	e := must(zstd.NewWriter(&zst))
-	e.Write([]byte(text))
-	e.Close()
-	// Python's bz2.compress of the same text.
-	bz := must(base64.StdEncoding.DecodeString(bzip2Text))
-	plain := open(t, write(t, "a.txt", text))
-	for name, data := range map[string][]byte{"a.gz": gz.Bytes(), "a.zst": zst.Bytes(), "a.bz2": bz, "a.txt": []byte(text)} {
-		path := write(t, name, string(data))
-		c := open(t, path)
-		if c.Digest() != plain.Digest() || c.Documents() != 2 || c.Sentences() != 3 || c.Bytes() != int64(len(text)) {
-			t.Errorf("%s: %d documents, %d sentences, %d bytes, want 2, 3 and %d", name, c.Documents(), c.Sentences(), c.Bytes(), len(text))
-		}
-		r := must(pretraining.OpenText(path))
-		if got := must(io.ReadAll(r)); string(got) != text {
-			t.Errorf("%s: read %q", name, got)
-		}
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-		if name == "a.txt" {
-			continue
-		}
-		if _, err := pretraining.Open([]string{write(t, "cut-"+name, string(data[:len(data)-5]))}, nil); !errors.Is(err,
-			pretraining.ErrInvalid) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Errorf("%s without its end: error is %v", name, err)
-		}
-	}
-	// Text and compressed text are one corpus.
-	both := open(t, write(t, "1.gz", gz.String()), write(t, "2.txt", text))
-	if both.Documents() != 4 {
-		t.Errorf("%d documents in two files, want 4", both.Documents())
-	}
-	left, err := filepath.Glob(filepath.Join(os.TempDir(), "harness-text-*"))
-	if err != nil || len(left) > 0 && os.Getenv("OS") != "Windows_NT" {
-		t.Errorf("files %v are left, %v", left, err)
-	}
-}
-
-const bzip2Text = "QlpoOTFBWSZTWUyDg4gAAAhYgAAQQAB8AACAIAAhpppiEMCOjThuAgKkHxdyRThQkEyDg4g="
-
-// BenchmarkPrepare is bytes of text that are prepared in a second, on all CPUs, with five duplicates.
-func BenchmarkPrepare(b *testing.B) {
-	path := reference.Path(b, "data", "corpus", "sample_text.txt")
-	text := strings.Repeat(string(must(os.ReadFile(path))), 200)
-	v := must(wordpiece.Load(reference.Path(b, "data", "vocab", "bert-base-uncased-vocab.txt")))
-	t := must(wordpiece.New(v, wordpiece.Google(true)))
-	c := open(b, write(b, "text.txt", text))
-	b.SetBytes(int64(len(text)))
-	for b.Loop() {
-		p := pretraining.Preparation{PrepareSettings: pretraining.PrepareSettings{Length: 128, ShortProb: 0.1, DupeFactor: 5,
-			HeldOut: 0.01, Lowercase: true}}
-		if _, err := pretraining.Prepare(b.Context(), filepath.Join(b.TempDir(), "d"+fmt.Sprint(time.Now().UnixNano())), c, t, p); err != nil {
-			b.Fatal(err)
 		}
 	}
 }
