@@ -62,8 +62,8 @@ func tellProfile(cmd *cobra.Command, m *estimate.Result, files profile.Files) er
 	if err := estimate.WriteMemory(w, m.Memory); err != nil {
 		return err
 	}
-	for _, n := range m.Notes {
-		fmt.Fprintf(w, "\n%s\n", n)
+	if err := estimate.WriteAssumptions(w, m.Assumptions); err != nil {
+		return err
 	}
 	_, err := fmt.Fprintf(w, "\ntrace: %s\nmemory: %s\npipeline: %s\n", files.Trace, files.Memory, files.Pipeline)
 	return err

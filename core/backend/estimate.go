@@ -54,9 +54,30 @@ type Estimate struct {
 	Breakdown          []Phase // of StepSeconds, which is their sum
 	Memory             []DeviceMemory
 	Pipeline           Pipeline
-	Advice             string   // what would make it fit, in words; empty when it does
-	Remedy             *Remedy  // the same as settings; nil when it fits, or when nothing that the backend knows makes it fit
-	Notes              []string // what the numbers take for granted
+	Advice             string  // what would make it fit, in words; empty when it does
+	Remedy             *Remedy // the same as settings; nil when it fits, or when nothing that the backend knows makes it fit
+	Assumptions        []Assumption
+}
+
+// Assumption is something that the numbers of an estimate rest on and that the program does not say, or that the run does
+// another way.
+type Assumption struct {
+	Setting  string // what it is about: an option, a field of the program, or another word
+	Modelled string // value that is modelled; empty: there is none to tell
+	Run      string // value that the run has, where it has another one
+	Reason   string // why, in words
+}
+
+// String is the assumption as a footnote.
+func (a Assumption) String() string {
+	text := a.Setting
+	if a.Modelled != "" {
+		text += " is modelled as " + a.Modelled
+	}
+	if a.Run != "" {
+		text += ", the run has " + a.Run
+	}
+	return text + ": " + a.Reason
 }
 
 // Remedy is a change of a program with which it fits: another cut of the same global batch, and options in place of

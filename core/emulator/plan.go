@@ -48,6 +48,9 @@ func (p Plan) Complete(c *bert.Config, accumulation int) (Plan, error) {
 	if !slices.Contains(Recomputes(), string(p.Recompute)) {
 		return p, fmt.Errorf("emulator: recomputation %q, want one of %s", p.Recompute, strings.Join(Recomputes(), ", "))
 	}
+	if len(p.Stages) == 1 {
+		p.Schedule = Grouped // there is nothing to interleave
+	}
 	unit := 0
 	for i, s := range p.Stages {
 		if s.First != unit || s.End <= s.First || s.Device < 0 {

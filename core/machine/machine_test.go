@@ -117,14 +117,15 @@ func TestFit(t *testing.T) {
 
 // TestRemedy: one change where one is enough, the one that is fastest; two that only help together; none where nothing does.
 func TestRemedy(t *testing.T) {
-	type settings struct{ again, away bool }
 	p := backend.Program{MicroBatch: 8, Accumulation: 4, Replicas: 2}
-	kinds := [][]Change[settings]{
-		{{Words: "more work", Options: map[string]string{"again": "true"}, Apply: func(_ *backend.Program, s *settings) { s.again = true }}},
-		{{Words: "less state", Options: map[string]string{"away": "true"}, Apply: func(_ *backend.Program, s *settings) { s.away = true }}}, nil,
+	kinds := [][]Change{
+		{{Words: "more work", Options: map[string]string{"again": "true"}}},
+		{{Words: "less state", Options: map[string]string{"away": "true"}}}, nil,
 	}
 	for _, n := range Smaller(&p) {
-		kinds[2] = append(kinds[2], Change[settings]{Words: fmt.Sprint(n), Apply: func(p *backend.Program, _ *settings) { p.MicroBatch, p.Accumulation = n, p.Accumulation*p.MicroBatch/n }})
+		kinds[2] = append(kinds[2], Change{Words: fmt.Sprint(n), Apply: func(p *backend.Program) {
+			p.MicroBatch, p.Accumulation = n, p.Accumulation*p.MicroBatch/n
+		}})
 	}
 	for _, c := range []struct {
 		room, want string
@@ -134,8 +135,8 @@ func TestRemedy(t *testing.T) {
 		{"wants all", "more work, with less state, with 2 map[again:true away:true] 2 16 2"},
 		{"wants nothing", " <nil>"},
 	} {
-		words, r := Remedy(p, settings{}, kinds, func(p backend.Program, s settings) (float64, bool) {
-			both := s.again && s.away
+		words, r := Remedy(p, kinds, func(p backend.Program) (float64, bool) {
+			both := p.Options["again"] == "true" && p.Options["away"] == "true"
 			fits := map[string]bool{"fits at 4": p.MicroBatch <= 4, "wants both": both, "wants all": both && p.MicroBatch <= 2}[c.room]
 			return float64(p.MicroBatch), fits
 		})

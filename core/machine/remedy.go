@@ -8,26 +8,45 @@ import (
 	"harness.invalid/core/backend"
 )
 
-// Change is one thing that may be done to a program that is too large, and to the settings S that a backend has read from its options.
-type Change[S any] struct {
-	Words   string            // what it does
-	Options map[string]string // that do it; a cut of the global batch is in the program
-	Apply   func(p *backend.Program, s *S)
+// Change is one thing that may be done to a program that is too large.
+type Change struct {
+	Words   string                   // what it does
+	Options map[string]string        // that do it, in place of the program's
+	Apply   func(p *backend.Program) // cuts the global batch another way; nil: it stays as it is
 }
 
-// Remedy looks for the fewest changes with which a program fits, of each kind one at most, and among as many for those that leave it fastest. Two that only
-// help together are found as well. rate is the throughput of a changed program, and false when it does not fit or can't run. The words are empty when
-// nothing helps.
-func Remedy[S any](p backend.Program, s S, kinds [][]Change[S], rate func(p backend.Program, s S) (sequencesPerSecond float64, fits bool)) (words string, found *backend.Remedy) {
+// apply returns a changed program.
+func (c *Change) apply(p backend.Program) backend.Program {
+	options := maps.Clone(p.Options)
+	if options == nil {
+		options = map[string]string{}
+	}
+	maps.Copy(options, c.Options)
+	p.Options = options
+	if c.Apply != nil {
+		c.Apply(&p)
+	}
+	return p
+}
+
+// Remedy looks for the fewest changes with which a program fits, at most one of each kind, and among as many changes for
+// those that leave the program fastest. It also finds two that help only together. rate is the throughput of a changed
+// program, and false when that does not fit or cannot run. The words are empty when nothing helps.
+func Remedy(
+	p backend.Program, kinds [][]Change, rate func(p backend.Program) (sequencesPerSecond float64, fits bool),
+) (words string, found *backend.Remedy) {
 	fastest := 0.
-	var try func(p backend.Program, s S, kinds [][]Change[S], left int, done []Change[S])
-	try = func(p backend.Program, s S, kinds [][]Change[S], left int, done []Change[S]) {
+	var try func(p backend.Program, kinds [][]Change, left int, done []Change)
+	try = func(p backend.Program, kinds [][]Change, left int, done []Change) {
 		if left == 0 {
-			r, fits := rate(p, s)
+			r, fits := rate(p)
 			if !fits || r <= fastest {
 				return
 			}
-			fastest, found = r, &backend.Remedy{MicroBatch: p.MicroBatch, Accumulation: p.Accumulation, Replicas: p.Replicas, Options: map[string]string{}}
+			fastest = r
+			found = &backend.Remedy{
+				MicroBatch: p.MicroBatch, Accumulation: p.Accumulation, Replicas: p.Replicas, Options: map[string]string{},
+			}
 			list := make([]string, len(done))
 			for i, c := range done {
 				list[i] = c.Words
@@ -38,14 +57,12 @@ func Remedy[S any](p backend.Program, s S, kinds [][]Change[S], rate func(p back
 		}
 		for i, kind := range kinds {
 			for _, c := range kind {
-				q, t := p, s
-				c.Apply(&q, &t)
-				try(q, t, kinds[i+1:], left-1, append(slices.Clip(done), c))
+				try(c.apply(p), kinds[i+1:], left-1, append(slices.Clip(done), c))
 			}
 		}
 	}
 	for n := 1; n <= len(kinds) && found == nil; n++ {
-		try(p, s, kinds, n, nil)
+		try(p, kinds, n, nil)
 	}
 	return words, found
 }

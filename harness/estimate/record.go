@@ -24,7 +24,15 @@ type record struct {
 	Error              string             `json:"error,omitempty"`
 	Advice             string             `json:"advice,omitempty"`
 	Flags              string             `json:"flags,omitempty"` // that make it fit
-	Notes              []string           `json:"notes,omitempty"`
+	Assumptions        []assumption       `json:"assumptions,omitempty"`
+}
+
+// assumption is a backend.Assumption.
+type assumption struct {
+	Setting  string `json:"setting"`
+	Modelled string `json:"modelled,omitempty"`
+	Run      string `json:"run,omitempty"` // where it has another value
+	Reason   string `json:"reason"`
 }
 
 type memoryRecord struct {
@@ -39,7 +47,7 @@ func (e *Estimation) record(m *Result) record {
 	r := record{
 		Backend: e.Backend, System: m.System, Recipe: e.Recipe, Phase: m.Phase,
 		SequencesPerSecond: m.SequencesPerSecond, StepSeconds: m.StepSeconds, GlobalBatch: m.GlobalBatch, Fits: m.Fits(), PeakShare: m.PeakShare, Breakdown: map[string]float64{}, Memory: []memoryRecord{},
-		Steps: m.Steps, Length: m.Length, TotalSeconds: m.TotalSeconds(), Advice: m.Advice, Flags: m.Flags, Notes: m.Notes,
+		Steps: m.Steps, Length: m.Length, TotalSeconds: m.TotalSeconds(), Advice: m.Advice, Flags: m.Flags,
 	}
 	for _, p := range m.Breakdown {
 		r.Breakdown[p.Name] = p.Seconds
@@ -50,6 +58,9 @@ func (e *Estimation) record(m *Result) record {
 			parts[p.Name] = p.Bytes
 		}
 		r.Memory = append(r.Memory, memoryRecord{d.Device, d.Bytes, d.Total(), d.Total() <= d.Bytes, parts})
+	}
+	for _, a := range m.Assumptions {
+		r.Assumptions = append(r.Assumptions, assumption(a))
 	}
 	if err := m.Err(); err != nil {
 		r.Error = err.Error()

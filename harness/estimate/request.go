@@ -97,7 +97,7 @@ func New(q Request) (*Estimation, error) {
 	return e, nil
 }
 
-// load reads the recipe. Without one the fields make a recipe with a single phase.
+// load reads the recipe. Without one the fields make a recipe with a single phase, and IPUs have the model as published.
 func (q *Request) load() (*recipe.Recipe, error) {
 	if q.Recipe != "" {
 		return recipe.Load(q.Recipe, q.Set...)
@@ -113,6 +113,7 @@ model: {size: %s}
 phases:
 - {name: %s, task: %s, length: %d, %smicro_batch: %d, accumulation: %d, replicas: %d, steps: 1, schedule: {learning_rate: 1},
    optimizer: {name: %s}}
+backends: {ipu: {options: {pipeline: published}}}
 `, cmp.Or(q.Model, "base"), cmp.Or(q.Task, "pretraining"), task, length, predictions, cmp.Or(q.MicroBatch, 1), cmp.Or(q.Accumulation, 16),
 		cmp.Or(q.Replicas, 1), optimizer), q.Set...)
 }

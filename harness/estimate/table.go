@@ -60,8 +60,18 @@ func (e *Estimation) writePhase(w io.Writer, m *Result) error {
 	if err := WriteMemory(w, m.Memory); err != nil {
 		return err
 	}
-	for _, n := range m.Notes {
-		fmt.Fprintf(w, "\n%s\n", n)
+	return WriteAssumptions(w, m.Assumptions)
+}
+
+// WriteAssumptions writes a footnote for each of what an estimate rests on.
+func WriteAssumptions(w io.Writer, list []backend.Assumption) error {
+	if len(list) > 0 {
+		fmt.Fprintln(w, "\nassumptions")
+	}
+	for _, a := range list {
+		if _, err := fmt.Fprintf(w, "  %s\n", a); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -7,21 +7,20 @@ import (
 	"harness.invalid/harness/train"
 )
 
-// Event is a Note, RunStarted, RunAdvanced, RunEnded or StepLocked.
+// Event is something that happened: a Note, RunStarted, RunAdvanced, RunEnded or StepLocked.
 type Event any
 
-// Observer receives events. It may be called from several goroutines at once and should return quickly. Nil ignores
-// them.
+// Observer is told what happens. Calls may come from several goroutines at once and should return soon.
 type Observer func(Event)
 
-// Note is a line for people: what is about to take time, what a plugin printed, or what went wrong without stopping
+// Note is a line for people: what is about to take time, what a plugin printed, what went wrong without stopping
 // the experiment.
 type Note struct{ Text string }
 
-// RunStarted precedes the training of a run.
+// RunStarted says that a run is about to be trained.
 type RunStarted struct{ Run string }
 
-// RunAdvanced reports the progress of a run.
+// RunAdvanced says how far a run is.
 type RunAdvanced struct {
 	Run string
 	train.Event
@@ -30,10 +29,10 @@ type RunAdvanced struct {
 // RunEnded follows every RunStarted, whether or not the run was completed.
 type RunEnded struct{ Run string }
 
-// StepLocked reports a finished step of Lockstep.
+// StepLocked says that a step of Lockstep was done.
 type StepLocked struct{ Step, Steps int }
 
-// note reports a Note.
+// note tells the observer, if there is one.
 func (o Observer) note(format string, args ...any) { o.tell(Note{fmt.Sprintf(format, args...)}) }
 
 func (o Observer) tell(e Event) {
@@ -42,7 +41,7 @@ func (o Observer) tell(e Event) {
 	}
 }
 
-// Write reports what plugins print, one line per call.
+// Write passes on what plugins print, one whole line a call.
 func (o Observer) Write(line []byte) (int, error) {
 	o.note("%s", strings.TrimSuffix(string(line), "\n"))
 	return len(line), nil

@@ -12,20 +12,21 @@ import (
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
+	"harness.invalid/core/emulator"
 	"harness.invalid/core/machine/machinetest"
-	"harness.invalid/plugins/ipu/costmodel"
+	"harness.invalid/plugins/ipu"
 	"harness.invalid/plugins/optimizers/lamb"
 )
 
 // step is BERT-Base on four IPUs, modelled.
-func step(t *testing.T, schedule costmodel.Schedule, accumulation int) Step {
+func step(t *testing.T, schedule emulator.Schedule, accumulation int) Step {
 	t.Helper()
-	bow, err := costmodel.Systems.Load("bow-pod16")
-	if err != nil {
-		t.Fatal(err)
+	p := backend.Program{
+		Model: bert.Defaults(), Head: bert.Head{Task: bert.Pretraining}, Precision: "fp16.16", Length: 128, MaxPredictions: 20,
+		MicroBatch: 4, Accumulation: accumulation, Replicas: 2,
+		Options: map[string]string{"pipeline": "0,4,4,4", "schedule": string(schedule)},
 	}
-	p := backend.Program{Model: bert.Defaults(), Head: bert.Head{Task: bert.Pretraining}, Precision: "fp16.16", Length: 128, MaxPredictions: 20, MicroBatch: 4, Accumulation: accumulation, Replicas: 2}
-	e, err := costmodel.Estimate(p, costmodel.Settings{LayersPerIPU: []float64{0, 4, 4, 4}, Schedule: schedule}, bow, backend.Machine{Update: machinetest.Update(t, lamb.New(), nil, p)})
+	e, err := ipu.New().Estimate(t.Context(), p, backend.Machine{System: "bow-pod16", Update: machinetest.Update(t, lamb.New(), nil, p)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +37,7 @@ func step(t *testing.T, schedule costmodel.Schedule, accumulation int) Step {
 // into the next; forward comes before the stage behind it. With the schedule interleaved, neighbours go forward in
 // different halves of a cycle, each at its own time.
 func TestLayOut(t *testing.T) {
-	for _, schedule := range []costmodel.Schedule{costmodel.Grouped, costmodel.Interleaved, costmodel.Sequential} {
+	for _, schedule := range []emulator.Schedule{emulator.Grouped, emulator.Interleaved, emulator.Sequential} {
 		s := step(t, schedule, 12)
 		p := &s.Estimate.Pipeline
 		shown, left := s.layOut(1000)
@@ -79,7 +80,7 @@ func TestLayOut(t *testing.T) {
 			}
 		}
 		for i, st := range p.Stages[:5] {
-			if later := turns[st.Name]; schedule == costmodel.Interleaved && later != (i%2 == 1) {
+			if later := turns[st.Name]; schedule == emulator.Interleaved && later != (i%2 == 1) {
 				t.Errorf("%s goes forward in the second half of a cycle: %v", st.Name, later)
 			}
 		}
@@ -89,7 +90,7 @@ func TestLayOut(t *testing.T) {
 // TestPictures: the pictures are XML with a box for each part, the trace is JSON, and a long step is shortened to its
 // ends.
 func TestPictures(t *testing.T) {
-	s := step(t, costmodel.Grouped, 500)
+	s := step(t, emulator.Grouped, 500)
 	shown, left := s.layOut(drawnCycles)
 	if ends := s.Estimate.Pipeline.Cycles - left.cycles; ends != 2*(8+drawnCycles) || left.first != 8+drawnCycles {
 		t.Errorf("%d cycles are shown, %d of them before the gap", ends, left.first)

@@ -7,6 +7,7 @@ import (
 	"harness.invalid/core/backend"
 	"harness.invalid/core/option"
 	"harness.invalid/plugins/gpu-ref/costmodel"
+	"harness.invalid/plugins/gpu-ref/execution"
 )
 
 var _ backend.Estimator = (*Backend)(nil)
@@ -38,15 +39,13 @@ func estimate(p backend.Program, on backend.Machine) (backend.Estimate, error) {
 	if err != nil {
 		return backend.Estimate{}, err
 	}
-	settings := costmodel.Settings{
-		LengthBins: v.Int("length_bins", 0, 1<<10), Checkpointing: v.Bool("checkpoint_activations"), ReduceEach: !v.Bool("allreduce_post_accumulation"),
-	}
-	if err := v.Err(); err != nil {
+	plan, err := execution.Parse(&p)
+	if err != nil {
 		return backend.Estimate{}, err
 	}
 	system, err := costmodel.Systems.Find(on, v.Text("system"))
 	if err != nil {
 		return backend.Estimate{}, err
 	}
-	return costmodel.Estimate(p, settings, system, on)
+	return costmodel.Estimate(p, plan, system, on)
 }

@@ -7,12 +7,13 @@ import (
 	"harness.invalid/core/backend"
 	"harness.invalid/core/option"
 	"harness.invalid/plugins/ipu/costmodel"
+	"harness.invalid/plugins/ipu/execution"
 )
 
 var _ backend.Estimator = (*Backend)(nil)
 
-// Estimate implements backend.Estimator. Options that are not given leave the modelled machine free: it then runs the program as published
-// configurations do, or as fast as fits.
+// Estimate implements backend.Estimator. It prices the plan that Open executes; what the plan leaves open, such as the
+// place of the optimizer's state, is chosen so that the program fits and is fast.
 func (*Backend) Estimate(_ context.Context, p backend.Program, on backend.Machine) (backend.Estimate, error) {
 	e, err := estimate(p, on)
 	if err != nil {
@@ -31,23 +32,20 @@ func estimate(p backend.Program, on backend.Machine) (backend.Estimate, error) {
 	if err != nil {
 		return backend.Estimate{}, err
 	}
-	if err := checkModelled(v); err != nil {
-		return backend.Estimate{}, err
-	}
-	settings, err := costmodel.ReadSettings(p.Options, p.Model.NumHiddenLayers)
+	plan, err := execution.Parse(&p)
 	if err != nil {
 		return backend.Estimate{}, err
 	}
-	system, err := costmodel.Find(on, v.Text("system"), p, settings)
+	system, err := costmodel.Find(on, v.Text("system"), p, plan)
 	if err != nil {
 		return backend.Estimate{}, err
 	}
-	e, err := costmodel.Estimate(p, settings, system, on)
+	e, err := costmodel.Estimate(p, plan, system, on)
 	if err == nil || !on.Grow || on.Description != "" {
 		return e, err
 	}
-	if larger := costmodel.Larger(system, p, settings); larger != nil {
-		if grown, failed := costmodel.Estimate(p, settings, larger, on); failed == nil {
+	if larger := costmodel.Larger(system, p, plan); larger != nil {
+		if grown, failed := costmodel.Estimate(p, plan, larger, on); failed == nil {
 			return grown, nil
 		}
 	}
@@ -59,5 +57,10 @@ func (*Backend) Systems(context.Context) ([]backend.System, error) { return cost
 
 // Variations implements backend.Estimator: other numbers of IPUs for a replica.
 func (*Backend) Variations(_ context.Context, p backend.Program, _ backend.Machine) ([]backend.Variation, error) {
-	return costmodel.Variations(&p), nil
+	p.Accumulation = max(p.Accumulation, 1<<20) // so that one that is too small hides no pipeline
+	plan, err := execution.Parse(&p)
+	if err != nil {
+		return nil, fmt.Errorf("ipu: %w", err)
+	}
+	return costmodel.Variations(&p, &plan), nil
 }

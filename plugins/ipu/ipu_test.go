@@ -220,7 +220,7 @@ func TestOptions(t *testing.T) {
 	for name, values := range map[string][]string{
 		"stochastic_rounding": {"maybe", ""}, "loss_scale": {"0", "-2", "NaN", "dynamic", "1e30"}, "initial_loss_scale": {"0"}, "loss_scale_period": {"0"},
 		"loss_scale_bin_edge": {"0", "2"}, "loss_scale_threshold": {"2"}, "disable_sr_for_amp_vertices": {"1.5"}, "fp_exceptions": {"", "div0", "oflow"},
-		"pipeline": {"1,1"}, "schedule": {"1f1b"}, "recomputation": {"auto"}, "execution": {"sharded"}, "layers_per_phase": {"0"}, "embedding_serialization": {"0"},
+		"pipeline": {"1,1"}, "schedule": {"1f1b"}, "recomputation": {"some"}, "execution": {"sharded"}, "layers_per_phase": {"0"}, "embedding_serialization": {"0"},
 		"replicated_tensor_sharding": {"maybe"}, "first_moment": {"bf16"}, "optimizer_state": {"disk"}, "available_memory_proportion": {"0", "2", "0.1,", "x"},
 		"accumulation": {"sum"}, "partials_chunk": {"0", "257", "x"},
 		"overflow": {"wrap"}, "attention_mask_value": {"0", "5", "NaN", "none"}, "master_weights": {"true"},

@@ -8,6 +8,8 @@ import (
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
+	"harness.invalid/core/emulator"
+	"harness.invalid/plugins/gpu-ref/execution"
 )
 
 func large(t testing.TB) backend.Program {
@@ -21,7 +23,7 @@ func large(t testing.TB) backend.Program {
 	}
 }
 
-func modelled(t testing.TB, p backend.Program, s Settings, name string) (backend.Estimate, error) {
+func modelled(t testing.TB, p backend.Program, s execution.Plan, name string) (backend.Estimate, error) {
 	t.Helper()
 	system, err := Systems.Load(name)
 	if err != nil {
@@ -59,7 +61,7 @@ func TestWaves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := newModel(large(t), Settings{}, system, backend.Machine{}, fitted)
+	m, err := newModel(large(t), execution.Plan{}, system, backend.Machine{}, fitted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +81,7 @@ func TestStaging(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := newModel(p, Settings{}, system, backend.Machine{}, constants{MatmulEfficiency: 1})
+		m, err := newModel(p, execution.Plan{}, system, backend.Machine{}, constants{MatmulEfficiency: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +102,7 @@ func TestStaging(t *testing.T) {
 
 func TestEstimate(t *testing.T) {
 	p := large(t)
-	e, err := modelled(t, p, Settings{}, "dgx-a100-80gb")
+	e, err := modelled(t, p, execution.Plan{}, "dgx-a100-80gb")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,24 +114,24 @@ func TestEstimate(t *testing.T) {
 		t.Errorf("the parts take %g s, the step %g s; %v", sum, e.StepSeconds, e.Err())
 	}
 	p.Replicas = 8
-	if eight, err := modelled(t, p, Settings{}, "dgx-a100-80gb"); err != nil || eight.SequencesPerSecond/e.SequencesPerSecond < 7 || eight.SequencesPerSecond/e.SequencesPerSecond > 8 {
+	if eight, err := modelled(t, p, execution.Plan{}, "dgx-a100-80gb"); err != nil || eight.SequencesPerSecond/e.SequencesPerSecond < 7 || eight.SequencesPerSecond/e.SequencesPerSecond > 8 {
 		t.Errorf("eight GPUs: %g sequences/s against %g, %v", eight.SequencesPerSecond, e.SequencesPerSecond, err)
 	}
 	p.Replicas = 1
-	checkpointed, err := modelled(t, p, Settings{Checkpointing: true}, "dgx-a100-80gb")
+	checkpointed, err := modelled(t, p, execution.Plan{Plan: emulator.Plan{Recompute: bert.RecomputeLayer}}, "dgx-a100-80gb")
 	if err != nil || checkpointed.SequencesPerSecond >= e.SequencesPerSecond || checkpointed.Memory[0].Total() >= e.Memory[0].Total() {
 		t.Errorf("checkpointing: %v, %v", checkpointed, err)
 	}
 	p.MicroBatch = 512
-	if e, err = modelled(t, p, Settings{}, "dgx-1-v100-16gb"); err != nil || !errors.Is(e.Err(), backend.ErrOutOfMemory) || !strings.Contains(e.Advice, "micro-batch") {
+	if e, err = modelled(t, p, execution.Plan{}, "dgx-1-v100-16gb"); err != nil || !errors.Is(e.Err(), backend.ErrOutOfMemory) || !strings.Contains(e.Advice, "micro-batch") {
 		t.Errorf("512 sequences on 16 GB: %v, %v, advice %q", err, e.Err(), e.Advice)
 	}
 	p.Precision = "tf32"
-	if _, err := modelled(t, p, Settings{}, "dgx-2"); !errors.Is(err, backend.ErrUnsupported) {
+	if _, err := modelled(t, p, execution.Plan{}, "dgx-2"); !errors.Is(err, backend.ErrUnsupported) {
 		t.Errorf("TF32 on V100: %v", err)
 	}
 	p.Precision, p.Replicas = "fp16", 1<<12
-	if _, err := modelled(t, p, Settings{}, "dgx-2"); err == nil || !strings.Contains(err.Error(), "at most 1024") {
+	if _, err := modelled(t, p, execution.Plan{}, "dgx-2"); err == nil || !strings.Contains(err.Error(), "at most 1024") {
 		t.Errorf("4096 GPUs: %v", err)
 	}
 }
@@ -143,7 +145,7 @@ func TestLengths(t *testing.T) {
 	for length, want := range map[int]int{128: 128, 512: 288} {
 		p := large(t)
 		p.Length = length
-		m, err := newModel(p, Settings{LengthBins: 64}, system, backend.Machine{}, fitted)
+		m, err := newModel(p, execution.Plan{LengthBins: 64}, system, backend.Machine{}, fitted)
 		if err != nil {
 			t.Fatal(err)
 		}

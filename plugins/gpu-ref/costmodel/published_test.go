@@ -7,6 +7,7 @@ import (
 	"harness.invalid/core/machine"
 	"harness.invalid/core/machine/machinetest"
 	"harness.invalid/core/optimizer"
+	"harness.invalid/plugins/gpu-ref/execution"
 	"harness.invalid/plugins/optimizers/adamw"
 	"harness.invalid/plugins/optimizers/lamb"
 )
@@ -29,7 +30,7 @@ func TestPublished(t *testing.T) {
 			if err != nil {
 				return 0, err
 			}
-			e, err := estimate(program, Settings{LengthBins: 64}, system, r.Machine(update), constants{c[0], c[1], c[2]})
+			e, err := estimate(program, execution.Plan{LengthBins: 64}, system, r.Machine(update), constants{c[0], c[1], c[2]})
 			return e.SequencesPerSecond, err
 		},
 	})

@@ -1,5 +1,7 @@
 package costmodel
 
+import "harness.invalid/core/backend"
+
 // fusedKernels are those of a fused optimizer, which goes over many tensors with one kernel: of the norm, of the update, and of what mixed precision
 // adds, for some four hundred tensors. It is an assumption.
 const fusedKernels = 20
@@ -76,13 +78,15 @@ func (m *model) stateBytes() float64 {
 	return bytes
 }
 
-// updateNotes say what is taken for granted about the optimizer.
-func (m *model) updateNotes() []string {
+// updateAssumptions are what is taken for granted about the optimizer.
+func (m *model) updateAssumptions() []backend.Assumption {
 	switch {
 	case len(m.update.Tensors) == 0:
-		return []string{"no optimizer is given: neither its state nor its update is in these numbers"}
+		return []backend.Assumption{{
+			Setting: "optimizer", Modelled: "none", Reason: "none is given: neither its state nor its update is in these numbers",
+		}}
 	case m.update.Assumed != "":
-		return []string{m.update.Assumed}
+		return []backend.Assumption{{Setting: "optimizer", Reason: m.update.Assumed}}
 	}
 	return nil
 }

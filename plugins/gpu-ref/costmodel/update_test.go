@@ -8,6 +8,7 @@ import (
 	"harness.invalid/core/backend"
 	"harness.invalid/core/machine/machinetest"
 	"harness.invalid/core/optimizer"
+	"harness.invalid/plugins/gpu-ref/execution"
 	"harness.invalid/plugins/optimizers/adamw"
 	"harness.invalid/plugins/optimizers/lamb"
 	"harness.invalid/plugins/optimizers/muon"
@@ -31,11 +32,11 @@ func under(t *testing.T, precision string, o optimizer.Optimizer, options map[st
 		t.Fatal(err)
 	}
 	on := backend.Machine{Update: machinetest.Update(t, o, options, p)}
-	m, err := newModel(p, Settings{}, system, on, fitted)
+	m, err := newModel(p, execution.Plan{}, system, on, fitted)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e, err = Estimate(p, Settings{}, system, on); err != nil {
+	if e, err = Estimate(p, execution.Plan{}, system, on); err != nil {
 		t.Fatal(err)
 	}
 	return e, m.updateSeconds(), m.stateBytes() / m.parameters()
@@ -101,10 +102,10 @@ func TestSecondGradient(t *testing.T) {
 // unstated is a rule that says nothing of its cost.
 type unstated struct{ optimizer.Optimizer }
 
-// TestAssumed: what nobody states is in the notes.
+// TestAssumed: what nobody states is an assumption.
 func TestAssumed(t *testing.T) {
 	e, _, _ := under(t, "fp16", unstated{adamw.New()}, nil)
-	if len(e.Notes) != 1 || !strings.Contains(e.Notes[0], "adamw does not state its cost") {
-		t.Errorf("notes %q", e.Notes)
+	if len(e.Assumptions) != 1 || !strings.Contains(e.Assumptions[0].Reason, "adamw does not state its cost") {
+		t.Errorf("it assumes %v", e.Assumptions)
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 	"sort"
-
-	"harness.invalid/core/optimizer"
 )
 
 // product is groups matrix products C[m, n] = A[m, k]·B[k, n] that are computed at once.
@@ -13,9 +11,9 @@ type product struct {
 	groups, m, k, n int
 }
 
-// plan is how a product is laid over the tiles: groups, rows, inner products and columns each cut into so many parts, one combination a tile. The
-// tiles then hold blocks of rows x inner x columns, and serial groups one after the other.
-type plan struct {
+// tiling is how a product is laid over the tiles: groups, rows, inner products and columns are each cut into so many parts,
+// one combination a tile. A tile then holds blocks of rows x inner x columns, and serial groups one after the other.
+type tiling struct {
 	groups, rows, inner, columns int // parts
 	rounds                       int // one after the other
 	cost                         cost
@@ -44,12 +42,11 @@ func (c *Chip) ampCycles(rows, inner, columns int, slow float64) float64 {
 	return blocks * (load + float64(c.Workers)*worker)
 }
 
-// planner remembers plans: programs of one size have the same products, whatever their accumulation.
+// planner remembers tilings: programs of one size have the same products, whatever their accumulation.
 type planner struct {
 	constants
-	fronts map[productKey][]plan
-	serial map[serialKey]plan
-	stated map[*optimizer.TensorCost]*[updateParts]stated // by the first of a cost's tensors
+	fronts map[productKey][]tiling
+	serial map[serialKey]tiling
 }
 
 type productKey struct {
@@ -64,20 +61,16 @@ type serialKey struct {
 }
 
 func newPlanner(c constants) *planner {
-	return &planner{c, map[productKey][]plan{}, map[serialKey]plan{}, map[*optimizer.TensorCost]*[updateParts]stated{}}
+	return &planner{c, map[productKey][]tiling{}, map[serialKey]tiling{}}
 }
 
 // limit is the memory of a tile that a product may take on the device that is being worked on.
 func (m *model) limit() float64 {
-	proportion := m.settings.Proportions[0]
-	if len(m.settings.Proportions) > 1 {
-		proportion = m.settings.Proportions[m.device]
-	}
-	return proportion * float64(m.chip.SRAMPerTileBytes)
+	return m.plan.Proportion(m.device) * float64(m.chip.SRAMPerTileBytes)
 }
 
-// planProduct finds the cheapest plan for a product whose blocks fit into the tile memory that the program leaves to it, as poplin's planner does.
-func (m *model) planProduct(p product) plan {
+// planProduct finds the cheapest tiling of a product whose blocks fit into the tile memory that the program leaves to it, as poplin's planner does.
+func (m *model) planProduct(p product) tiling {
 	key := productKey{p, m.chip, m.format}
 	front, ok := m.planner.fronts[key]
 	if !ok {
@@ -85,7 +78,7 @@ func (m *model) planProduct(p product) plan {
 		m.planner.fronts[key] = front
 	}
 	limit := m.limit()
-	if i, _ := slices.BinarySearchFunc(front, limit, func(q plan, limit float64) int {
+	if i, _ := slices.BinarySearchFunc(front, limit, func(q tiling, limit float64) int {
 		if q.tileBytes <= limit {
 			return -1
 		}
@@ -102,12 +95,12 @@ func (m *model) planProduct(p product) plan {
 	return known
 }
 
-// front lists the plans of a product that no other one beats in both memory and time: by memory, and each faster than the one before.
-func (m *model) front(p product) []plan {
+// front lists the tilings of a product that no other one beats in both memory and time: by memory, and each faster than the one before.
+func (m *model) front(p product) []tiling {
 	c := &m.chip
 	width := m.format.bytes
-	var front []plan
-	var cycles []float64 // of the plans of front: fewer and fewer
+	var front []tiling
+	var cycles []float64 // of the tilings of front: fewer and fewer
 	for _, groups := range parts(p.groups, c.Tiles) {
 		serial := ceil(p.groups, groups)
 		for _, columns := range blockParts(p.n, ampBlock) {
@@ -134,7 +127,7 @@ func (m *model) front(p product) []plan {
 					x.compute += share * m.vectorCycles
 					x.supersteps = 4
 				}
-				q := plan{groups, rows, inner, columns, 1, x, operands + partials}
+				q := tiling{groups, rows, inner, columns, 1, x, operands + partials}
 				at := sort.Search(len(front), func(i int) bool { return front[i].tileBytes > q.tileBytes })
 				took := m.cycles(x)
 				if at > 0 && cycles[at-1] <= took {
@@ -155,8 +148,8 @@ func (m *model) front(p product) []plan {
 }
 
 // serialise computes a product whose blocks do not fit in two halves, one after the other: half of the columns, of the rows, or of the inner products.
-func (m *model) serialise(p product) plan {
-	best := plan{cost: cost{compute: math.Inf(1)}}
+func (m *model) serialise(p product) tiling {
+	best := tiling{cost: cost{compute: math.Inf(1)}}
 	for _, half := range []product{{p.groups, p.m, p.k, ceil(p.n, 2)}, {p.groups, ceil(p.m, 2), p.k, p.n}, {p.groups, p.m, ceil(p.k, 2), p.n}, {ceil(p.groups, 2), p.m, p.k, p.n}} {
 		if half == p {
 			continue

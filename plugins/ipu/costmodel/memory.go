@@ -5,6 +5,7 @@ import (
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
+	"harness.invalid/plugins/ipu/execution"
 )
 
 // Code of a tile: the library of codelets and the control program, and what each superstep of a layer adds for vertices and exchange. Layers share
@@ -16,20 +17,20 @@ const (
 
 // memory is the plan of each IPU's memory: what is always there, and the most that is there at one time.
 func (m *model) memory(stages []stage) []backend.DeviceMemory {
-	if m.settings.LayersPerPhase > 0 {
+	if m.plan.LayersPerPhase > 0 {
 		return m.memoryPhased(stages)
 	}
 	var list []backend.DeviceMemory
-	for d := range m.settings.LayersPerIPU {
+	for d := range m.plan.Devices() {
 		m.device, m.temporaries = d, 0
 		supersteps := 0.
 		for i := range stages {
-			if stages[i].device == d {
+			if stages[i].Device == d {
 				supersteps += m.stageSupersteps(&stages[i])
 			}
 		}
 		h := m.held(stages, d)
-		list = append(list, m.plan(d, []backend.MemoryPart{
+		list = append(list, m.deviceMemory(d, []backend.MemoryPart{
 			{Name: "weights", Bytes: int64(h.weights)},
 			{Name: "gradients", Bytes: int64(h.weights)},
 			{Name: "stash", Bytes: int64(h.stash)},
@@ -52,23 +53,27 @@ func (h held) total() float64 { return 2*h.weights + h.stash + h.live + h.state 
 func (m *model) held(stages []stage, device int) held {
 	var h held
 	for i := range stages {
-		if s := &stages[i]; s.device == device {
-			kept, alive := m.activationBytes(s)
-			h.stash += float64(s.stash) * kept
+		if s := &stages[i]; s.Device == device {
+			kept, alive := m.activationBytes(stages, i)
+			switch {
+			case !s.atOnce:
+				h.stash += float64(s.stash) * kept
+			case m.recomputes(i):
+				alive += kept // nothing waits, but the inputs of all layers are kept
+			}
 			h.live = max(h.live, alive)
 		}
 	}
-	params := m.parameters(stages, device)
-	h.weights = params * m.format.bytes
-	if m.settings.State == OnChip {
+	h.weights = m.deviceParameters(stages, device) * m.format.bytes
+	if m.plan.State == execution.OnChip {
 		h.state = m.deviceUpdate(stages, device).bytes / m.shards()
 	}
 	h.state += m.asideBytes(h.weights)
 	return h
 }
 
-// plan is what lies in the memory of an IPU.
-func (m *model) plan(device int, parts []backend.MemoryPart) backend.DeviceMemory {
+// deviceMemory is what lies in the memory of an IPU.
+func (m *model) deviceMemory(device int, parts []backend.MemoryPart) backend.DeviceMemory {
 	return backend.DeviceMemory{Device: fmt.Sprintf("IPU %d", device), Bytes: m.system.Chip.SRAMBytes(), Parts: parts}
 }
 
@@ -77,52 +82,42 @@ func (m *model) codeBytes(supersteps float64) float64 {
 	return (codeBytesPerTile + codeBytesPerSuperstep*supersteps) * float64(m.chip.Tiles)
 }
 
-// activationBytes are what a stage keeps of each micro-batch that waits for its backward pass, and the most that it has of the one that it works on: a
-// layer with its scores when layers are recomputed, all layers otherwise. Both ends of the stage lie in buffers besides.
-func (m *model) activationBytes(s *stage) (kept, alive float64) {
-	c := &m.program.Model
+// activationBytes are what a stage keeps of each micro-batch that waits for its backward pass, and the most that it has of
+// the one that it works on: a layer with its scores when layers are recomputed, all layers otherwise. Both ends of the
+// stage lie in buffers besides.
+func (m *model) activationBytes(stages []stage, i int) (kept, alive float64) {
+	s, c := &stages[i], &m.program.Model
 	B, S := float64(m.program.MicroBatch), float64(m.program.Length)
 	hidden := B * S * float64(c.HiddenSize) * m.format.bytes
 	scores := B * float64(c.NumAttentionHeads) * S * S * m.format.bytes
-	layers := float64(s.attention+s.feedForward) / 2
+	layers := s.units.layers()
 	all := layers * m.layerActivationBytes()
 	switch {
 	case layers == 0:
 		kept, alive = hidden, hidden
-	case !s.recompute:
+	case !m.recomputes(i):
 		kept, alive = all, all
-	case m.settings.Recompute == LayerRecompute:
+	case m.plan.Recompute == bert.RecomputeLayer:
 		kept, alive = layers*hidden, m.layerActivationBytes()+scores
-		if s.embeddings {
+		if s.units.embeddings > 0 {
 			kept += hidden
 		}
 	default:
 		kept, alive = hidden, all
 	}
 	alive += 2 * hidden
-	if s.head && m.program.Head.Task == bert.Pretraining {
+	if m.hasWords(s) {
 		// Logits, probabilities and their gradients.
-		alive = max(alive, 3*B*float64(m.program.MaxPredictions)*float64(c.VocabSize)*m.format.bytes/float64(max(1, m.settings.EmbeddingParts)))
+		logits := 3 * B * float64(m.program.MaxPredictions) * float64(c.VocabSize) * m.format.bytes
+		alive = max(alive, logits/float64(m.plan.EmbeddingParts))
 	}
 	return kept, alive
 }
 
 // stageSupersteps are those of a stage's different operators: layers share theirs.
 func (m *model) stageSupersteps(s *stage) float64 {
-	var b both
-	attention, feedForward := m.layerHalves()
-	if s.attention > 0 {
-		b = b.plus(attention)
-	}
-	if s.feedForward > 0 {
-		b = b.plus(feedForward)
-	}
-	if s.embeddings {
-		b = b.plus(m.embeddings())
-	}
-	if s.head {
-		b = b.plus(m.heads())
-	}
+	n := s.units
+	b := m.work(units{min(n.embeddings, 1), min(n.attention, 1), min(n.feedForward, 1), min(n.heads, 1)})
 	return b.forward.supersteps + b.backward.supersteps
 }
 

@@ -7,6 +7,7 @@ import (
 	"harness.invalid/core/machine"
 	"harness.invalid/core/machine/machinetest"
 	"harness.invalid/core/optimizer"
+	"harness.invalid/plugins/ipu/execution"
 	"harness.invalid/plugins/optimizers/adamw"
 	"harness.invalid/plugins/optimizers/lamb"
 )
@@ -26,7 +27,7 @@ func TestPublished(t *testing.T) {
 			if err != nil {
 				return 0, err
 			}
-			s, err := ReadSettings(r.Options, program.Model.NumHiddenLayers)
+			plan, err := execution.Parse(&program)
 			if err != nil {
 				return 0, err
 			}
@@ -40,7 +41,7 @@ func TestPublished(t *testing.T) {
 				planners[c[0]] = p
 			}
 			p.HostBytesPerSecond = c[1]
-			e, err := estimate(program, s, system, r.Machine(update), p)
+			e, err := estimate(program, plan, system, r.Machine(update), p)
 			return e.SequencesPerSecond, err
 		},
 	})

@@ -9,6 +9,7 @@ import (
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/machine"
+	"harness.invalid/plugins/ipu/execution"
 )
 
 // System is a description of IPUs with their links, their memory and their host.
@@ -101,20 +102,20 @@ var files embed.FS
 var Systems = machine.Catalog[System, *System]{Files: sub(files, "systems")}
 
 // Find returns the system that a host asks for. The name of a family, ipu-pod or bow-pod, is that of its smallest system with the IPUs of the program.
-func Find(on backend.Machine, option string, p backend.Program, s Settings) (*System, error) {
+func Find(on backend.Machine, option string, p backend.Program, plan execution.Plan) (*System, error) {
 	name := cmp.Or(on.System, option)
 	if on.Description != "" || !strings.HasSuffix(name, "-pod") {
 		return Systems.Find(on, option)
 	}
-	if found := ofFamily(name, s.ipus(&p)*p.Replicas); found != nil {
+	if found := ofFamily(name, plan.IPUs()*p.Replicas); found != nil {
 		return found, nil
 	}
 	return Systems.Load(name) // the error says which names there are
 }
 
 // Larger is the smallest system of the same family with the IPUs of a program, or else the largest; nil: the system is of no family.
-func Larger(sys *System, p backend.Program, s Settings) *System {
-	return ofFamily(strings.TrimRight(sys.Name, "0123456789"), s.ipus(&p)*p.Replicas)
+func Larger(sys *System, p backend.Program, plan execution.Plan) *System {
+	return ofFamily(strings.TrimRight(sys.Name, "0123456789"), plan.IPUs()*p.Replicas)
 }
 
 // ofFamily is the smallest system of a family, such as bow-pod, that has so many IPUs, or else the largest; nil: there is no such family.

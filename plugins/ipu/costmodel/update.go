@@ -3,11 +3,11 @@ package costmodel
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
 	"harness.invalid/core/optimizer"
+	"harness.invalid/plugins/ipu/execution"
 )
 
 // flopsPerPass are the operations of an update that one pass over its elements does: codelets of poplibs fuse a product with a sum, and not every product
@@ -33,17 +33,8 @@ func (u update) times(f float64) update {
 	return update{u.params * f, u.bytes * f, u.flops * f, u.products.times(f)}
 }
 
-// The parts of the model whose updates make up those of stages: both halves of a layer, the embeddings and among them the table of words, the heads.
-const (
-	attentionUpdate = iota
-	feedForwardUpdate
-	embeddingsUpdate
-	wordsUpdate
-	headUpdate
-	updateParts
-)
-
-// stated is what the optimizer states of a part, with the products of each shape, and how often a step has them.
+// stated is what the optimizer states of a part of the model, with the products of each shape, and how often a step has
+// them.
 type stated struct {
 	update
 	products []counted
@@ -55,84 +46,83 @@ type counted struct {
 	count float64
 }
 
-func (s *stated) add(u update, products []optimizer.Product, share float64) {
-	s.update = s.plus(u.times(share))
+func (s *stated) add(u update, products []optimizer.Product) {
+	s.update = s.plus(u)
 	for _, p := range products {
 		of := product{p.Groups, p.M, p.K, p.N}
 		i := slices.IndexFunc(s.products, func(c counted) bool { return c.product == of })
 		if i < 0 {
 			i, s.products = len(s.products), append(s.products, counted{product: of})
 		}
-		s.products[i].count += p.Count * share
+		s.products[i].count += p.Count
 	}
 }
 
-// statement adds up what the optimizer states tensor by tensor. Programs that differ in their cut alone have the same.
-func (m *model) statement(c *optimizer.Cost) (*[updateParts]stated, error) {
-	key := &c.Tensors[0]
-	if known := m.planner.stated[key]; known != nil {
-		return known, nil
-	}
-	l, err := bert.Parameters(m.program.Model, m.program.Head)
+// parameters are those of the units of a program, with what the optimizer states of them. Programs that differ only in
+// their cut have the same.
+type parameters struct {
+	units []stated
+	words stated // the word embeddings alone
+}
+
+// readParameters adds up parameters by unit. A cost of other tensors is an error.
+func readParameters(p *backend.Program, c *optimizer.Cost) (*parameters, error) {
+	l, err := bert.Parameters(p.Model, p.Head)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Check(l); err != nil {
-		return nil, err
-	}
-	parts := new([updateParts]stated)
-	perLayer := 1 / float64(m.program.Model.NumHiddenLayers)
-	for i, t := range l.Tensors() {
-		n, of := t.Len(), &c.Tensors[i]
-		u := update{params: float64(n), bytes: c.StateBytes(i, n), flops: of.Flops, products: cost{supersteps: of.Kernels}}
-		switch layer := strings.HasPrefix(t.Name, "bert.encoder.layer."); {
-		case layer && strings.Contains(t.Name, ".attention."):
-			parts[attentionUpdate].add(u, of.Products, perLayer)
-		case layer:
-			parts[feedForwardUpdate].add(u, of.Products, perLayer)
-		case strings.HasPrefix(t.Name, "bert.embeddings."):
-			parts[embeddingsUpdate].add(u, of.Products, 1)
-			if i == 0 {
-				parts[wordsUpdate].add(u, of.Products, 1)
-			}
-		default:
-			parts[headUpdate].add(u, of.Products, 1)
+	if len(c.Tensors) > 0 {
+		if err := c.Check(l); err != nil {
+			return nil, err
 		}
 	}
-	m.planner.stated[key] = parts
-	return parts, nil
+	n := &parameters{units: make([]stated, p.Model.Units())}
+	for i, t := range l.Tensors() {
+		u := update{params: float64(t.Len())}
+		var products []optimizer.Product
+		if len(c.Tensors) > 0 {
+			of := &c.Tensors[i]
+			u.bytes, u.flops, u.products = c.StateBytes(i, t.Len()), of.Flops, cost{supersteps: of.Kernels}
+			products = of.Products
+		}
+		n.units[p.Model.UnitOf(t.Name)].add(u, products)
+		if i == 0 {
+			n.words.add(u, products)
+		}
+	}
+	return n, nil
 }
 
-// readUpdates prices what the optimizer states.
-func (m *model) readUpdates(c *optimizer.Cost) error {
-	if len(c.Tensors) == 0 {
-		return nil
-	}
-	parts, err := m.statement(c)
-	if err != nil {
-		return err
-	}
+// updates are the prices of what the optimizer states.
+type updates struct {
+	units []update
+	words update
+}
+
+// priceUpdates prices the updates of all units.
+func (m *model) priceUpdates(n *parameters) {
 	q := *m
 	q.format = formats["fp32"]
 	q.vectorCycles = m.planner.VectorCycles * q.format.vectorSlow
-	q.settings.Proportions = []float64{updateProportion}
-	for i := range parts {
-		m.updates[i] = parts[i].update
-		for _, p := range parts[i].products {
-			m.updates[i].products = m.updates[i].products.plus(q.planProduct(p.product).cost.times(p.count))
+	q.plan.Proportions = []float64{updateProportion}
+	price := func(s *stated) update {
+		u := s.update
+		for _, p := range s.products {
+			u.products = u.products.plus(q.planProduct(p.product).cost.times(p.count))
 		}
+		return u
 	}
-	return nil
+	m.updates = updates{units: make([]update, len(n.units)), words: price(&n.words)}
+	for i := range n.units {
+		m.updates.units[i] = price(&n.units[i])
+	}
 }
 
 // stageUpdate is that of a stage; the decoder of pre-training has the table of the embeddings.
 func (m *model) stageUpdate(s *stage) update {
-	u := m.updates[attentionUpdate].times(float64(s.attention)).plus(m.updates[feedForwardUpdate].times(float64(s.feedForward)))
-	if s.embeddings {
-		u = u.plus(m.updates[embeddingsUpdate])
-	}
-	if s.head {
-		u = u.plus(m.updates[headUpdate])
+	var u update
+	for unit := s.First; unit < s.End; unit++ {
+		u = u.plus(m.updates.units[unit])
 	}
 	return u
 }
@@ -141,11 +131,24 @@ func (m *model) stageUpdate(s *stage) update {
 func (m *model) deviceUpdate(stages []stage, device int) update {
 	var u update
 	for i := range stages {
-		if stages[i].device == device {
+		if stages[i].Device == device {
 			u = u.plus(m.stageUpdate(&stages[i]))
 		}
 	}
 	return u
+}
+
+// updateTimes are those of the IPUs that take longest: for the update, and for state that comes from Streaming Memory and
+// goes back.
+func (m *model) updateTimes(stages []stage) (update, streaming float64) {
+	for d := range m.plan.Devices() {
+		u := m.deviceUpdate(stages, d)
+		update = max(update, m.updateSeconds(u))
+		if m.plan.State == execution.OffChip {
+			streaming = max(streaming, 2*u.bytes/m.shards()/m.system.Streaming.BytesPerSecond)
+		}
+	}
+	return update, streaming
 }
 
 // updateSeconds is the time of an update that replicas share out.
@@ -174,17 +177,21 @@ func (m *model) withSecond(parts []backend.Phase, seconds float64) []backend.Pha
 	return slices.Insert(parts, at, backend.Phase{Name: "second_gradient", Seconds: seconds})
 }
 
-// updateNotes say what is taken for granted about the optimizer.
-func updateNotes(c *optimizer.Cost, shards float64) []string {
+// updateAssumptions are what is taken for granted about the optimizer.
+func updateAssumptions(c *optimizer.Cost, shards float64) []backend.Assumption {
 	if len(c.Tensors) == 0 {
-		return []string{"no optimizer is given: neither its state nor its update is in these numbers"}
+		return []backend.Assumption{{
+			Setting: "optimizer", Modelled: "none", Reason: "none is given: neither its state nor its update is in these numbers",
+		}}
 	}
-	var notes []string
+	var list []backend.Assumption
 	if c.Assumed != "" {
-		notes = append(notes, c.Assumed)
+		list = append(list, backend.Assumption{Setting: "optimizer", Reason: c.Assumed})
 	}
 	if shards > 1 && slices.ContainsFunc(c.Tensors, func(w optimizer.TensorCost) bool { return len(w.Products) > 0 }) {
-		notes = append(notes, fmt.Sprintf("the matrix products of the update are shared out evenly over %g replicas", shards))
+		list = append(list, backend.Assumption{
+			Setting: "optimizer", Reason: fmt.Sprintf("replicas share out the matrix products of the update evenly, over %g", shards),
+		})
 	}
-	return notes
+	return list
 }

@@ -1,6 +1,7 @@
 package costmodel
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -23,12 +24,13 @@ func withLAMB(t testing.TB, p backend.Program) backend.Machine {
 	return backend.Machine{Update: machinetest.Update(t, lamb.New(), nil, p)}
 }
 
-// under is an estimate of the published program with its state on the chip, and the seconds and megabytes that it gives the optimizer.
+// under is an estimate of the published program with its state on the chip, and the seconds and megabytes that it gives
+// the optimizer.
 func under(t *testing.T, o optimizer.Optimizer, options map[string]string) (e backend.Estimate, seconds, megabytes float64) {
 	t.Helper()
-	p, s := large(t)
-	s.State = OnChip
-	e, err := Estimate(p, s, system(t, "bow-pod16"), backend.Machine{Update: machinetest.Update(t, o, options, p)})
+	p := with(large(t), "optimizer_state", "onchip")
+	on := backend.Machine{Update: machinetest.Update(t, o, options, p)}
+	e, err := Estimate(p, parsed(t, p), system(t, "bow-pod16"), on)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +49,8 @@ func under(t *testing.T, o optimizer.Optimizer, options map[string]string) (e ba
 	return e, seconds, megabytes
 }
 
-// TestOptimizers: rules have the time and the memory of what they state. 336 million parameters in four shares have 672 MB for two moments in FP32.
+// TestOptimizers: rules have the time and the memory of what they state. 336 million parameters in four shares have 672 MB
+// for two moments in FP32.
 func TestOptimizers(t *testing.T) {
 	_, adam, whole := under(t, adamw.New(), nil)
 	if math.Abs(whole-672) > 2 {
@@ -69,10 +72,12 @@ func TestOptimizers(t *testing.T) {
 	} {
 		e, seconds, megabytes := under(t, c.rule, c.options)
 		if math.Abs(megabytes/whole-c.memory) > 0.06 || seconds < c.least*adam || seconds > c.most*adam {
-			t.Errorf("%s: %.3f of AdamW's memory and %.2f of its time, want %g and %g to %g", c.name, megabytes/whole, seconds/adam, c.memory, c.least, c.most)
+			t.Errorf("%s: %.3f of AdamW's memory and %.2f of its time, want %g and %g to %g",
+				c.name, megabytes/whole, seconds/adam, c.memory, c.least, c.most)
 		}
-		if products := c.name == "muon" || c.name == "shampoo"; products != strings.Contains(strings.Join(e.Notes, "\n"), "matrix products of the update") {
-			t.Errorf("%s: notes %q", c.name, e.Notes)
+		want := c.name == "muon" || c.name == "shampoo"
+		if products := strings.Contains(fmt.Sprint(e.Assumptions), "matrix products of the update"); products != want {
+			t.Errorf("%s: it assumes %v", c.name, e.Assumptions)
 		}
 	}
 }
@@ -80,30 +85,15 @@ func TestOptimizers(t *testing.T) {
 // TestSecondGradient: a rule that probes has twice the cycles and the sums over replicas, and keeps a copy of the weights.
 func TestSecondGradient(t *testing.T) {
 	for _, phased := range []string{"pipelined", "phased"} {
-		p, _ := large(t)
+		p := with(large(t), "pipeline", "published", "execution", phased, "optimizer_state", "offchip")
 		p.MicroBatch = 4
-		p.Options = map[string]string{"execution": phased}
-		s, err := ReadSettings(p.Options, p.Model.NumHiddenLayers)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.State = OffChip
 		of := func(o optimizer.Optimizer) backend.Estimate {
-			e, err := Estimate(p, s, system(t, "bow-pod16"), backend.Machine{Update: machinetest.Update(t, o, nil, p)})
+			on := backend.Machine{Update: machinetest.Update(t, o, nil, p)}
+			e, err := Estimate(p, parsed(t, p), system(t, "bow-pod16"), on)
 			if err != nil {
 				t.Fatal(err)
 			}
-			sum := 0.
-			for _, b := range e.Breakdown {
-				sum += b.Seconds
-			}
-			tail := float64(e.Pipeline.Cycles) * e.Pipeline.CycleSeconds
-			for _, u := range e.Pipeline.Update {
-				tail += u.Seconds
-			}
-			if math.Abs(sum/e.StepSeconds-1) > 1e-12 || math.Abs(tail/e.StepSeconds-1) > 1e-9 {
-				t.Errorf("%s: the parts take %g s, cycles and what follows them %g s, the step %g s", phased, sum, tail, e.StepSeconds)
-			}
+			sums(t, &e)
 			return e
 		}
 		one, two := of(adamw.New()), of(sam.New())
@@ -111,7 +101,8 @@ func TestSecondGradient(t *testing.T) {
 			t.Errorf("%s: a step with two gradients takes %.3f times as long", phased, r)
 		}
 		if more := two.Memory[0].Total() - one.Memory[0].Total(); more < one.Memory[0].Parts[0].Bytes {
-			t.Errorf("%s: the second gradient takes %d bytes more, want the weights' %d", phased, more, one.Memory[0].Parts[0].Bytes)
+			t.Errorf("%s: the second gradient takes %d bytes more, want the weights' %d",
+				phased, more, one.Memory[0].Parts[0].Bytes)
 		}
 	}
 }
@@ -119,30 +110,33 @@ func TestSecondGradient(t *testing.T) {
 // unstated is a rule that says nothing of its cost.
 type unstated struct{ optimizer.Optimizer }
 
-// TestAssumed: what nobody states is in the notes.
+// TestAssumed: what nobody states is an assumption.
 func TestAssumed(t *testing.T) {
 	e, _, _ := under(t, unstated{muon.New()}, nil)
-	if len(e.Notes) != 1 || !strings.Contains(e.Notes[0], "muon does not state its cost: priced by its slots, 2 in FP32") {
-		t.Errorf("notes %q", e.Notes)
+	if said := fmt.Sprint(e.Assumptions); !strings.Contains(said, "muon does not state its cost: priced by its slots, 2 in FP32") {
+		t.Errorf("it assumes %s", said)
 	}
-	p, s := large(t)
-	e, err := Estimate(p, s, system(t, "bow-pod16"), backend.Machine{})
-	if err != nil || len(e.Notes) != 1 || !strings.Contains(e.Notes[0], "no optimizer is given") {
-		t.Errorf("%v, notes %q", err, e.Notes)
+	p := large(t)
+	plan := parsed(t, p)
+	e, err := Estimate(p, plan, system(t, "bow-pod16"), backend.Machine{})
+	if said := fmt.Sprint(e.Assumptions); err != nil || !strings.Contains(said, "optimizer is modelled as none") {
+		t.Errorf("%v, it assumes %s", err, said)
 	}
 	other := p
 	other.Model.NumHiddenLayers = 12
-	if _, err := Estimate(p, s, system(t, "bow-pod16"), withLAMB(t, other)); err == nil || !strings.Contains(err.Error(), "as the layout has") {
+	_, err = Estimate(p, plan, system(t, "bow-pod16"), withLAMB(t, other))
+	if err == nil || !strings.Contains(err.Error(), "as the layout has") {
 		t.Errorf("the cost of another model: %v", err)
 	}
 }
 
 // TestVariations: pipelines of 1 to 16 IPUs and the program's own, which alone keeps its memory; none in phases.
 func TestVariations(t *testing.T) {
-	p, _ := large(t)
-	p.Options = map[string]string{"pipeline": "2,7,7,8", "available_memory_proportion": "0.1,0.2,0.2,0.2"}
-	list := Variations(&p)
-	if len(list) != 6 || list[0].Value != "2,7,7,8" || list[0].Options["available_memory_proportion"] != "" || list[3].Value != "3,7,7,7" {
+	p := with(large(t), "pipeline", "2,7,7,8", "available_memory_proportion", "0.1,0.2,0.2,0.2")
+	plan := parsed(t, p)
+	list := Variations(&p, &plan)
+	if len(list) != 6 || list[0].Value != "2,7,7,8" || list[0].Options["available_memory_proportion"] != "" ||
+		list[3].Value != "3,7,7,7" {
 		t.Errorf("variations %+v", list)
 	}
 	for _, v := range list[1:] {
@@ -150,8 +144,8 @@ func TestVariations(t *testing.T) {
 			t.Errorf("variation %+v", v)
 		}
 	}
-	p.Options = map[string]string{"execution": "phased"}
-	if list := Variations(&p); list != nil {
+	plan = parsed(t, with(large(t), "pipeline", "all", "execution", "phased"))
+	if list := Variations(&p, &plan); list != nil {
 		t.Errorf("variations of phases: %+v", list)
 	}
 }

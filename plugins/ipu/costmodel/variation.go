@@ -1,22 +1,22 @@
 package costmodel
 
 import (
-	"slices"
-
 	"harness.invalid/core/backend"
+	"harness.invalid/plugins/ipu/execution"
 )
 
 // Variations of a program are pipelines of 1 to 16 IPUs, and its own. Execution in phases has no pipeline.
-func Variations(p *backend.Program) []backend.Variation {
-	if p.Options["execution"] == "phased" {
+func Variations(p *backend.Program, plan *execution.Plan) []backend.Variation {
+	if plan.LayersPerPhase > 0 {
 		return nil
 	}
-	var layers []string
-	if own := p.Options["pipeline"]; own != "" && own != "all" {
+	own := plan.Layers.String()
+	layers := []string{}
+	if len(plan.Layers) > 1 {
 		layers = append(layers, own)
 	}
 	for n := 1; n <= min(mostIPUs, p.Model.NumHiddenLayers); n *= 2 {
-		if l := Joined(spread(p.Model.NumHiddenLayers, n)); !slices.Contains(layers, l) {
+		if l := execution.Spread(p.Model.NumHiddenLayers, n).String(); len(plan.Layers) == 1 || l != own {
 			layers = append(layers, l)
 		}
 	}
@@ -24,7 +24,7 @@ func Variations(p *backend.Program) []backend.Variation {
 	for _, l := range layers {
 		v := backend.Variation{Varied: "layers per IPU", Value: l, Options: map[string]string{"pipeline": l}}
 		// Memory that was shared out over the IPUs of one pipeline says nothing about another one.
-		if p.Options["pipeline"] != l && p.Options["available_memory_proportion"] != "" {
+		if l != own && plan.Proportions != nil {
 			v.Options["available_memory_proportion"] = "auto"
 		}
 		list = append(list, v)

@@ -2621,8 +2621,8 @@ type EstimateResponse struct {
 	Memory             []*DeviceMemory        `protobuf:"bytes,7,rep,name=memory,proto3" json:"memory,omitempty"`                                                       // of each device, or of each kind of device
 	Pipeline           *Pipeline              `protobuf:"bytes,8,opt,name=pipeline,proto3" json:"pipeline,omitempty"`                                                   // absent if devices do not work in stages
 	Advice             string                 `protobuf:"bytes,9,opt,name=advice,proto3" json:"advice,omitempty"`                                                       // what would make it fit, in words; empty if it does
-	Notes              []string               `protobuf:"bytes,10,rep,name=notes,proto3" json:"notes,omitempty"`                                                        // what the numbers assume
 	Remedy             *Remedy                `protobuf:"bytes,11,opt,name=remedy,proto3" json:"remedy,omitempty"`                                                      // settings that would make it fit; absent if it fits or the backend knows none
+	Assumptions        []*Assumption          `protobuf:"bytes,12,rep,name=assumptions,proto3" json:"assumptions,omitempty"`                                            // that the numbers rest on
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -2720,18 +2720,87 @@ func (x *EstimateResponse) GetAdvice() string {
 	return ""
 }
 
-func (x *EstimateResponse) GetNotes() []string {
-	if x != nil {
-		return x.Notes
-	}
-	return nil
-}
-
 func (x *EstimateResponse) GetRemedy() *Remedy {
 	if x != nil {
 		return x.Remedy
 	}
 	return nil
+}
+
+func (x *EstimateResponse) GetAssumptions() []*Assumption {
+	if x != nil {
+		return x.Assumptions
+	}
+	return nil
+}
+
+// Assumption is something that the program does not say, or that the run does another way.
+type Assumption struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Setting       string                 `protobuf:"bytes,1,opt,name=setting,proto3" json:"setting,omitempty"`   // what it is about: an option, a field of the program, or another word
+	Modelled      string                 `protobuf:"bytes,2,opt,name=modelled,proto3" json:"modelled,omitempty"` // value that is modelled; empty: there is none to tell
+	Run           string                 `protobuf:"bytes,3,opt,name=run,proto3" json:"run,omitempty"`           // value that the run has, where it has another one
+	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`     // why, in words
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Assumption) Reset() {
+	*x = Assumption{}
+	mi := &file_v1_backend_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Assumption) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Assumption) ProtoMessage() {}
+
+func (x *Assumption) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_backend_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Assumption.ProtoReflect.Descriptor instead.
+func (*Assumption) Descriptor() ([]byte, []int) {
+	return file_v1_backend_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *Assumption) GetSetting() string {
+	if x != nil {
+		return x.Setting
+	}
+	return ""
+}
+
+func (x *Assumption) GetModelled() string {
+	if x != nil {
+		return x.Modelled
+	}
+	return ""
+}
+
+func (x *Assumption) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *Assumption) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
 }
 
 // Remedy is a change of the program that makes it fit.
@@ -2747,7 +2816,7 @@ type Remedy struct {
 
 func (x *Remedy) Reset() {
 	*x = Remedy{}
-	mi := &file_v1_backend_proto_msgTypes[37]
+	mi := &file_v1_backend_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2759,7 +2828,7 @@ func (x *Remedy) String() string {
 func (*Remedy) ProtoMessage() {}
 
 func (x *Remedy) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[37]
+	mi := &file_v1_backend_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2772,7 +2841,7 @@ func (x *Remedy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Remedy.ProtoReflect.Descriptor instead.
 func (*Remedy) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{37}
+	return file_v1_backend_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Remedy) GetMicroBatch() int64 {
@@ -2815,7 +2884,7 @@ type DeviceMemory struct {
 
 func (x *DeviceMemory) Reset() {
 	*x = DeviceMemory{}
-	mi := &file_v1_backend_proto_msgTypes[38]
+	mi := &file_v1_backend_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2827,7 +2896,7 @@ func (x *DeviceMemory) String() string {
 func (*DeviceMemory) ProtoMessage() {}
 
 func (x *DeviceMemory) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[38]
+	mi := &file_v1_backend_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2840,7 +2909,7 @@ func (x *DeviceMemory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceMemory.ProtoReflect.Descriptor instead.
 func (*DeviceMemory) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{38}
+	return file_v1_backend_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DeviceMemory) GetDevice() string {
@@ -2875,7 +2944,7 @@ type MemoryPart struct {
 
 func (x *MemoryPart) Reset() {
 	*x = MemoryPart{}
-	mi := &file_v1_backend_proto_msgTypes[39]
+	mi := &file_v1_backend_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2887,7 +2956,7 @@ func (x *MemoryPart) String() string {
 func (*MemoryPart) ProtoMessage() {}
 
 func (x *MemoryPart) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[39]
+	mi := &file_v1_backend_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2900,7 +2969,7 @@ func (x *MemoryPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryPart.ProtoReflect.Descriptor instead.
 func (*MemoryPart) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{39}
+	return file_v1_backend_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *MemoryPart) GetName() string {
@@ -2932,7 +3001,7 @@ type Pipeline struct {
 
 func (x *Pipeline) Reset() {
 	*x = Pipeline{}
-	mi := &file_v1_backend_proto_msgTypes[40]
+	mi := &file_v1_backend_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2944,7 +3013,7 @@ func (x *Pipeline) String() string {
 func (*Pipeline) ProtoMessage() {}
 
 func (x *Pipeline) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[40]
+	mi := &file_v1_backend_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2957,7 +3026,7 @@ func (x *Pipeline) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pipeline.ProtoReflect.Descriptor instead.
 func (*Pipeline) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{40}
+	return file_v1_backend_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Pipeline) GetStages() []*Stage {
@@ -3010,7 +3079,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_v1_backend_proto_msgTypes[41]
+	mi := &file_v1_backend_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3022,7 +3091,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[41]
+	mi := &file_v1_backend_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3035,7 +3104,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{41}
+	return file_v1_backend_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Stage) GetName() string {
@@ -3280,7 +3349,7 @@ const file_v1_backend_proto_rawDesc = "" +
 	"\aoptions\x18\x03 \x03(\v2\".harness.v1.Variation.OptionsEntryR\aoptions\x1a:\n" +
 	"\fOptionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb0\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xda\x03\n" +
 	"\x10EstimateResponse\x12\x16\n" +
 	"\x06system\x18\x01 \x01(\tR\x06system\x120\n" +
 	"\x14sequences_per_second\x18\x02 \x01(\x01R\x12sequencesPerSecond\x12!\n" +
@@ -3291,10 +3360,16 @@ const file_v1_backend_proto_rawDesc = "" +
 	"\tbreakdown\x18\x06 \x03(\v2\x11.harness.v1.PhaseR\tbreakdown\x120\n" +
 	"\x06memory\x18\a \x03(\v2\x18.harness.v1.DeviceMemoryR\x06memory\x120\n" +
 	"\bpipeline\x18\b \x01(\v2\x14.harness.v1.PipelineR\bpipeline\x12\x16\n" +
-	"\x06advice\x18\t \x01(\tR\x06advice\x12\x14\n" +
-	"\x05notes\x18\n" +
-	" \x03(\tR\x05notes\x12*\n" +
-	"\x06remedy\x18\v \x01(\v2\x12.harness.v1.RemedyR\x06remedy\"\xe0\x01\n" +
+	"\x06advice\x18\t \x01(\tR\x06advice\x12*\n" +
+	"\x06remedy\x18\v \x01(\v2\x12.harness.v1.RemedyR\x06remedy\x128\n" +
+	"\vassumptions\x18\f \x03(\v2\x16.harness.v1.AssumptionR\vassumptionsJ\x04\b\n" +
+	"\x10\v\"l\n" +
+	"\n" +
+	"Assumption\x12\x18\n" +
+	"\asetting\x18\x01 \x01(\tR\asetting\x12\x1a\n" +
+	"\bmodelled\x18\x02 \x01(\tR\bmodelled\x12\x10\n" +
+	"\x03run\x18\x03 \x01(\tR\x03run\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xe0\x01\n" +
 	"\x06Remedy\x12\x1f\n" +
 	"\vmicro_batch\x18\x01 \x01(\x03R\n" +
 	"microBatch\x12\"\n" +
@@ -3354,7 +3429,7 @@ func file_v1_backend_proto_rawDescGZIP() []byte {
 	return file_v1_backend_proto_rawDescData
 }
 
-var file_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_v1_backend_proto_goTypes = []any{
 	(*DescribeBackendResponse)(nil), // 0: harness.v1.DescribeBackendResponse
 	(*Precision)(nil),               // 1: harness.v1.Precision
@@ -3393,29 +3468,30 @@ var file_v1_backend_proto_goTypes = []any{
 	(*VariationsResponse)(nil),      // 34: harness.v1.VariationsResponse
 	(*Variation)(nil),               // 35: harness.v1.Variation
 	(*EstimateResponse)(nil),        // 36: harness.v1.EstimateResponse
-	(*Remedy)(nil),                  // 37: harness.v1.Remedy
-	(*DeviceMemory)(nil),            // 38: harness.v1.DeviceMemory
-	(*MemoryPart)(nil),              // 39: harness.v1.MemoryPart
-	(*Pipeline)(nil),                // 40: harness.v1.Pipeline
-	(*Stage)(nil),                   // 41: harness.v1.Stage
-	nil,                             // 42: harness.v1.Program.OptionsEntry
-	nil,                             // 43: harness.v1.Variation.OptionsEntry
-	nil,                             // 44: harness.v1.Remedy.OptionsEntry
-	(*Option)(nil),                  // 45: harness.v1.Option
-	(*Memory)(nil),                  // 46: harness.v1.Memory
-	(*UpdateCost)(nil),              // 47: harness.v1.UpdateCost
-	(*DescribeRequest)(nil),         // 48: harness.v1.DescribeRequest
-	(*CloseRequest)(nil),            // 49: harness.v1.CloseRequest
-	(*CloseResponse)(nil),           // 50: harness.v1.CloseResponse
+	(*Assumption)(nil),              // 37: harness.v1.Assumption
+	(*Remedy)(nil),                  // 38: harness.v1.Remedy
+	(*DeviceMemory)(nil),            // 39: harness.v1.DeviceMemory
+	(*MemoryPart)(nil),              // 40: harness.v1.MemoryPart
+	(*Pipeline)(nil),                // 41: harness.v1.Pipeline
+	(*Stage)(nil),                   // 42: harness.v1.Stage
+	nil,                             // 43: harness.v1.Program.OptionsEntry
+	nil,                             // 44: harness.v1.Variation.OptionsEntry
+	nil,                             // 45: harness.v1.Remedy.OptionsEntry
+	(*Option)(nil),                  // 46: harness.v1.Option
+	(*Memory)(nil),                  // 47: harness.v1.Memory
+	(*UpdateCost)(nil),              // 48: harness.v1.UpdateCost
+	(*DescribeRequest)(nil),         // 49: harness.v1.DescribeRequest
+	(*CloseRequest)(nil),            // 50: harness.v1.CloseRequest
+	(*CloseResponse)(nil),           // 51: harness.v1.CloseResponse
 }
 var file_v1_backend_proto_depIdxs = []int32{
 	1,  // 0: harness.v1.DescribeBackendResponse.precisions:type_name -> harness.v1.Precision
-	45, // 1: harness.v1.DescribeBackendResponse.options:type_name -> harness.v1.Option
+	46, // 1: harness.v1.DescribeBackendResponse.options:type_name -> harness.v1.Option
 	3,  // 2: harness.v1.Program.model:type_name -> harness.v1.Model
 	4,  // 3: harness.v1.Program.head:type_name -> harness.v1.Head
-	42, // 4: harness.v1.Program.options:type_name -> harness.v1.Program.OptionsEntry
+	43, // 4: harness.v1.Program.options:type_name -> harness.v1.Program.OptionsEntry
 	2,  // 5: harness.v1.OpenBackendRequest.program:type_name -> harness.v1.Program
-	46, // 6: harness.v1.OpenBackendRequest.memory:type_name -> harness.v1.Memory
+	47, // 6: harness.v1.OpenBackendRequest.memory:type_name -> harness.v1.Memory
 	8,  // 7: harness.v1.BackendStepRequest.start:type_name -> harness.v1.StepStart
 	9,  // 8: harness.v1.BackendStepRequest.batch:type_name -> harness.v1.Batch
 	17, // 9: harness.v1.BackendStepResponse.losses:type_name -> harness.v1.Losses
@@ -3436,48 +3512,49 @@ var file_v1_backend_proto_depIdxs = []int32{
 	25, // 24: harness.v1.EvaluateResponse.result:type_name -> harness.v1.EvaluateResult
 	17, // 25: harness.v1.EvaluateResult.losses:type_name -> harness.v1.Losses
 	2,  // 26: harness.v1.EstimateRequest.program:type_name -> harness.v1.Program
-	47, // 27: harness.v1.EstimateRequest.update:type_name -> harness.v1.UpdateCost
+	48, // 27: harness.v1.EstimateRequest.update:type_name -> harness.v1.UpdateCost
 	33, // 28: harness.v1.SystemsResponse.systems:type_name -> harness.v1.System
 	35, // 29: harness.v1.VariationsResponse.variations:type_name -> harness.v1.Variation
-	43, // 30: harness.v1.Variation.options:type_name -> harness.v1.Variation.OptionsEntry
+	44, // 30: harness.v1.Variation.options:type_name -> harness.v1.Variation.OptionsEntry
 	15, // 31: harness.v1.EstimateResponse.breakdown:type_name -> harness.v1.Phase
-	38, // 32: harness.v1.EstimateResponse.memory:type_name -> harness.v1.DeviceMemory
-	40, // 33: harness.v1.EstimateResponse.pipeline:type_name -> harness.v1.Pipeline
-	37, // 34: harness.v1.EstimateResponse.remedy:type_name -> harness.v1.Remedy
-	44, // 35: harness.v1.Remedy.options:type_name -> harness.v1.Remedy.OptionsEntry
-	39, // 36: harness.v1.DeviceMemory.parts:type_name -> harness.v1.MemoryPart
-	41, // 37: harness.v1.Pipeline.stages:type_name -> harness.v1.Stage
-	15, // 38: harness.v1.Pipeline.update:type_name -> harness.v1.Phase
-	15, // 39: harness.v1.Stage.parts:type_name -> harness.v1.Phase
-	48, // 40: harness.v1.Backend.Describe:input_type -> harness.v1.DescribeRequest
-	5,  // 41: harness.v1.Backend.Open:input_type -> harness.v1.OpenBackendRequest
-	7,  // 42: harness.v1.Backend.Step:input_type -> harness.v1.BackendStepRequest
-	7,  // 43: harness.v1.Backend.Trace:input_type -> harness.v1.BackendStepRequest
-	18, // 44: harness.v1.Backend.Commit:input_type -> harness.v1.CommitRequest
-	20, // 45: harness.v1.Backend.Evaluate:input_type -> harness.v1.EvaluateRequest
-	26, // 46: harness.v1.Backend.Save:input_type -> harness.v1.SaveRequest
-	28, // 47: harness.v1.Backend.Load:input_type -> harness.v1.LoadRequest
-	49, // 48: harness.v1.Backend.Close:input_type -> harness.v1.CloseRequest
-	31, // 49: harness.v1.Backend.Systems:input_type -> harness.v1.SystemsRequest
-	30, // 50: harness.v1.Backend.Variations:input_type -> harness.v1.EstimateRequest
-	30, // 51: harness.v1.Backend.Estimate:input_type -> harness.v1.EstimateRequest
-	0,  // 52: harness.v1.Backend.Describe:output_type -> harness.v1.DescribeBackendResponse
-	6,  // 53: harness.v1.Backend.Open:output_type -> harness.v1.OpenBackendResponse
-	10, // 54: harness.v1.Backend.Step:output_type -> harness.v1.BackendStepResponse
-	11, // 55: harness.v1.Backend.Trace:output_type -> harness.v1.TraceResponse
-	19, // 56: harness.v1.Backend.Commit:output_type -> harness.v1.CommitResponse
-	22, // 57: harness.v1.Backend.Evaluate:output_type -> harness.v1.EvaluateResponse
-	27, // 58: harness.v1.Backend.Save:output_type -> harness.v1.SaveResponse
-	29, // 59: harness.v1.Backend.Load:output_type -> harness.v1.LoadResponse
-	50, // 60: harness.v1.Backend.Close:output_type -> harness.v1.CloseResponse
-	32, // 61: harness.v1.Backend.Systems:output_type -> harness.v1.SystemsResponse
-	34, // 62: harness.v1.Backend.Variations:output_type -> harness.v1.VariationsResponse
-	36, // 63: harness.v1.Backend.Estimate:output_type -> harness.v1.EstimateResponse
-	52, // [52:64] is the sub-list for method output_type
-	40, // [40:52] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	39, // 32: harness.v1.EstimateResponse.memory:type_name -> harness.v1.DeviceMemory
+	41, // 33: harness.v1.EstimateResponse.pipeline:type_name -> harness.v1.Pipeline
+	38, // 34: harness.v1.EstimateResponse.remedy:type_name -> harness.v1.Remedy
+	37, // 35: harness.v1.EstimateResponse.assumptions:type_name -> harness.v1.Assumption
+	45, // 36: harness.v1.Remedy.options:type_name -> harness.v1.Remedy.OptionsEntry
+	40, // 37: harness.v1.DeviceMemory.parts:type_name -> harness.v1.MemoryPart
+	42, // 38: harness.v1.Pipeline.stages:type_name -> harness.v1.Stage
+	15, // 39: harness.v1.Pipeline.update:type_name -> harness.v1.Phase
+	15, // 40: harness.v1.Stage.parts:type_name -> harness.v1.Phase
+	49, // 41: harness.v1.Backend.Describe:input_type -> harness.v1.DescribeRequest
+	5,  // 42: harness.v1.Backend.Open:input_type -> harness.v1.OpenBackendRequest
+	7,  // 43: harness.v1.Backend.Step:input_type -> harness.v1.BackendStepRequest
+	7,  // 44: harness.v1.Backend.Trace:input_type -> harness.v1.BackendStepRequest
+	18, // 45: harness.v1.Backend.Commit:input_type -> harness.v1.CommitRequest
+	20, // 46: harness.v1.Backend.Evaluate:input_type -> harness.v1.EvaluateRequest
+	26, // 47: harness.v1.Backend.Save:input_type -> harness.v1.SaveRequest
+	28, // 48: harness.v1.Backend.Load:input_type -> harness.v1.LoadRequest
+	50, // 49: harness.v1.Backend.Close:input_type -> harness.v1.CloseRequest
+	31, // 50: harness.v1.Backend.Systems:input_type -> harness.v1.SystemsRequest
+	30, // 51: harness.v1.Backend.Variations:input_type -> harness.v1.EstimateRequest
+	30, // 52: harness.v1.Backend.Estimate:input_type -> harness.v1.EstimateRequest
+	0,  // 53: harness.v1.Backend.Describe:output_type -> harness.v1.DescribeBackendResponse
+	6,  // 54: harness.v1.Backend.Open:output_type -> harness.v1.OpenBackendResponse
+	10, // 55: harness.v1.Backend.Step:output_type -> harness.v1.BackendStepResponse
+	11, // 56: harness.v1.Backend.Trace:output_type -> harness.v1.TraceResponse
+	19, // 57: harness.v1.Backend.Commit:output_type -> harness.v1.CommitResponse
+	22, // 58: harness.v1.Backend.Evaluate:output_type -> harness.v1.EvaluateResponse
+	27, // 59: harness.v1.Backend.Save:output_type -> harness.v1.SaveResponse
+	29, // 60: harness.v1.Backend.Load:output_type -> harness.v1.LoadResponse
+	51, // 61: harness.v1.Backend.Close:output_type -> harness.v1.CloseResponse
+	32, // 62: harness.v1.Backend.Systems:output_type -> harness.v1.SystemsResponse
+	34, // 63: harness.v1.Backend.Variations:output_type -> harness.v1.VariationsResponse
+	36, // 64: harness.v1.Backend.Estimate:output_type -> harness.v1.EstimateResponse
+	53, // [53:65] is the sub-list for method output_type
+	41, // [41:53] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_v1_backend_proto_init() }
@@ -3509,7 +3586,7 @@ func file_v1_backend_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_v1_backend_proto_rawDesc), len(file_v1_backend_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   45,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

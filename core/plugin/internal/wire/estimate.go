@@ -61,11 +61,14 @@ func EncodeEstimate(e backend.Estimate) *pb.EstimateResponse {
 	w := &pb.EstimateResponse{
 		System: e.System, SequencesPerSecond: e.SequencesPerSecond, StepSeconds: e.StepSeconds,
 		GlobalBatch: int64(e.GlobalBatch), PeakShare: e.PeakShare,
-		Breakdown: encodePhases(e.Breakdown), Advice: e.Advice, Notes: e.Notes,
+		Breakdown: encodePhases(e.Breakdown), Advice: e.Advice,
 		Pipeline: &pb.Pipeline{
 			Cycles: int64(e.Pipeline.Cycles), CycleSeconds: e.Pipeline.CycleSeconds, Sequential: e.Pipeline.Sequential,
 			Update: encodePhases(e.Pipeline.Update),
 		},
+	}
+	for _, a := range e.Assumptions {
+		w.Assumptions = append(w.Assumptions, &pb.Assumption{Setting: a.Setting, Modelled: a.Modelled, Run: a.Run, Reason: a.Reason})
 	}
 	if r := e.Remedy; r != nil {
 		w.Remedy = &pb.Remedy{
@@ -94,11 +97,16 @@ func DecodeEstimate(w *pb.EstimateResponse) backend.Estimate {
 	e := backend.Estimate{
 		System: w.GetSystem(), SequencesPerSecond: w.GetSequencesPerSecond(), StepSeconds: w.GetStepSeconds(),
 		GlobalBatch: int(w.GetGlobalBatch()), PeakShare: w.GetPeakShare(),
-		Breakdown: decodePhases(w.GetBreakdown()), Advice: w.GetAdvice(), Notes: w.GetNotes(),
+		Breakdown: decodePhases(w.GetBreakdown()), Advice: w.GetAdvice(),
 		Pipeline: backend.Pipeline{
 			Cycles: int(p.GetCycles()), CycleSeconds: p.GetCycleSeconds(), Sequential: p.GetSequential(),
 			Update: decodePhases(p.GetUpdate()),
 		},
+	}
+	for _, a := range w.GetAssumptions() {
+		e.Assumptions = append(e.Assumptions, backend.Assumption{
+			Setting: a.GetSetting(), Modelled: a.GetModelled(), Run: a.GetRun(), Reason: a.GetReason(),
+		})
 	}
 	if r := w.GetRemedy(); r != nil {
 		e.Remedy = &backend.Remedy{
