@@ -1,10 +1,12 @@
-// Package gpuref is a GPU as a backend: the mixed precision that PyTorch's autocast has on NVIDIA's tensor cores, emulated on the CPU.
+// Package gpuref is a GPU as a backend: the mixed precision that PyTorch's autocast has on NVIDIA's tensor cores,
+// emulated on the CPU.
 //
-// Parameters and the optimizer's state are FP32 throughout (master weights): Commit leaves them alone. What is rounded where follows autocast's
-// operator lists (pytorch docs/source/amp.rst): matrix products take FP16 or BF16 inputs, accumulate in FP32 and store in the narrow format; softmax,
-// layer norm and losses run in FP32; the rest runs in the format of its input. All rounding is to nearest, ties to even; what is too large for FP16
-// becomes infinite. N is the narrow format of fp16 and bf16; nothing is rounded in fp32; in tf32 only the inputs of matrix products are,
-// to TF32.
+// Parameters and the optimizer's state are FP32 throughout (master weights): Commit leaves them alone. What is
+// rounded where follows autocast's operator lists (pytorch docs/source/amp.rst): matrix products take FP16 or BF16
+// inputs, accumulate in FP32 and store in the narrow format; softmax, layer norm and losses run in FP32; the rest
+// runs in the format of its input. All rounding is to nearest, ties to even; what is too large for FP16 becomes
+// infinite. N is the narrow format of fp16 and bf16; nothing is rounded in fp32; in tf32 only the inputs of matrix
+// products are, to TF32.
 //
 //	Operator                     Inputs  Computes in  Result                      Gradient of inputs   Gradient of parameters
 //	embeddings                   FP32    FP32         FP32                        FP32                 FP32
@@ -22,18 +24,19 @@
 //
 // The tied word embeddings get FP32 gradients from the lookup and N gradients from the decoder, added in FP32.
 //
-// In fp16-o2 the whole model is FP16, as NVIDIA's apex casts it at its level O2: N is everywhere but inside softmax, layer norm and losses, which compute
-// in FP32, and gradients are added up and reduced in FP16, divided by the number of replicas before. The optimizer updates FP32 masters, of which Commit
-// makes an FP16 copy, rounded to nearest, to compute with. (NVIDIA's LAMB keeps its updates in FP16 too: optimizer option update_format=fp16.)
+// In fp16-o2 the whole model is FP16, as NVIDIA's apex casts it at its level O2: N is everywhere but inside softmax,
+// layer norm and losses, which compute in FP32, and gradients are added up and reduced in FP16, divided by the number
+// of replicas before. The optimizer updates FP32 masters, of which Commit makes an FP16 copy, rounded to nearest, to
+// compute with. (NVIDIA's LAMB keeps its updates in FP16 too: optimizer option update_format=fp16.)
 //
-// Replicas are reduced as DistributedDataParallel does it: in buckets of bucket_cap_mb (the first of 1 MiB), from the last
-// tensor to the first, each in the order of a ring. With allreduce_post_accumulation=false they are reduced after every
-// micro-batch: each replica then adds its gradient to the mean of those before. checkpoint_activations keeps only the
-// inputs of layers and computes the rest again, with the same bits. plugins/gpu-ref/execution reads these options, and the
-// model of the machine prices what it reads.
+// Replicas are reduced as DistributedDataParallel does it: in buckets of bucket_cap_mb (the first of 1 MiB), from the
+// last tensor to the first, each in the order of a ring. With allreduce_post_accumulation=false they are reduced
+// after every micro-batch: each replica then adds its gradient to the mean of those before. checkpoint_activations
+// keeps only the inputs of layers and computes the rest again, with the same bits. plugins/gpu-ref/execution reads
+// these options, and the model of the machine prices what it reads.
 //
-// The loss scale is dynamic in fp16 and fp16-o2, as torch.amp.GradScaler's: the host skips a step with an infinite or NaN
-// gradient, which halves the scale; 2000 good steps double it. It is the session's only state. As with
+// The loss scale is dynamic in fp16 and fp16-o2, as torch.amp.GradScaler's: the host skips a step with an infinite or
+// NaN gradient, which halves the scale; 2000 good steps double it. It is the session's only state. As with
 // DistributedDataParallel, it scales the mean loss of a replica, and replicas are averaged.
 package gpuref
 

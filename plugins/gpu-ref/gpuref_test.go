@@ -27,7 +27,9 @@ func start(t *testing.T, precision string, options map[string]string) (backend.S
 }
 
 // startCut opens a program that cuts its batch.
-func startCut(t *testing.T, precision string, options map[string]string, micro, accumulation, replicas int) (backend.Session, backend.Memory, error) {
+func startCut(
+	t *testing.T, precision string, options map[string]string, micro, accumulation, replicas int,
+) (backend.Session, backend.Memory, error) {
 	t.Helper()
 	head := bert.Head{Task: bert.Classification, Labels: 2}
 	l, err := bert.Parameters(model, head)
@@ -36,7 +38,11 @@ func startCut(t *testing.T, precision string, options map[string]string, micro, 
 	}
 	m := backend.Memory{Layout: l, Params: make([]float32, l.Len()), Grads: make([]float32, l.Len())}
 	bert.Initialize(model, l, m.Params, 1)
-	s, err := New().Open(t.Context(), backend.Program{Model: model, Head: head, Precision: precision, Options: options, Length: 8, MicroBatch: micro, Accumulation: accumulation, Replicas: replicas}, m)
+	p := backend.Program{
+		Model: model, Head: head, Precision: precision, Options: options, Length: 8,
+		MicroBatch: micro, Accumulation: accumulation, Replicas: replicas,
+	}
+	s, err := New().Open(t.Context(), p, m)
 	if err == nil {
 		err = s.Commit(t.Context(), 0)
 	}
@@ -44,7 +50,10 @@ func startCut(t *testing.T, precision string, options map[string]string, micro, 
 }
 
 func batches(yield func(*bert.Batch, error) bool) {
-	b := &bert.Batch{Size: 2, Length: 8, InputIDs: make([]int32, 16), TokenTypeIDs: make([]int32, 16), AttentionMask: make([]int32, 16), Labels: []int32{0, 1}}
+	b := &bert.Batch{
+		Size: 2, Length: 8, InputIDs: make([]int32, 16), TokenTypeIDs: make([]int32, 16), AttentionMask: make([]int32, 16),
+		Labels: []int32{0, 1},
+	}
 	for i := range b.InputIDs {
 		b.InputIDs[i], b.AttentionMask[i] = int32(i*7%40), 1
 	}
@@ -62,8 +71,8 @@ func step(t *testing.T, s backend.Session, n int) backend.StepResult {
 	return r
 }
 
-// TestLossScale follows GradScaler: a scale far too large overflows, is halved step by step until gradients are finite, and doubles again after
-// growth_interval good steps.
+// TestLossScale follows GradScaler: a scale far too large overflows, is halved step by step until gradients are
+// finite, and doubles again after growth_interval good steps.
 func TestLossScale(t *testing.T) {
 	s, _, err := start(t, "fp16", map[string]string{"init_scale": "1073741824", "growth_interval": "3"})
 	if err != nil {
@@ -135,7 +144,10 @@ func gradients(t *testing.T, precision string, options map[string]string, micro,
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bert.Batch{Size: 8, Length: 8, InputIDs: make([]int32, 64), TokenTypeIDs: make([]int32, 64), AttentionMask: make([]int32, 64), Labels: []int32{0, 1, 1, 0, 0, 1, 0, 0}}
+	b := &bert.Batch{
+		Size: 8, Length: 8, InputIDs: make([]int32, 64), TokenTypeIDs: make([]int32, 64), AttentionMask: make([]int32, 64),
+		Labels: []int32{0, 1, 1, 0, 0, 1, 0, 0},
+	}
 	for i := range b.InputIDs {
 		b.InputIDs[i], b.AttentionMask[i] = int32(i*7%40), 1
 	}
@@ -162,7 +174,8 @@ func distance(x, y []float32) float64 {
 	return math.Sqrt(d / n)
 }
 
-// TestReduction: when replicas are reduced, and in which buckets, changes the order of sums and nothing else; keeping fewer activations changes no bit.
+// TestReduction: when replicas are reduced, and in which buckets, changes the order of sums and nothing else; keeping
+// fewer activations changes no bit.
 func TestReduction(t *testing.T) {
 	exact := gradients(t, "fp32", nil, 8, 1, 1)
 	for _, c := range []struct {
@@ -188,7 +201,8 @@ func TestReduction(t *testing.T) {
 	}
 }
 
-// TestPure: at O2 the optimizer's parameters are masters, of which the device uses an FP16 copy: a change below its resolution leaves the step alone.
+// TestPure: at O2 the optimizer's parameters are masters, of which the device uses an FP16 copy: a change below its
+// resolution leaves the step alone.
 func TestPure(t *testing.T) {
 	s, m, err := start(t, "fp16-o2", map[string]string{"loss_scale": "64"})
 	if err != nil {
@@ -206,7 +220,8 @@ func TestPure(t *testing.T) {
 	if !slices.Equal(m.Grads, first) {
 		t.Error("the device computes with more digits than FP16 has")
 	}
-	// FP16 gradients at a scale of 64, unscaled: all are multiples of FP16's smallest number over the scale, and have 11 digits.
+	// FP16 gradients at a scale of 64, unscaled: all are multiples of FP16's smallest number over the scale, and have
+	// 11 digits.
 	for i, g := range first {
 		if g*64 != numerics.FP16.Round(g*64) {
 			t.Fatalf("gradient %d is %g, which FP16 lacks at a scale of 64", i, g)
@@ -233,7 +248,8 @@ func TestOptions(t *testing.T) {
 		}
 	}
 	for _, options := range []map[string]string{
-		{"loss_scale": "0"}, {"loss_scale": "-1"}, {"loss_scale": "much"}, {"loss_scale": "NaN"}, {"init_scale": "0"}, {"growth_interval": "0"}, {"growth_interval": "1.5"}, {"los_scale": "1"},
+		{"loss_scale": "0"}, {"loss_scale": "-1"}, {"loss_scale": "much"}, {"loss_scale": "NaN"},
+		{"init_scale": "0"}, {"growth_interval": "0"}, {"growth_interval": "1.5"}, {"los_scale": "1"},
 		{"bucket_cap_mb": "0"}, {"allreduce_post_accumulation": "later"}, {"checkpoint_activations": "2"},
 	} {
 		if _, _, err := start(t, "fp16", options); err == nil || !strings.HasPrefix(err.Error(), "gpu-ref: ") {

@@ -31,8 +31,8 @@ func pure(f numerics.Format) emulator.Policy {
 	}
 }
 
-// firstBucketBytes is the size of DistributedDataParallel's first bucket, so that the reduction begins early. Source: pytorch,
-// torch/csrc/distributed/c10d/reducer.hpp (kDefaultFirstBucketBytes).
+// firstBucketBytes is the size of DistributedDataParallel's first bucket, so that the reduction begins early. Source:
+// pytorch, torch/csrc/distributed/c10d/reducer.hpp (kDefaultFirstBucketBytes).
 const firstBucketBytes = 1 << 20
 
 // autocast is PyTorch's table for a narrow format.

@@ -8,7 +8,8 @@ import (
 	"harness.invalid/core/bert"
 )
 
-// TestExecution: whatever places and schedules the model, and whatever is recomputed, leaves the bits alone, and the schedule tells of it.
+// TestExecution: whatever places and schedules the model, and whatever is recomputed, leaves the bits alone, and the
+// schedule tells of it.
 func TestExecution(t *testing.T) {
 	want, r := gradients(t, program("fp16.16", 4, 1, nil), 1)
 	if r.Schedule != nil {
@@ -34,7 +35,8 @@ func TestExecution(t *testing.T) {
 	}
 }
 
-// TestSerialization: a decoder in slices of the vocabulary has another gradient in FP16, and near enough the same in FP32.
+// TestSerialization: a decoder in slices of the vocabulary has another gradient in FP16, and near enough the same in
+// FP32.
 func TestSerialization(t *testing.T) {
 	pretraining := func(precision, slices string) []float32 {
 		p := program(precision, 1, 1, map[string]string{"embedding_serialization": slices, "stochastic_rounding": "false"})

@@ -15,20 +15,24 @@ var info = backend.Info{
 	Precisions: []backend.Precision{
 		{
 			Name: "fp16.16", Doc: "FP16 with FP16 partial sums, no master weights", OutputTolerance: 1e-2, GradientTolerance: 1e-1,
-			Reason: "FP16 has unit roundoff u = 2^-11 = 4.9e-4, twice that when rounded stochastically; weights, every result and partial sums are rounded: outputs within 20u, gradients within 200u",
+			Reason: "FP16 has unit roundoff u = 2^-11 = 4.9e-4, twice that when rounded stochastically; weights, every result and " +
+				"partial sums are rounded: outputs within 20u, gradients within 200u",
 		},
 		{
 			Name: "fp16.32", Doc: "FP16 with FP32 partial sums, no master weights", OutputTolerance: 1e-2, GradientTolerance: 1e-1,
-			Reason: "FP16 has unit roundoff u = 2^-11 = 4.9e-4, twice that when rounded stochastically; weights and every result are rounded: outputs within 20u, gradients within 200u",
+			Reason: "FP16 has unit roundoff u = 2^-11 = 4.9e-4, twice that when rounded stochastically; weights and every result are " +
+				"rounded: outputs within 20u, gradients within 200u",
 		},
 		{
-			Name: "fp32", Doc: "FP32 throughout, to tell errors of the program from those of the format", OutputTolerance: 2e-5, GradientTolerance: 1e-4,
+			Name: "fp32", Doc: "FP32 throughout, to tell errors of the program from those of the format",
+			OutputTolerance: 2e-5, GradientTolerance: 1e-4,
 			Reason: "FP32 has unit roundoff 6e-8; sums over a few hundred products and a few layers stay below 1e-5",
 		},
 	},
 	RepeatsSteps: true,
 	Options: slices.Concat([]option.Option{
-		{Name: "stochastic_rounding", Default: "true", Doc: "round FP16 stochastically in training; false: to nearest; replica_identical_only: weights alone"},
+		{Name: "stochastic_rounding", Default: "true", Doc: "round FP16 stochastically in training; false: to nearest; " +
+			"replica_identical_only: weights alone"},
 		{Name: "disable_sr_for_amp_vertices", Default: "false", Doc: "round partial sums that the matrix unit stores to nearest (fp16.16)"},
 		{Name: "loss_scale", Default: "4096", Doc: "static factor of the loss; auto: follows the histogram of the gradients"},
 		{Name: "initial_loss_scale", Default: "1", Doc: "first scale with loss_scale=auto"},
@@ -36,7 +40,8 @@ var info = backend.Info{
 		{Name: "loss_scale_bin_edge", Default: "0.125", Doc: "a gradient above this part of 65504 is large (loss_scale=auto)"},
 		{Name: "loss_scale_threshold", Default: "1e-7", Doc: "share of large gradients above which the scale is halved (loss_scale=auto)"},
 		{Name: "accumulation", Default: "mean", Doc: "mean: add FP16 gradients and divide at the end; running_mean: keep their mean"},
-		{Name: "partials_chunk", Default: "256", Doc: "products between two stores of an FP16 partial sum, 1 to 256, or amp: 16, as the matrix unit stores them (fp16.16)"},
+		{Name: "partials_chunk", Default: "256", Doc: "products between two stores of an FP16 partial sum, 1 to 256, or amp: " +
+			"16, as the matrix unit stores them (fp16.16)"},
 		{Name: "overflow", Default: "clip", Doc: "what is too large for FP16 becomes 65504 (clip) or not a number (nan), as FP_ICTL.NANOO says"},
 		{Name: "fp_exceptions", Default: "none", Doc: "exceptions that end the run: inv, oflo, both with a comma, or none"},
 		{Name: "attention_mask_value", Default: "-1000", Doc: "added to the scores of padding; model: as the recipe's model has it"},

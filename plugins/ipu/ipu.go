@@ -1,16 +1,18 @@
-// Package ipu is Graphcore's IPU as a backend, emulated on the CPU: FP16 weights without masters, stochastic rounding, and FP16 sums.
+// Package ipu is Graphcore's IPU as a backend, emulated on the CPU: FP16 weights without masters, stochastic
+// rounding, and FP16 sums.
 //
-// The parameters are FP16: Commit rounds what the optimizer left in FP32 and writes it back. Every store of FP16 is rounded stochastically (or to
-// nearest, see the option), in the forward and the backward pass, in sums of gradients and in the update of the weights. Evaluation rounds to nearest.
+// The parameters are FP16: Commit rounds what the optimizer left in FP32 and writes it back. Every store of FP16 is
+// rounded stochastically (or to nearest, see the option), in the forward and the backward pass, in sums of gradients
+// and in the update of the weights. Evaluation rounds to nearest.
 //
 //	Operator                Computes in                               Result                   Gradient of inputs  Gradient of parameters
-//	embeddings              FP32 sum of three                         FP16                     FP16                FP16, summed in FP32 over tokens
+//	embeddings              FP32 sum of three                         FP16                     FP16                FP16, FP32 sum over tokens
 //	linear X·Wᵀ + B         fp16.16: chunks of products in FP32,      FP16                     FP16                FP16; bias summed in FP32
 //	                          their sums in FP16; fp16.32: FP32
 //	GELU, tanh              FP32                                      FP16                     FP16
 //	dropout                 FP32                                      FP16                     FP16
 //	residual sum            FP32                                      FP16                     FP16
-//	layer norm              mean and variance in FP32;                FP16                     FP16                FP16, summed in FP32 over tokens
+//	layer norm              mean and variance in FP32;                FP16                     FP16                FP16, FP32 sum over tokens
 //	                          mean and 1/σ kept in FP16
 //	Q·Kᵀ                    as linear                                 FP16; scaled, in FP16    FP16
 //	mask, softmax           x + mask - max and e^x in FP16, their     FP16                     FP16
@@ -23,41 +25,46 @@
 //	unscaled gradient       FP32                                      FP32, for the optimizer
 //	parameters              the optimizer's FP32                      FP16
 //
-// A lookup of word embeddings adds to the decoder's gradient in FP32 before it is stored. The optimizer's moments are FP32 and the host's.
+// A lookup of word embeddings adds to the decoder's gradient in FP32 before it is stored. The optimizer's moments are
+// FP32 and the host's.
 //
-// The matrix unit (AMP) of the machine takes 16 products to each partial sum that it stores (4 wide dot products in 4 phases): partials_chunk=amp. The
-// default, 256, is the coarsest and the cheapest to emulate; TestPartialsChunk shows what finer chunks add to the error. Its stores are rounded as all
-// others, or to nearest with disable_sr_for_amp_vertices.
+// The matrix unit (AMP) of the machine takes 16 products to each partial sum that it stores (4 wide dot products in 4
+// phases): partials_chunk=amp. The default, 256, is the coarsest and the cheapest to emulate; TestPartialsChunk shows
+// what finer chunks add to the error. Its stores are rounded as all others, or to nearest with
+// disable_sr_for_amp_vertices.
 //
-// The loss scale multiplies the mean loss of a micro-batch; gradients are kept scaled in FP16 and unscaled in FP32. Published configurations of BERT-Base
-// and Large have 64 to 512. The default here, 4096, is what an untrained BERT-Tiny wants: the gradients of its query weights (56% off at scale 1) are as
-// exact as they get, 0.2%, and the first overflow is beyond 2^17. With loss_scale=auto it follows a histogram: when more than a share of
-// loss_scale_threshold of a step's gradients lie above loss_scale_bin_edge·65504, the scale is halved, else doubled, every loss_scale_period steps. The
-// histogram counts the gradients of all parameters in all micro-batches; PopART's can count those of activations too.
+// The loss scale multiplies the mean loss of a micro-batch; gradients are kept scaled in FP16 and unscaled in FP32.
+// Published configurations of BERT-Base and Large have 64 to 512. The default here, 4096, is what an untrained
+// BERT-Tiny wants: the gradients of its query weights (56% off at scale 1) are as exact as they get, 0.2%, and the
+// first overflow is beyond 2^17. With loss_scale=auto it follows a histogram: when more than a share of
+// loss_scale_threshold of a step's gradients lie above loss_scale_bin_edge·65504, the scale is halved, else doubled,
+// every loss_scale_period steps. The histogram counts the gradients of all parameters in all micro-batches; PopART's
+// can count those of activations too.
 //
 // # Execution
 //
-// plugins/ipu/execution reads where units of the model are and in which order they run; the model of the machine prices
-// the same plan. pipeline=3,7,7,7 puts so many layers on each IPU of a replica, the embeddings with the first ones. The
-// heads of pre-training are a stage of their own on the first IPU, since the decoder's weight is that of the embeddings;
-// the heads of other tasks are on the last IPU. 2.5 ends between the attention and the feed-forward half of a layer. The
-// IPUs work at the same time, cycle by cycle:
+// plugins/ipu/execution reads where units of the model are and in which order they run; the model of the machine
+// prices the same plan. pipeline=3,7,7,7 puts so many layers on each IPU of a replica, the embeddings with the first
+// ones. The heads of pre-training are a stage of their own on the first IPU, since the decoder's weight is that of
+// the embeddings; the heads of other tasks are on the last IPU. 2.5 ends between the attention and the feed-forward
+// half of a layer. The IPUs work at the same time, cycle by cycle:
 //
 //	schedule      visits of F stages  micro-batches in stage s  smallest accumulation
 //	grouped       2F - 1              2(F - 1 - s) + 1          2F - 1
 //	interleaved   2F                  F - s                     F
 //	sequential    2F - 1              1                         1
 //
-// With execution=phased one IPU goes through phases of layers_per_phase layers, one after the other. Between forward and
-// backward pass a stage keeps all activations of its micro-batches (recomputation=none), the inputs of its layers (layer)
-// or its own input (stage), and computes the rest again; the last stage of a pipeline recomputes nothing. None of this
-// changes a bit. embedding_serialization does: the gradient of the decoder's input becomes a sum of so many FP16 products.
+// With execution=phased one IPU goes through phases of layers_per_phase layers, one after the other. Between forward
+// and backward pass a stage keeps all activations of its micro-batches (recomputation=none), the inputs of its layers
+// (layer) or its own input (stage), and computes the rest again; the last stage of a pipeline recomputes nothing.
+// None of this changes a bit. embedding_serialization does: the gradient of the decoder's input becomes a sum of so
+// many FP16 products.
 //
-// Replicas are reduced as GCL does it, by a ring: reduce-scatter, then all-gather. The random bits of a replica's own work
-// are its own, keyed by its samples; those of the update are the same in all replicas, which keeps their weights the
-// same. With replicated_tensor_sharding each replica updates a share of the weights after the reduce-scatter and gathers
-// the rest: the same numbers. It, optimizer_state and available_memory_proportion change time and memory of the modelled
-// machine alone. first_moment goes to the optimizer, which keeps the first moment of the updates.
+// Replicas are reduced as GCL does it, by a ring: reduce-scatter, then all-gather. The random bits of a replica's own
+// work are its own, keyed by its samples; those of the update are the same in all replicas, which keeps their weights
+// the same. With replicated_tensor_sharding each replica updates a share of the weights after the reduce-scatter and
+// gathers the rest: the same numbers. It, optimizer_state and available_memory_proportion change time and memory of
+// the modelled machine alone. first_moment goes to the optimizer, which keeps the first moment of the updates.
 //
 // Sources: graphcore/popart, poplibs and examples, 2021 to 2024; stochastic rounding: arXiv:2203.04058.
 package ipu
@@ -158,7 +165,9 @@ func (s *session) Step(ctx context.Context, step backend.Step, batches iter.Seq2
 }
 
 // Trace implements backend.Tracer.
-func (s *session) Trace(ctx context.Context, step backend.Step, batches iter.Seq2[*bert.Batch, error], yield func(backend.Traced) error) (backend.StepResult, error) {
+func (s *session) Trace(
+	ctx context.Context, step backend.Step, batches iter.Seq2[*bert.Batch, error], yield func(backend.Traced) error,
+) (backend.StepResult, error) {
 	defer s.Watch(yield)()
 	return s.Step(ctx, step, batches)
 }

@@ -23,8 +23,10 @@ var model = bert.Config{
 
 // program is a classification of 4 sequences as accumulation x replicas micro-batches.
 func program(precision string, accumulation, replicas int, options map[string]string) backend.Program {
-	return backend.Program{Model: model, Head: bert.Head{Task: bert.Classification, Labels: 2}, Precision: precision, Options: options, Seed: 1,
-		Length: 8, MicroBatch: 4 / (accumulation * replicas), Accumulation: accumulation, Replicas: replicas}
+	return backend.Program{
+		Model: model, Head: bert.Head{Task: bert.Classification, Labels: 2}, Precision: precision, Options: options, Seed: 1,
+		Length: 8, MicroBatch: 4 / (accumulation * replicas), Accumulation: accumulation, Replicas: replicas,
+	}
 }
 
 func start(t *testing.T, p backend.Program) (backend.Session, backend.Memory, error) {
@@ -64,7 +66,10 @@ func stepOf(t *testing.T, s backend.Session, p backend.Program, step int) backen
 
 // cutBatch deals 4 sequences in the program's micro-batches.
 func cutBatch(p backend.Program) iter.Seq2[*bert.Batch, error] {
-	b := &bert.Batch{Size: 4, Length: 8, InputIDs: make([]int32, 32), TokenTypeIDs: make([]int32, 32), AttentionMask: make([]int32, 32), Labels: []int32{0, 1, 1, 0}}
+	b := &bert.Batch{
+		Size: 4, Length: 8, InputIDs: make([]int32, 32), TokenTypeIDs: make([]int32, 32), AttentionMask: make([]int32, 32),
+		Labels: []int32{0, 1, 1, 0},
+	}
 	for i := range b.InputIDs {
 		b.InputIDs[i], b.AttentionMask[i] = int32(i*7%40), int32(min(1, (i+1)%8))
 	}
@@ -87,8 +92,8 @@ func distance(x, y []float32) float64 {
 	return math.Sqrt(d / n)
 }
 
-// TestCommit: weights are FP16 after a commit, rounded stochastically without bias or to the nearest. The mean difference of 12,000 values with
-// a rounding error of 2e-5 each is below 1e-6 when there is no bias.
+// TestCommit: weights are FP16 after a commit, rounded stochastically without bias or to the nearest. The mean
+// difference of 12,000 values with a rounding error of 2e-5 each is below 1e-6 when there is no bias.
 func TestCommit(t *testing.T) {
 	before := func() []float32 {
 		l, err := bert.Parameters(model, bert.Head{Task: bert.Classification, Labels: 2})
@@ -151,7 +156,8 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// TestAccumulation: mean and running mean of FP16 gradients, and replicas, come to the same gradient but for their rounding; and that differs.
+// TestAccumulation: mean and running mean of FP16 gradients, and replicas, come to the same gradient but for their
+// rounding; and that differs.
 func TestAccumulation(t *testing.T) {
 	exact, _ := gradients(t, program("fp32", 1, 1, nil), 1)
 	var results [][]float32
@@ -176,7 +182,8 @@ func TestAccumulation(t *testing.T) {
 	}
 }
 
-// TestPartialsChunk: the more often partial sums are stored in FP16, the larger the error; never storing them is fp16.32.
+// TestPartialsChunk: the more often partial sums are stored in FP16, the larger the error; never storing them is
+// fp16.32.
 func TestPartialsChunk(t *testing.T) {
 	wide := model
 	wide.HiddenSize, wide.IntermediateSize = 256, 512
@@ -205,7 +212,8 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
-// TestMask: the option decides, and "model" leaves the model's value; the difference shows in FP16, where -10000 leaves no digits of the score.
+// TestMask: the option decides, and "model" leaves the model's value; the difference shows in FP16, where -10000
+// leaves no digits of the score.
 func TestMask(t *testing.T) {
 	at := func(value string) []float32 {
 		g, _ := gradients(t, program("fp16.16", 1, 1, map[string]string{"attention_mask_value": value, "stochastic_rounding": "false"}), 1)
@@ -218,15 +226,33 @@ func TestMask(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for name, values := range map[string][]string{
-		"stochastic_rounding": {"maybe", ""}, "loss_scale": {"0", "-2", "NaN", "dynamic", "1e30"}, "initial_loss_scale": {"0"}, "loss_scale_period": {"0"},
-		"loss_scale_bin_edge": {"0", "2"}, "loss_scale_threshold": {"2"}, "disable_sr_for_amp_vertices": {"1.5"}, "fp_exceptions": {"", "div0", "oflow"},
-		"pipeline": {"1,1"}, "schedule": {"1f1b"}, "recomputation": {"some"}, "execution": {"sharded"}, "layers_per_phase": {"0"}, "embedding_serialization": {"0"},
-		"replicated_tensor_sharding": {"maybe"}, "first_moment": {"bf16"}, "optimizer_state": {"disk"}, "available_memory_proportion": {"0", "2", "0.1,", "x"},
-		"accumulation": {"sum"}, "partials_chunk": {"0", "257", "x"},
-		"overflow": {"wrap"}, "attention_mask_value": {"0", "5", "NaN", "none"}, "master_weights": {"true"},
+		"stochastic_rounding":         {"maybe", ""},
+		"loss_scale":                  {"0", "-2", "NaN", "dynamic", "1e30"},
+		"initial_loss_scale":          {"0"},
+		"loss_scale_period":           {"0"},
+		"loss_scale_bin_edge":         {"0", "2"},
+		"loss_scale_threshold":        {"2"},
+		"disable_sr_for_amp_vertices": {"1.5"},
+		"fp_exceptions":               {"", "div0", "oflow"},
+		"pipeline":                    {"1,1"},
+		"schedule":                    {"1f1b"},
+		"recomputation":               {"some"},
+		"execution":                   {"sharded"},
+		"layers_per_phase":            {"0"},
+		"embedding_serialization":     {"0"},
+		"replicated_tensor_sharding":  {"maybe"},
+		"first_moment":                {"bf16"},
+		"optimizer_state":             {"disk"},
+		"available_memory_proportion": {"0", "2", "0.1,", "x"},
+		"accumulation":                {"sum"},
+		"partials_chunk":              {"0", "257", "x"},
+		"overflow":                    {"wrap"},
+		"attention_mask_value":        {"0", "5", "NaN", "none"},
+		"master_weights":              {"true"},
 	} {
 		for _, value := range values {
-			if _, _, err := start(t, program("fp16.16", 1, 1, map[string]string{name: value})); err == nil || !strings.HasPrefix(err.Error(), "ipu: ") {
+			_, _, err := start(t, program("fp16.16", 1, 1, map[string]string{name: value}))
+			if err == nil || !strings.HasPrefix(err.Error(), "ipu: ") {
 				t.Errorf("%s=%s: %v, want an error of ipu", name, value, err)
 			}
 		}

@@ -14,8 +14,8 @@ import (
 	"harness.invalid/core/recipe"
 )
 
-// TestRunsWhatIsPriced draws recipes with their options, runs a step of each and prices it: both have the same visits of the
-// same IPUs in the same order, stashes, recomputation, and parameters on each IPU.
+// TestRunsWhatIsPriced draws recipes with their options, runs a step of each and prices it: both have the same visits
+// of the same IPUs in the same order, stashes, recomputation, and parameters on each IPU.
 func TestRunsWhatIsPriced(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := drawProgram(r)
@@ -85,7 +85,8 @@ func drawProgram(r *rapid.T) backend.Program {
 model:
   {num_hidden_layers: %d, hidden_size: 8, num_attention_heads: 2, intermediate_size: 16, max_position_embeddings: 8, vocab_size: 40}
 phases:
-- {name: one, %s, length: 8, micro_batch: 1, accumulation: %d, replicas: %d, steps: 1, schedule: {learning_rate: 1}, optimizer: {name: lamb}}
+- {name: one, %s, length: 8, micro_batch: 1, accumulation: %d, replicas: %d, steps: 1,
+   schedule: {learning_rate: 1}, optimizer: {name: lamb}}
 `, layers, task, 2*(2*layers+2)+1+rapid.IntRange(0, 2).Draw(r, "more"), rapid.IntRange(1, 2).Draw(r, "replicas"))
 	of, err := recipe.Parse("drawn", []byte(text), set...)
 	if err != nil {

@@ -6,8 +6,9 @@ import (
 	"harness.invalid/core/option"
 )
 
-// ampChunk is the number of products that the matrix unit adds up between two stores of FP16 partial sums: dot products of 4 in the 4 phases of
-// f16v4hihoamp, 16 input channels. Source: poplibs, conv_partial_1x1_half_float_8_and_half_half_h16.S.
+// ampChunk is the number of products that the matrix unit adds up between two stores of FP16 partial sums: dot
+// products of 4 in the 4 phases of f16v4hihoamp, 16 input channels. Source: poplibs,
+// conv_partial_1x1_half_float_8_and_half_half_h16.S.
 const ampChunk = 16
 
 // newPolicy is the table of the package's documentation, without the parts of the embeddings.

@@ -16,8 +16,9 @@ import (
 // The range of loss scales: powers of two that FP16 gradients of any size can want.
 const leastScale, greatestScale = 0x1p-24, 0x1p24
 
-// scale is the loss scale. With a period it is automatic: halved where too many gradients were large, else doubled. Source: popart,
-// willow/src/popx/op/lossscaleupdatex.cpp and transforms/automaticlossscaling.cpp (whose prose has it the other way round).
+// scale is the loss scale. With a period it is automatic: halved where too many gradients were large, else doubled.
+// Source: popart, willow/src/popx/op/lossscaleupdatex.cpp and transforms/automaticlossscaling.cpp (whose prose has it
+// the other way round).
 type scale struct {
 	Scale     float64 `json:"loss_scale"`
 	Steps     int     `json:"steps"` // since the scale was last looked at
@@ -42,7 +43,8 @@ func newScale(v *option.Values, policy *emulator.Policy) (scale, error) {
 	}
 	f, err := strconv.ParseFloat(v.Text("loss_scale"), 64)
 	if err != nil || !(f >= leastScale && f <= greatestScale) {
-		return scale{}, fmt.Errorf("option loss_scale is %q, want auto or a number from %g to %g", v.Text("loss_scale"), leastScale, greatestScale)
+		return scale{}, fmt.Errorf("option loss_scale is %q, want auto or a number from %g to %g",
+			v.Text("loss_scale"), leastScale, greatestScale)
 	}
 	return scale{Scale: f}, nil
 }
@@ -76,7 +78,8 @@ func (s *scale) save() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// load takes back what save returned. A run may change between a static and an automatic scale: what does not apply is left.
+// load takes back what save returned. A run may change between a static and an automatic scale: what does not apply
+// is left.
 func (s *scale) load(state []byte) error {
 	var read scale
 	if err := json.Unmarshal(state, &read); err != nil {
@@ -86,15 +89,16 @@ func (s *scale) load(state []byte) error {
 		return nil
 	}
 	if !(read.Scale >= leastScale && read.Scale <= greatestScale) || read.Steps < 0 || read.Large < 0 || read.All < read.Large {
-		return fmt.Errorf("state has loss scale %g after %d steps with %d of %d large gradients, want a scale from %g to %g and counts of at least 0",
+		return fmt.Errorf("state has loss scale %g after %d steps with %d of %d large gradients, want a scale from %g to %g "+
+			"and counts of at least 0",
 			read.Scale, read.Steps, read.Large, read.All, leastScale, greatestScale)
 	}
 	s.Scale, s.Steps, s.Large, s.All = read.Scale, read.Steps, read.Large, read.All
 	return nil
 }
 
-// exceptions are those of FP_ICTL that end the run. Division by zero has no place among them: a softmax divides by a sum of at least 1, a norm by the root
-// of a variance to which eps was added.
+// exceptions are those of FP_ICTL that end the run. Division by zero has no place among them: a softmax divides by a
+// sum of at least 1, a norm by the root of a variance to which eps was added.
 type exceptions struct{ inv, oflo bool }
 
 func readExceptions(text string) (e exceptions, err error) {
@@ -116,7 +120,8 @@ func readExceptions(text string) (e exceptions, err error) {
 // check is the error of a step with exceptions.
 func (e exceptions) check(step int, r backend.StepResult) error {
 	if e.inv && r.Invalid > 0 || e.oflo && r.Overflows > 0 {
-		return fmt.Errorf("step %d: floating point exceptions: %d results too large for FP16, %d not a number (option fp_exceptions)", step, r.Overflows, r.Invalid)
+		return fmt.Errorf("step %d: floating point exceptions: %d results too large for FP16, %d not a number "+
+			"(option fp_exceptions)", step, r.Overflows, r.Invalid)
 	}
 	return nil
 }

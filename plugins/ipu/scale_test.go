@@ -15,12 +15,17 @@ func pretrainingGradients(t *testing.T, p backend.Program) []float32 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bert.Batch{Size: 4, Length: 8, Predictions: 2, InputIDs: make([]int32, 32), TokenTypeIDs: make([]int32, 32), AttentionMask: make([]int32, 32),
-		MaskedLMPositions: []int32{1, 5, 2, 6, 3, 4, 1, 2}, MaskedLMIDs: []int32{7, 30, 12, 39, 0, 1, 22, 8}, MaskedLMWeights: []float32{1, 1, 1, 1, 1, 1, 1, 0}, NextSentenceLabels: []int32{0, 1, 1, 0}}
+	b := &bert.Batch{
+		Size: 4, Length: 8, Predictions: 2,
+		InputIDs: make([]int32, 32), TokenTypeIDs: make([]int32, 32), AttentionMask: make([]int32, 32),
+		MaskedLMPositions: []int32{1, 5, 2, 6, 3, 4, 1, 2}, MaskedLMIDs: []int32{7, 30, 12, 39, 0, 1, 22, 8},
+		MaskedLMWeights: []float32{1, 1, 1, 1, 1, 1, 1, 0}, NextSentenceLabels: []int32{0, 1, 1, 0},
+	}
 	for i := range b.InputIDs {
 		b.InputIDs[i], b.AttentionMask[i] = int32(i*7%40), 1
 	}
-	_, err = s.Step(t.Context(), backend.Step{Step: 1, Sequences: 4, MaskedWeight: 7}, func(yield func(*bert.Batch, error) bool) { yield(b, nil) })
+	batches := func(yield func(*bert.Batch, error) bool) { yield(b, nil) }
+	_, err = s.Step(t.Context(), backend.Step{Step: 1, Sequences: 4, MaskedWeight: 7}, batches)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,8 +55,8 @@ func TestScaleUpdate(t *testing.T) {
 	}
 }
 
-// TestAutomaticScale: from 1 the scale doubles step by step until gradients come near FP16's range, and then stays within a factor of two of that; a
-// session that goes on from the state has the same scale.
+// TestAutomaticScale: from 1 the scale doubles step by step until gradients come near FP16's range, and then stays
+// within a factor of two of that; a session that goes on from the state has the same scale.
 func TestAutomaticScale(t *testing.T) {
 	options := map[string]string{"loss_scale": "auto", "loss_scale_bin_edge": "1e-4"} // 6.55: reached soon
 	p := program("fp16.16", 2, 1, options)
@@ -102,7 +107,9 @@ func TestAutomaticScale(t *testing.T) {
 
 // TestExceptions: what the option names ends the run, and nothing else does.
 func TestExceptions(t *testing.T) {
-	for exceptions, want := range map[string]string{"none": "", "oflo": "floating point exceptions", "inv": "", "inv,oflo": "floating point exceptions"} {
+	for exceptions, want := range map[string]string{
+		"none": "", "oflo": "floating point exceptions", "inv": "", "inv,oflo": "floating point exceptions",
+	} {
 		p := program("fp16.16", 1, 1, map[string]string{"loss_scale": "16777216", "fp_exceptions": exceptions})
 		s, _, err := start(t, p)
 		if err != nil {
@@ -131,7 +138,8 @@ func TestExceptions(t *testing.T) {
 	}
 }
 
-// TestStochasticRoundingModes: with replica_identical_only weights are rounded stochastically and nothing else, so gradients do not depend on the step.
+// TestStochasticRoundingModes: with replica_identical_only weights are rounded stochastically and nothing else, so
+// gradients do not depend on the step.
 func TestStochasticRoundingModes(t *testing.T) {
 	p := program("fp16.16", 1, 1, map[string]string{"stochastic_rounding": "replica_identical_only"})
 	s, m, err := start(t, p)
@@ -162,7 +170,8 @@ func TestStochasticRoundingModes(t *testing.T) {
 		g, _ := gradients(t, program("fp16.16", 1, 1, options), 1)
 		return g
 	}
-	on, off, none := get(nil), get(map[string]string{"disable_sr_for_amp_vertices": "true"}), get(map[string]string{"stochastic_rounding": "false"})
+	on, off := get(nil), get(map[string]string{"disable_sr_for_amp_vertices": "true"})
+	none := get(map[string]string{"stochastic_rounding": "false"})
 	if distance(on, off) == 0 || distance(off, none) == 0 {
 		t.Error("disable_sr_for_amp_vertices changes nothing, or leaves no stochastic rounding")
 	}

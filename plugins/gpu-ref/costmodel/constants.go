@@ -10,12 +10,13 @@ import (
 
 // constants are fitted to published throughput, everything else is counted or has a source.
 type constants struct {
-	// MatmulEfficiency is the share of their peak arithmetic that tensor cores get in large matrix products: the clock under load, and what kernels lose.
+	// MatmulEfficiency is the share of their peak arithmetic that tensor cores get in large matrix products: the
+	// clock under load, and what kernels lose.
 	MatmulEfficiency float64 `yaml:"matmul_efficiency"`
 	// ElementsPerCycle that a multiprocessor reads or writes in kernels on elements, besides the time of the bytes.
 	ElementsPerCycle float64 `yaml:"elements_per_cycle"`
-	// HostSecondsPerTensor that the GPU waits for the host at every update, for each tensor of the model: the optimizer's loop, the loss read back, the
-	// next batch.
+	// HostSecondsPerTensor that the GPU waits for the host at every update, for each tensor of the model: the
+	// optimizer's loop, the loss read back, the next batch.
 	HostSecondsPerTensor float64 `yaml:"host_seconds_per_tensor"`
 }
 

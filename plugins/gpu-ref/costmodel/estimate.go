@@ -1,8 +1,9 @@
 // Package costmodel models time and memory of BERT on NVIDIA's GPUs.
 //
-// A micro-batch is a list of kernels. A matrix product is dealt to the multiprocessors in blocks and waves and bounded by arithmetic, cache or memory;
-// everything else is bounded by the memory. Launching the kernels takes the host as long as their number says, and the slower of host and
-// device counts. Gradients are summed over GPUs by a ring within the node and one between nodes, beside the last backward pass as far as that lasts.
+// A micro-batch is a list of kernels. A matrix product is dealt to the multiprocessors in blocks and waves and
+// bounded by arithmetic, cache or memory; everything else is bounded by the memory. Launching the kernels takes the
+// host as long as their number says, and the slower of host and device counts. Gradients are summed over GPUs by a
+// ring within the node and one between nodes, beside the last backward pass as far as that lasts.
 //
 // docs/machines.md holds the model against published throughput and says what it can not explain.
 package costmodel
@@ -59,7 +60,8 @@ func newModel(p backend.Program, plan execution.Plan, sys *System, on backend.Ma
 		return nil, fmt.Errorf("%s: %s does not compute in %s: %w", sys.Name, sys.Chip.Name, p.Precision, backend.ErrUnsupported)
 	}
 	if most := sys.Nodes * sys.Node.GPUs; p.Replicas > most {
-		return nil, fmt.Errorf("%s: %d replicas take %d GPUs, the system has at most %d in %d nodes", sys.Name, p.Replicas, p.Replicas, most, sys.Nodes)
+		return nil, fmt.Errorf("%s: %d replicas take %d GPUs, the system has at most %d in %d nodes",
+			sys.Name, p.Replicas, p.Replicas, most, sys.Nodes)
 	}
 	l, err := bert.Parameters(p.Model, p.Head)
 	if err != nil {
@@ -76,9 +78,9 @@ func newModel(p backend.Program, plan execution.Plan, sys *System, on backend.Ma
 	}, nil
 }
 
-// lengths are the lengths of the micro-batches, all equally frequent. Lengths of sequences are taken as even from the shortest to the longest, so that
-// at 512 tokens their mean is the half: the packing factor of Wikipedia is 2.0 there, 1.7 at 384 and 1.17 at 128 tokens (Krell et al. 2021,
-// arXiv:2107.02027; graphcore/examples).
+// lengths are the lengths of the micro-batches, all equally frequent. Lengths of sequences are taken as even from the
+// shortest to the longest, so that at 512 tokens their mean is the half: the packing factor of Wikipedia is 2.0
+// there, 1.7 at 384 and 1.17 at 128 tokens (Krell et al. 2021, arXiv:2107.02027; graphcore/examples).
 func (m *model) lengths() []int {
 	L, bin := m.program.Length, m.plan.LengthBins
 	if bin <= 0 || m.program.Head.Task != bert.Pretraining || m.packing > 1 || L <= 128 {

@@ -38,14 +38,17 @@ var tiles = []struct{ rows, columns int }{{256, 128}, {128, 256}, {128, 128}, {1
 // innerBlock is the unit of the inner dimension of a tile: what is over is computed in vain.
 const innerBlock = 32
 
-// sharedBytesPerCycle is what the shared memory of a multiprocessor reads or writes. Source: NVIDIA, Tesla V100 GPU Architecture, 2017: 128 bytes a clock.
+// sharedBytesPerCycle is what the shared memory of a multiprocessor reads or writes. Source: NVIDIA, Tesla V100 GPU
+// Architecture, 2017: 128 bytes a clock.
 const sharedBytesPerCycle = 128
 
-// multiply is groups matrix products C[m, n] = A[m, k]·B[k, n] in one kernel. Blocks of C are dealt to the multiprocessors in waves, the last of which
-// is as long as the others however few blocks it has. A block takes as long as its arithmetic or as its operands from the cache, and the kernel no less than
-// operands and results from memory. Without asynchronous copies the warps that compute also load the operands and store them into shared memory: a block
-// fills a multiprocessor, and no other has the tensor cores meanwhile. The blocks of a wave write their results at the same time, when none computes. Where C
-// has fewer blocks than there are multiprocessors, the inner dimension is cut as well.
+// multiply is groups matrix products C[m, n] = A[m, k]·B[k, n] in one kernel. Blocks of C are dealt to the
+// multiprocessors in waves, the last of which is as long as the others however few blocks it has. A block takes as
+// long as its arithmetic or as its operands from the cache, and the kernel no less than operands and results from
+// memory. Without asynchronous copies the warps that compute also load the operands and store them into shared
+// memory: a block fills a multiprocessor, and no other has the tensor cores meanwhile. The blocks of a wave write
+// their results at the same time, when none computes. Where C has fewer blocks than there are multiprocessors, the
+// inner dimension is cut as well.
 func (m *model) multiply(groups, rows, inner, columns int) cost {
 	c := &m.system.Chip
 	flopsPerSM := m.flops / float64(c.Multiprocessors)
@@ -76,11 +79,13 @@ func (m *model) multiply(groups, rows, inner, columns int) cost {
 	return cost{compute: best, kernels: 1}
 }
 
-// passes are kernels that read and write elements, counted in elements read or written: each takes its bytes from memory, and instructions.
+// passes are kernels that read and write elements, counted in elements read or written: each takes its bytes from
+// memory, and instructions.
 func (m *model) passes(elements, moved, kernels float64) cost {
 	n := elements * moved
 	c := &m.system.Chip
-	return cost{memory: n*m.format.bytes/m.memoryBytesPerSecond + n/(m.constants.ElementsPerCycle*float64(c.Multiprocessors)*c.ClockHz), kernels: kernels}
+	perSecond := m.constants.ElementsPerCycle * float64(c.Multiprocessors) * c.ClockHz
+	return cost{memory: n*m.format.bytes/m.memoryBytesPerSecond + n/perSecond, kernels: kernels}
 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }

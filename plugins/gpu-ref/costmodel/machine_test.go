@@ -19,7 +19,8 @@ func large(t testing.TB) backend.Program {
 		t.Fatal(err)
 	}
 	return backend.Program{
-		Model: c, Head: bert.Head{Task: bert.Pretraining}, Precision: "fp16", Length: 128, MaxPredictions: 20, MicroBatch: 64, Accumulation: 8, Replicas: 1,
+		Model: c, Head: bert.Head{Task: bert.Pretraining}, Precision: "fp16", Length: 128, MaxPredictions: 20,
+		MicroBatch: 64, Accumulation: 8, Replicas: 1,
 	}
 }
 
@@ -32,8 +33,8 @@ func modelled(t testing.TB, p backend.Program, s execution.Plan, name string) (b
 	return Estimate(p, s, system, withLAMB(t, p))
 }
 
-// TestSystems: every description has a doc and sources, its name is that of its file, and the tensor cores' rates are a whole number of operations a
-// multiprocessor and cycle, within 2%: 1024, 2048 and 4096 in V100, A100 and H100.
+// TestSystems: every description has a doc and sources, its name is that of its file, and the tensor cores' rates are
+// a whole number of operations a multiprocessor and cycle, within 2%: 1024, 2048 and 4096 in V100, A100 and H100.
 func TestSystems(t *testing.T) {
 	perCycle := map[string]float64{"V100": 1024, "A100": 2048, "H100": 4096, "H200": 4096}
 	names := Systems.Names()
@@ -55,7 +56,8 @@ func TestSystems(t *testing.T) {
 	}
 }
 
-// TestWaves: one block more than there are multiprocessors takes much more than a 108th more time, whatever blocks are chosen instead.
+// TestWaves: one block more than there are multiprocessors takes much more than a 108th more time, whatever blocks
+// are chosen instead.
 func TestWaves(t *testing.T) {
 	system, err := Systems.Load("dgx-a100-80gb")
 	if err != nil {
@@ -71,8 +73,8 @@ func TestWaves(t *testing.T) {
 	}
 }
 
-// TestStaging: on V100 operands take tensor cores a sixth of the time of a large product and more of one in small blocks, and CUDA cores, an eighth as fast
-// and with numbers twice as wide, a quarter of that share.
+// TestStaging: on V100 operands take tensor cores a sixth of the time of a large product and more of one in small
+// blocks, and CUDA cores, an eighth as fast and with numbers twice as wide, a quarter of that share.
 func TestStaging(t *testing.T) {
 	loss := func(precision string, rows int) float64 {
 		p := large(t)
@@ -114,7 +116,8 @@ func TestEstimate(t *testing.T) {
 		t.Errorf("the parts take %g s, the step %g s; %v", sum, e.StepSeconds, e.Err())
 	}
 	p.Replicas = 8
-	if eight, err := modelled(t, p, execution.Plan{}, "dgx-a100-80gb"); err != nil || eight.SequencesPerSecond/e.SequencesPerSecond < 7 || eight.SequencesPerSecond/e.SequencesPerSecond > 8 {
+	eight, err := modelled(t, p, execution.Plan{}, "dgx-a100-80gb")
+	if r := eight.SequencesPerSecond / e.SequencesPerSecond; err != nil || r < 7 || r > 8 {
 		t.Errorf("eight GPUs: %g sequences/s against %g, %v", eight.SequencesPerSecond, e.SequencesPerSecond, err)
 	}
 	p.Replicas = 1
@@ -123,7 +126,8 @@ func TestEstimate(t *testing.T) {
 		t.Errorf("checkpointing: %v, %v", checkpointed, err)
 	}
 	p.MicroBatch = 512
-	if e, err = modelled(t, p, execution.Plan{}, "dgx-1-v100-16gb"); err != nil || !errors.Is(e.Err(), backend.ErrOutOfMemory) || !strings.Contains(e.Advice, "micro-batch") {
+	e, err = modelled(t, p, execution.Plan{}, "dgx-1-v100-16gb")
+	if err != nil || !errors.Is(e.Err(), backend.ErrOutOfMemory) || !strings.Contains(e.Advice, "micro-batch") {
 		t.Errorf("512 sequences on 16 GB: %v, %v, advice %q", err, e.Err(), e.Advice)
 	}
 	p.Precision = "tf32"

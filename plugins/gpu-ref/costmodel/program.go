@@ -9,7 +9,8 @@ func (b both) plus(c both) both { return both{b.forward.plus(c.forward), b.backw
 
 func (b both) times(f float64) both { return both{b.forward.times(f), b.backward.times(f)} }
 
-// linear is y = x·Wᵀ + bias. Backward makes the gradients of x and of W, adds the latter to the sum over micro-batches, and sums the bias's.
+// linear is y = x·Wᵀ + bias. Backward makes the gradients of x and of W, adds the latter to the sum over
+// micro-batches, and sums the bias's.
 func (m *model) linear(rows, in, out int) both {
 	outs := float64(rows) * float64(out)
 	f := m.multiply(1, rows, in, out)
@@ -20,8 +21,9 @@ func (m *model) linear(rows, in, out int) both {
 	return both{f, b}
 }
 
-// Elements read and written by the kernels of an encoder layer besides matrix products, in NVIDIA's PyTorch code (DeepLearningExamples, BERT,
-// modeling.py): bias and GELU are fused, everything else is a kernel of its own. Half an element is a mask of bytes.
+// Elements read and written by the kernels of an encoder layer besides matrix products, in NVIDIA's PyTorch code
+// (DeepLearningExamples, BERT, modeling.py): bias and GELU are fused, everything else is a kernel of its own. Half an
+// element is a mask of bytes.
 const (
 	scoresForward  = 8.5 // scale 2, mask 2, softmax 2, dropout 2.5
 	scoresBackward = 7.5 // dropout 2.5, softmax 3, scale 2

@@ -12,13 +12,15 @@ import (
 	"harness.invalid/plugins/optimizers/lamb"
 )
 
-// TestPublished holds the model against published.yaml. With -update it fits constants.yaml first and writes the table of docs/machines.md.
+// TestPublished holds the model against published.yaml. With -update it fits constants.yaml first and writes the
+// table of docs/machines.md.
 func TestPublished(t *testing.T) {
 	machinetest.Check(t, machinetest.Model{
 		Name: "gpu-ref", Rows: "published.yaml", Constants: "constants.yaml", Document: "../../../docs/machines.md",
 		Start: []float64{0.8, 10, 2e-4}, Fitted: []float64{fitted.MatmulEfficiency, fitted.ElementsPerCycle, fitted.HostSecondsPerTensor},
 		Write: func(c []float64) string {
-			return fmt.Sprintf("# Written by go generate from published.yaml. What they are: constants.go.\nmatmul_efficiency: %g\nelements_per_cycle: %g\nhost_seconds_per_tensor: %g\n", c[0], c[1], c[2])
+			return fmt.Sprintf("# Written by go generate from published.yaml. What they are: constants.go.\n"+
+				"matmul_efficiency: %g\nelements_per_cycle: %g\nhost_seconds_per_tensor: %g\n", c[0], c[1], c[2])
 		},
 		Optimizers: map[string]optimizer.Optimizer{"lamb": lamb.New(), "adamw": adamw.New()},
 		SequencesPerSecond: func(r *machine.Row, update optimizer.Cost, c []float64) (float64, error) {

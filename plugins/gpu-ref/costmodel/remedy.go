@@ -8,8 +8,8 @@ import (
 	"harness.invalid/plugins/gpu-ref/execution"
 )
 
-// remedy looks for what makes a program fit: smaller micro-batches, activations computed again, a GPU with more memory. It
-// changes options and reads them as a user's are read.
+// remedy looks for what makes a program fit: smaller micro-batches, activations computed again, a GPU with more
+// memory. It changes options and reads them as a user's are read.
 func remedy(
 	p backend.Program, plan execution.Plan, sys *System, on backend.Machine, c constants,
 ) (string, *backend.Remedy) {

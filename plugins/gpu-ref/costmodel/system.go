@@ -27,21 +27,23 @@ type Chip struct {
 	ClockHz         float64 `yaml:"clock_hz"`
 	// Flops are dense peak rates by precision; a precision that is not there can't be computed in.
 	Flops map[string]float64 `yaml:"flops"`
-	// MemoryBytes and MemoryBytesPerSecond of the device memory, L2BytesPerSecond between the second-level cache and the multiprocessors.
+	// MemoryBytes and MemoryBytesPerSecond of the device memory, L2BytesPerSecond between the second-level cache and
+	// the multiprocessors.
 	MemoryBytes          int64   `yaml:"memory_bytes"`
 	MemoryBytesPerSecond float64 `yaml:"memory_bytes_per_second"`
 	L2BytesPerSecond     float64 `yaml:"l2_bytes_per_second"`
 	// MemoryEfficiency is the share of MemoryBytesPerSecond that kernels get.
 	MemoryEfficiency float64 `yaml:"memory_efficiency"`
-	// AsynchronousCopies bring operands into shared memory while the tensor cores compute. A chip without them, before Ampere, brings them through registers.
+	// AsynchronousCopies bring operands into shared memory while the tensor cores compute. A chip without them,
+	// before Ampere, brings them through registers.
 	AsynchronousCopies bool `yaml:"asynchronous_copies"`
 }
 
 // Node is a number of GPUs in one machine. Rates are of one direction.
 type Node struct {
 	GPUs int `yaml:"gpus"`
-	// LinkBytesPerSecond of a GPU to the others of its node, NetworkBytesPerSecond of a node to other nodes; Efficiency of either is the share of it that a
-	// ring gets.
+	// LinkBytesPerSecond of a GPU to the others of its node, NetworkBytesPerSecond of a node to other nodes;
+	// Efficiency of either is the share of it that a ring gets.
 	LinkBytesPerSecond    float64 `yaml:"link_bytes_per_second"`
 	NetworkBytesPerSecond float64 `yaml:"network_bytes_per_second"`
 	Efficiency            float64 `yaml:"efficiency"`
@@ -56,9 +58,11 @@ func (s *System) Validate() error {
 		name  string
 		value float64
 	}{
-		{"chip.multiprocessors", float64(s.Chip.Multiprocessors)}, {"chip.clock_hz", s.Chip.ClockHz}, {"chip.memory_bytes", float64(s.Chip.MemoryBytes)},
-		{"chip.memory_bytes_per_second", s.Chip.MemoryBytesPerSecond}, {"chip.l2_bytes_per_second", s.Chip.L2BytesPerSecond}, {"node.gpus", float64(s.Node.GPUs)},
-		{"chip.memory_efficiency", s.Chip.MemoryEfficiency}, {"node.link_bytes_per_second", s.Node.LinkBytesPerSecond}, {"node.network_bytes_per_second", s.Node.NetworkBytesPerSecond},
+		{"chip.multiprocessors", float64(s.Chip.Multiprocessors)}, {"chip.clock_hz", s.Chip.ClockHz},
+		{"chip.memory_bytes", float64(s.Chip.MemoryBytes)}, {"chip.memory_bytes_per_second", s.Chip.MemoryBytesPerSecond},
+		{"chip.l2_bytes_per_second", s.Chip.L2BytesPerSecond}, {"node.gpus", float64(s.Node.GPUs)},
+		{"chip.memory_efficiency", s.Chip.MemoryEfficiency}, {"node.link_bytes_per_second", s.Node.LinkBytesPerSecond},
+		{"node.network_bytes_per_second", s.Node.NetworkBytesPerSecond},
 		{"node.efficiency", s.Node.Efficiency}, {"nodes", float64(s.Nodes)}, {"chip.flops", float64(len(s.Chip.Flops))},
 	} {
 		if !(f.value > 0 && f.value < 1e18) {

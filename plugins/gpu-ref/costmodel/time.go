@@ -124,7 +124,8 @@ func sum(list []int) int {
 	return n
 }
 
-// overlapShare of the last backward pass runs beside the all-reduce: the gradients of its first buckets are there early, those of its last are not.
+// overlapShare of the last backward pass runs beside the all-reduce: the gradients of its first buckets are there
+// early, those of its last are not.
 const overlapShare = 0.9
 
 // allReduceSeconds is a ring within each node, and one between the nodes for each GPU's share.
@@ -133,7 +134,8 @@ func (m *model) allReduceSeconds(bytes float64) float64 {
 	within := min(n, node.GPUs)
 	t := 2 * machine.RingSeconds(within, bytes, node.LinkBytesPerSecond*node.Efficiency, node.StepSeconds)
 	if nodes := ceil(n, node.GPUs); nodes > 1 {
-		t += 2 * machine.RingSeconds(nodes, bytes/float64(within), node.NetworkBytesPerSecond/float64(within)*node.Efficiency, node.NetworkStepSeconds)
+		rate := node.NetworkBytesPerSecond / float64(within) * node.Efficiency
+		t += 2 * machine.RingSeconds(nodes, bytes/float64(within), rate, node.NetworkStepSeconds)
 	}
 	return t
 }

@@ -2,12 +2,13 @@ package costmodel
 
 import "harness.invalid/core/backend"
 
-// fusedKernels are those of a fused optimizer, which goes over many tensors with one kernel: of the norm, of the update, and of what mixed precision
-// adds, for some four hundred tensors. It is an assumption.
+// fusedKernels are those of a fused optimizer, which goes over many tensors with one kernel: of the norm, of the
+// update, and of what mixed precision adds, for some four hundred tensors. It is an assumption.
 const fusedKernels = 20
 
-// Where an optimizer is not fused, its operations are kernels of their own on each tensor. In FP32 and TF32 NVIDIA fine-tunes with BertAdam, which has some
-// 14 kernels for each tensor and reads and writes 30 numbers for each parameter (DeepLearningExamples, optimization.py), where Adam has 16 operations.
+// Where an optimizer is not fused, its operations are kernels of their own on each tensor. In FP32 and TF32 NVIDIA
+// fine-tunes with BertAdam, which has some 14 kernels for each tensor and reads and writes 30 numbers for each
+// parameter (DeepLearningExamples, optimization.py), where Adam has 16 operations.
 const (
 	kernelsPerOperation  = 14. / 16
 	accessesPerOperation = 30. / 16
@@ -16,8 +17,9 @@ const (
 // FP32 numbers of masters and state.
 const fp32Bytes = 4
 
-// updateSeconds is the optimizer's: what it reads and writes, its arithmetic, or its kernels, whichever takes longest, and its matrix products. Under mixed
-// precision gradients are read and written once more, to take the loss scale off and to look for overflow, and weights are written from their masters.
+// updateSeconds is the optimizer's: what it reads and writes, its arithmetic, or its kernels, whichever takes
+// longest, and its matrix products. Under mixed precision gradients are read and written once more, to take the loss
+// scale off and to look for overflow, and weights are written from their masters.
 func (m *model) updateSeconds() float64 {
 	if len(m.update.Tensors) == 0 {
 		return 0
@@ -65,7 +67,8 @@ func (m *model) singlePrecision() *model {
 	return &q
 }
 
-// stateBytes are those of masters and of the optimizer's state, and of parameters that are set aside during a second gradient.
+// stateBytes are those of masters and of the optimizer's state, and of parameters that are set aside during a second
+// gradient.
 func (m *model) stateBytes() float64 {
 	params := m.parameters()
 	bytes := params * m.format.masters

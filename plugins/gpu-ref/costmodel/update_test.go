@@ -22,7 +22,8 @@ func withLAMB(t testing.TB, p backend.Program) backend.Machine {
 	return backend.Machine{Update: machinetest.Update(t, lamb.New(), nil, p)}
 }
 
-// under is the estimate of a program with an optimizer, and the seconds and bytes for each parameter that it gives the optimizer.
+// under is the estimate of a program with an optimizer, and the seconds and bytes for each parameter that it gives
+// the optimizer.
 func under(t *testing.T, precision string, o optimizer.Optimizer, options map[string]string) (e backend.Estimate, seconds, bytes float64) {
 	t.Helper()
 	p := large(t)
@@ -42,8 +43,9 @@ func under(t *testing.T, precision string, o optimizer.Optimizer, options map[st
 	return e, m.updateSeconds(), m.stateBytes() / m.parameters()
 }
 
-// TestOptimizers: state is masters and what a rule states. LAMB under mixed precision moves 48 bytes for each parameter, as FusedLAMB does: parameters
-// 4 x 4, moments 4 x 4, gradients 5 x 2, the weight 2, and 2 x 2 for the loss scale.
+// TestOptimizers: state is masters and what a rule states. LAMB under mixed precision moves 48 bytes for each
+// parameter, as FusedLAMB does: parameters 4 x 4, moments 4 x 4, gradients 5 x 2, the weight 2, and 2 x 2 for the
+// loss scale.
 func TestOptimizers(t *testing.T) {
 	for _, c := range []struct {
 		precision string

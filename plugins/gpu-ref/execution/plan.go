@@ -20,8 +20,8 @@ type Plan struct {
 	BucketBytes int
 	// ReduceEach sums the gradients over the replicas after every micro-batch, not only after the last.
 	ReduceEach bool
-	// LengthBins is the width in tokens of the bins that the modelled loader deals sequences of pre-training in, each batch
-	// from one of them and padded to its end; 0: all are padded to the full length, as in the run.
+	// LengthBins is the width in tokens of the bins that the modelled loader deals sequences of pre-training in, each
+	// batch from one of them and padded to its end; 0: all are padded to the full length, as in the run.
 	LengthBins int
 }
 

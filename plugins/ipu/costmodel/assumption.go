@@ -13,31 +13,31 @@ import (
 func (m *model) assumptions(open *execution.Plan) []backend.Assumption {
 	var list []backend.Assumption
 	if open.OpenRecompute && m.plan.Recompute != bert.RecomputeNone {
-		reason := "recomputation is auto: the run keeps all activations; pipelines recompute layers, as published configurations do"
+		reason := "with auto the run keeps all activations; published pipelines recompute layers"
 		if m.plan.Devices() == 1 {
-			reason = "recomputation is auto: the run keeps all activations; with this the program fits or is smallest"
+			reason = "with auto the run keeps all activations; on the machine the program fits with less"
 		}
 		list = append(list, backend.Assumption{
 			Setting: "recomputation", Modelled: string(m.plan.Recompute), Run: string(open.Recompute), Reason: reason,
 		})
 	}
 	if open.State == execution.AnyState {
-		reason := "optimizer_state is auto: where the program fits and is fastest"
+		reason := "auto is where the program fits and is fastest"
 		if m.plan.LayersPerPhase > 0 {
-			reason = "optimizer_state is auto: phases keep it in Streaming Memory"
+			reason = "phases keep it in Streaming Memory"
 		}
 		list = append(list, backend.Assumption{Setting: "optimizer_state", Modelled: string(m.plan.State), Reason: reason})
 	}
 	if open.Proportions == nil {
 		list = append(list, backend.Assumption{
 			Setting: "available_memory_proportion", Modelled: fmt.Sprint(m.plan.Proportions[0]),
-			Reason: "available_memory_proportion is auto: at most as published for the length, and what the program fits with",
+			Reason: "auto is what the program fits with, and at most what is published for the length",
 		})
 	}
 	if taken, used := m.plan.IPUs(), m.plan.Devices(); taken > used {
 		list = append(list, backend.Assumption{
 			Setting: "replicas", Modelled: fmt.Sprintf("%d IPUs each", taken), Run: fmt.Sprintf("%d IPUs each", used),
-			Reason: "IPUs are attached by powers of two; those that are left over do nothing",
+			Reason: "IPUs are attached by powers of two; those left over do nothing",
 		})
 	}
 	if m.guessed {

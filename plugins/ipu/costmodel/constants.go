@@ -10,7 +10,8 @@ import (
 
 // constants are fitted to published throughput, everything else is counted or has a source.
 type constants struct {
-	// VectorCycles a tile takes for one pass over an element in FP16: load, compute, store, and the overhead of vertices.
+	// VectorCycles a tile takes for one pass over an element in FP16: load, compute, store, and the overhead of
+	// vertices.
 	VectorCycles float64 `yaml:"vector_cycles"`
 	// HostBytesPerSecond at which the host prepares a global batch while the IPUs wait.
 	HostBytesPerSecond float64 `yaml:"host_bytes_per_second"`

@@ -1,6 +1,7 @@
 package costmodel
 
-// cost is work of all tiles at once, in cycles of the slowest one, and the supersteps that it takes: each ends with a synchronisation.
+// cost is work of all tiles at once, in cycles of the slowest one, and the supersteps that it takes: each ends with a
+// synchronisation.
 type cost struct {
 	compute, exchange, supersteps float64
 }
@@ -18,8 +19,9 @@ func (m *model) cycles(c cost) float64 {
 	return c.compute + c.exchange + c.supersteps*superstepCycles
 }
 
-// superstepCycles is what each superstep costs besides its work: synchronisation, the start of an exchange, tiles that wait for the slowest. It is an
-// assumption, 0.3 microseconds: nothing is published, and the rows that there are don't tell it from vectorCycles.
+// superstepCycles is what each superstep costs besides its work: synchronisation, the start of an exchange, tiles
+// that wait for the slowest. It is an assumption, 0.3 microseconds: nothing is published, and the rows that there are
+// don't tell it from vectorCycles.
 const superstepCycles = 500
 
 // multiply is the cost of a product.
@@ -29,7 +31,8 @@ func (m *model) multiply(groups, rows, inner, columns int) cost {
 	return p.cost
 }
 
-// vector is the cost of passes over elements that lie evenly on the tiles: each pass reads and writes an element in place.
+// vector is the cost of passes over elements that lie evenly on the tiles: each pass reads and writes an element in
+// place.
 func (m *model) vector(elements, passes float64) cost {
 	return cost{compute: elements * passes * m.vectorCycles / float64(m.chip.Tiles), supersteps: passes / passesPerSuperstep}
 }
@@ -63,7 +66,8 @@ type both struct{ forward, backward cost }
 
 func (b both) plus(c both) both { return both{b.forward.plus(c.forward), b.backward.plus(c.backward)} }
 
-// linear is y = x·Wᵀ + bias. Backward makes the gradients of x and of W, adds the latter to the sum over micro-batches, and sums the bias's.
+// linear is y = x·Wᵀ + bias. Backward makes the gradients of x and of W, adds the latter to the sum over
+// micro-batches, and sums the bias's.
 func (m *model) linear(rows, in, out int) both {
 	outs, weights := float64(rows)*float64(out), float64(in)*float64(out)
 	f := m.multiply(1, rows, in, out).plus(m.vector(outs, biasPasses))

@@ -1,13 +1,14 @@
 // Package costmodel models time and memory of BERT on Graphcore's IPUs.
 //
-// A model prices the plan that a program runs by (plugins/ipu/execution): its stages, their order, what they keep and what
-// they compute again. A stage takes the time of its operators: matrix products laid over the tiles by the cheapest plan
-// that fits into their memory, with the cycles of the matrix unit by the shape of a tile's block, the bytes that tiles
-// exchange over what they can exchange, and passes over elements for everything else. A step is the pipeline's cycles,
-// each as long as its slowest IPU and the copies between IPUs, then a ring over the replicas, the update with the
-// optimizer's state from Streaming Memory, and the host's part.
+// A model prices the plan that a program runs by (plugins/ipu/execution): its stages, their order, what they keep and
+// what they compute again. A stage takes the time of its operators: matrix products laid over the tiles by the
+// cheapest plan that fits into their memory, with the cycles of the matrix unit by the shape of a tile's block, the
+// bytes that tiles exchange over what they can exchange, and passes over elements for everything else. A step is the
+// pipeline's cycles, each as long as its slowest IPU and the copies between IPUs, then a ring over the replicas, the
+// update with the optimizer's state from Streaming Memory, and the host's part.
 //
-// What a plan leaves open is chosen so that the program fits and is fast; the estimate lists such choices as assumptions.
+// What a plan leaves open is chosen so that the program fits and is fast; the estimate lists such choices as
+// assumptions.
 //
 // docs/machines.md holds the model against published throughput and says what it cannot explain.
 package costmodel

@@ -62,8 +62,8 @@ func modelled(t testing.TB, p backend.Program, name string) backend.Estimate {
 	return e
 }
 
-// TestOrder: what must be faster is. A faster clock helps by no more than its ratio, since links and host keep theirs; more
-// recomputation, FP32 sums and a sequential schedule cost.
+// TestOrder: what must be faster is. A faster clock helps by no more than its ratio, since links and host keep
+// theirs; more recomputation, FP32 sums and a sequential schedule cost.
 func TestOrder(t *testing.T) {
 	p := large(t)
 	rate := func(p backend.Program, name string) float64 { return modelled(t, p, name).SequencesPerSecond }
@@ -85,7 +85,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestAssumptions: an estimate says what it decided, and what the run does another way; it says nothing of what was given.
+// TestAssumptions: an estimate says what it decided, and what the run does another way; it says nothing of what was
+// given.
 func TestAssumptions(t *testing.T) {
 	given := with(large(t), "recomputation", "layer", "optimizer_state", "offchip", "available_memory_proportion", "0.2")
 	if e := modelled(t, given, "bow-pod16"); len(e.Assumptions) != 0 {

@@ -11,8 +11,9 @@ type product struct {
 	groups, m, k, n int
 }
 
-// tiling is how a product is laid over the tiles: groups, rows, inner products and columns are each cut into so many parts,
-// one combination a tile. A tile then holds blocks of rows x inner x columns, and serial groups one after the other.
+// tiling is how a product is laid over the tiles: groups, rows, inner products and columns are each cut into so many
+// parts, one combination a tile. A tile then holds blocks of rows x inner x columns, and serial groups one after the
+// other.
 type tiling struct {
 	groups, rows, inner, columns int // parts
 	rounds                       int // one after the other
@@ -20,9 +21,10 @@ type tiling struct {
 	tileBytes                    float64 // operands and partial sums on a tile
 }
 
-// The matrix unit (AMP) has 16 units that multiply 4 wide: a block of 16 inputs x 16 outputs is loaded, and each row of inputs then takes 4 cycles in
-// FP16.16. Each of the 6 workers takes a share of the rows and begins with 26 cycles of its own, 23 more than its first 3 outputs would take; a
-// worker has every sixth cycle. Source: poplibs, conv_partial_1x1_half_float_8_and_half_half_h16.S: 26+(n-3)·4.
+// The matrix unit (AMP) has 16 units that multiply 4 wide: a block of 16 inputs x 16 outputs is loaded, and each row
+// of inputs then takes 4 cycles in FP16.16. Each of the 6 workers takes a share of the rows and begins with 26 cycles
+// of its own, 23 more than its first 3 outputs would take; a worker has every sixth cycle. Source: poplibs,
+// conv_partial_1x1_half_float_8_and_half_half_h16.S: 26+(n-3)·4.
 const (
 	ampBlock        = 16
 	ampWorkerStart  = 26
@@ -31,8 +33,8 @@ const (
 	ampCyclesPerRow = 4  // FP16.16
 )
 
-// ampCycles is what a tile takes for rows x inner x columns multiply-adds. slow is by how much a row takes longer than in FP16.16: 2 for FP32
-// partial sums, 4 for FP32 throughout.
+// ampCycles is what a tile takes for rows x inner x columns multiply-adds. slow is by how much a row takes longer
+// than in FP16.16: 2 for FP32 partial sums, 4 for FP32 throughout.
 func (c *Chip) ampCycles(rows, inner, columns int, slow float64) float64 {
 	blocks := float64(ceil(inner, ampBlock) * ceil(columns, ampBlock))
 	share := float64(ceil(rows, c.Workers))
@@ -69,7 +71,8 @@ func (m *model) limit() float64 {
 	return m.plan.Proportion(m.device) * float64(m.chip.SRAMPerTileBytes)
 }
 
-// planProduct finds the cheapest tiling of a product whose blocks fit into the tile memory that the program leaves to it, as poplin's planner does.
+// planProduct finds the cheapest tiling of a product whose blocks fit into the tile memory that the program leaves to
+// it, as poplin's planner does.
 func (m *model) planProduct(p product) tiling {
 	key := productKey{p, m.chip, m.format}
 	front, ok := m.planner.fronts[key]
@@ -95,7 +98,8 @@ func (m *model) planProduct(p product) tiling {
 	return known
 }
 
-// front lists the tilings of a product that no other one beats in both memory and time: by memory, and each faster than the one before.
+// front lists the tilings of a product that no other one beats in both memory and time: by memory, and each faster
+// than the one before.
 func (m *model) front(p product) []tiling {
 	c := &m.chip
 	width := m.format.bytes
@@ -121,7 +125,8 @@ func (m *model) front(p product) []tiling {
 				x.exchange = float64(serial) * operands / m.exchangeBytesPerCycle
 				x.supersteps = 2
 				if inner > 1 {
-					// Reduce-scatter: each tile gets the partial sums of a share of the outputs from all others, and adds them up.
+					// Reduce-scatter: each tile gets the partial sums of a share of the outputs from all others, and
+					// adds them up.
 					share := float64(serial) * float64(r*n) * float64(inner-1) / float64(inner)
 					x.exchange += share * m.format.partialBytes / m.exchangeBytesPerCycle
 					x.compute += share * m.vectorCycles
@@ -147,10 +152,14 @@ func (m *model) front(p product) []tiling {
 	return slices.Clip(front)
 }
 
-// serialise computes a product whose blocks do not fit in two halves, one after the other: half of the columns, of the rows, or of the inner products.
+// serialise computes a product whose blocks do not fit in two halves, one after the other: half of the columns, of
+// the rows, or of the inner products.
 func (m *model) serialise(p product) tiling {
 	best := tiling{cost: cost{compute: math.Inf(1)}}
-	for _, half := range []product{{p.groups, p.m, p.k, ceil(p.n, 2)}, {p.groups, ceil(p.m, 2), p.k, p.n}, {p.groups, p.m, ceil(p.k, 2), p.n}, {ceil(p.groups, 2), p.m, p.k, p.n}} {
+	for _, half := range []product{
+		{p.groups, p.m, p.k, ceil(p.n, 2)}, {p.groups, ceil(p.m, 2), p.k, p.n}, {p.groups, p.m, ceil(p.k, 2), p.n},
+		{ceil(p.groups, 2), p.m, p.k, p.n},
+	} {
 		if half == p {
 			continue
 		}

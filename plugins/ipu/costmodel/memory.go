@@ -8,8 +8,9 @@ import (
 	"harness.invalid/plugins/ipu/execution"
 )
 
-// Code of a tile: the library of codelets and the control program, and what each superstep of a layer adds for vertices and exchange. Layers share
-// their code. No figure is published; these make an eighth of the memory for BERT-Large, in line with what published configurations leave over.
+// Code of a tile: the library of codelets and the control program, and what each superstep of a layer adds for
+// vertices and exchange. Layers share their code. No figure is published; these make an eighth of the memory for
+// BERT-Large, in line with what published configurations leave over.
 const (
 	codeBytesPerTile      = 32 << 10
 	codeBytesPerSuperstep = 256
@@ -82,9 +83,9 @@ func (m *model) codeBytes(supersteps float64) float64 {
 	return (codeBytesPerTile + codeBytesPerSuperstep*supersteps) * float64(m.chip.Tiles)
 }
 
-// activationBytes are what a stage keeps of each micro-batch that waits for its backward pass, and the most that it has of
-// the one that it works on: a layer with its scores when layers are recomputed, all layers otherwise. Both ends of the
-// stage lie in buffers besides.
+// activationBytes are what a stage keeps of each micro-batch that waits for its backward pass, and the most that it
+// has of the one that it works on: a layer with its scores when layers are recomputed, all layers otherwise. Both
+// ends of the stage lie in buffers besides.
 func (m *model) activationBytes(stages []stage, i int) (kept, alive float64) {
 	s, c := &stages[i], &m.program.Model
 	B, S := float64(m.program.MicroBatch), float64(m.program.Length)
@@ -121,9 +122,9 @@ func (m *model) stageSupersteps(s *stage) float64 {
 	return b.forward.supersteps + b.backward.supersteps
 }
 
-// layerActivationBytes is what a layer keeps for its backward pass: input, query, key, value, context and two norms' inputs and outputs, the
-// feed-forward layer before and after GELU, and the probabilities of attention. Dropout masks are drawn again from
-// their seeds.
+// layerActivationBytes is what a layer keeps for its backward pass: input, query, key, value, context and two norms'
+// inputs and outputs, the feed-forward layer before and after GELU, and the probabilities of attention. Dropout masks
+// are drawn again from their seeds.
 func (m *model) layerActivationBytes() float64 {
 	c := &m.program.Model
 	B, S := float64(m.program.MicroBatch), float64(m.program.Length)

@@ -10,8 +10,9 @@ import (
 	"harness.invalid/core/backend"
 )
 
-// TestMemory rebuilds the memory arithmetic of the four IPU pipeline: weights and gradients of seven layers 176 MB each, stashes of depth 9, 7, 5 and 3,
-// 103 MB on the second IPU and 75 MB on the first; 705 MB of optimizer state do not fit beside them.
+// TestMemory rebuilds the memory arithmetic of the four IPU pipeline: weights and gradients of seven layers 176 MB
+// each, stashes of depth 9, 7, 5 and 3, 103 MB on the second IPU and 75 MB on the first; 705 MB of optimizer state do
+// not fit beside them.
 func TestMemory(t *testing.T) {
 	p := with(large(t), "optimizer_state", "offchip")
 	e := modelled(t, p, "bow-pod16")

@@ -14,8 +14,8 @@ type format struct {
 	vectorSlow          float64 // of everything else, against FP16
 }
 
-// formats by precision. With FP32 partial sums half of the matrix unit's inputs are used, with FP32 throughout a quarter:
-// 62.5 of 250 teraFLOPS.
+// formats by precision. With FP32 partial sums half of the matrix unit's inputs are used, with FP32 throughout a
+// quarter: 62.5 of 250 teraFLOPS.
 var formats = map[string]format{
 	"fp16.16": {2, 2, 1, 1},
 	"fp16.32": {2, 4, 2, 1},
@@ -81,9 +81,9 @@ func newModel(
 	return m, nil
 }
 
-// packing is how many sequences of the data are in one of the program: as given, or for a packed program what Wikipedia's
-// sequences come to. Source: Krell et al. 2021, arXiv:2107.02027; graphcore/examples v3.4.1, nlp/bert/pytorch: 1.17, 1.7
-// and 2.0 at 128, 384 and 512 tokens.
+// packing is how many sequences of the data are in one of the program: as given, or for a packed program what
+// Wikipedia's sequences come to. Source: Krell et al. 2021, arXiv:2107.02027; graphcore/examples v3.4.1,
+// nlp/bert/pytorch: 1.17, 1.7 and 2.0 at 128, 384 and 512 tokens.
 func packing(p *backend.Program, given float64) (sequences float64, guessed bool) {
 	switch {
 	case given > 0 || p.SequencesPerPack <= 1:

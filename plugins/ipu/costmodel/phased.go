@@ -5,8 +5,8 @@ import (
 	"harness.invalid/core/emulator"
 )
 
-// ioTiles move data to and from Streaming Memory while the others compute. Source: graphcore/examples v2.1.0, BERT-Large in phases
-// (configs/mk2/phased): io_tiles 192, weights ahead of time, activations on demand.
+// ioTiles move data to and from Streaming Memory while the others compute. Source: graphcore/examples v2.1.0,
+// BERT-Large in phases (configs/mk2/phased): io_tiles 192, weights ahead of time, activations on demand.
 const ioTiles = 192
 
 // phasedWork is what one IPU does for a micro-batch that goes through all phases and back.
@@ -66,7 +66,8 @@ func (m *model) visitPhase(w *phasedWork, phases []stage, v int, visit emulator.
 	w.did("streaming", move)
 }
 
-// timePhased puts the step together where phases follow each other. Every micro-batch goes through all of them and back.
+// timePhased puts the step together where phases follow each other. Every micro-batch goes through all of them and
+// back.
 //
 // The weights of a phase come while the one before it computes: from Streaming Memory, each replica a share, and then
 // round the ring. Activations that wait for the backward pass, and sums of gradients over micro-batches, move while
@@ -127,8 +128,8 @@ func (m *model) gatherSeconds(s *stage) float64 {
 	return t
 }
 
-// memoryPhased is the plan of the memory of the one IPU: the most that a phase takes of each kind. The weights of the next phase come into the memory of
-// the tiles for input and output, or, when that is too small, beside.
+// memoryPhased is the plan of the memory of the one IPU: the most that a phase takes of each kind. The weights of the
+// next phase come into the memory of the tiles for input and output, or, when that is too small, beside.
 func (m *model) memoryPhased(phases []stage) []backend.DeviceMemory {
 	m.temporaries = 0
 	// Phases of layers share their code.

@@ -63,9 +63,9 @@ func (m *model) time(stages []stage) backend.Estimate {
 	return e
 }
 
-// pipeline lays out the cycles of a step: those of the plan, except that a cycle of the schedule interleaved is two of the
-// plan's, one turn each, and one of the schedule sequential is all visits of a micro-batch. It returns the seconds of a
-// cycle in which IPUs exchange activations.
+// pipeline lays out the cycles of a step: those of the plan, except that a cycle of the schedule interleaved is two
+// of the plan's, one turn each, and one of the schedule sequential is all visits of a micro-batch. It returns the
+// seconds of a cycle in which IPUs exchange activations.
 func (m *model) pipeline(stages []stage, list []load, slowest int, p *backend.Pipeline) (copies float64) {
 	micro, visits := m.program.Accumulation, m.plan.Visits()
 	devices := len(list)

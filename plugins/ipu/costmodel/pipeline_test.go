@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSchedule: G + P - 1 cycles with P = 9 visits of five stages, the bubble is the share (P-1)/(G+P-1), and the parts of a
-// step are its whole.
+// TestSchedule: G + P - 1 cycles with P = 9 visits of five stages, the bubble is the share (P-1)/(G+P-1), and the
+// parts of a step are its whole.
 func TestSchedule(t *testing.T) {
 	p := large(t)
 	for _, g := range []int{9, 512, 2048} {
@@ -37,8 +37,8 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// TestInterleaved: G + F - 1 cycles of two turns each, in which neighbours work in opposite directions. Fewer micro-batches
-// are kept than with the schedule grouped, and a cycle is longer.
+// TestInterleaved: G + F - 1 cycles of two turns each, in which neighbours work in opposite directions. Fewer
+// micro-batches are kept than with the schedule grouped, and a cycle is longer.
 func TestInterleaved(t *testing.T) {
 	p := large(t)
 	grouped, e := modelled(t, p, "bow-pod16"), modelled(t, with(p, "schedule", "interleaved"), "bow-pod16")

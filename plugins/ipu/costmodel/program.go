@@ -27,7 +27,8 @@ func (m *model) layerHalves() (attention, feedForward both) {
 
 // residual is dropout, residual sum and layer norm.
 func (m *model) residual(hidden float64) both {
-	return m.dropout(hidden, m.program.Model.HiddenDropoutProb).plus(m.pointwise(hidden, residualPasses+normPasses, residualPasses+normGradPasses))
+	rest := m.pointwise(hidden, residualPasses+normPasses, residualPasses+normGradPasses)
+	return m.dropout(hidden, m.program.Model.HiddenDropoutProb).plus(rest)
 }
 
 // embeddings are three lookups, their sum, layer norm and dropout.
@@ -38,7 +39,8 @@ func (m *model) embeddings() both {
 	return b.plus(m.pointwise(hidden, 2*residualPasses, accumulatePasses)).plus(m.residual(hidden))
 }
 
-// heads are those of the task. Pre-training predicts masked positions only, and its projection on the vocabulary is done a part at a time.
+// heads are those of the task. Pre-training predicts masked positions only, and its projection on the vocabulary is
+// done a part at a time.
 func (m *model) heads() both {
 	c := &m.program.Model
 	B, S, H, V := m.program.MicroBatch, m.program.Length, c.HiddenSize, c.VocabSize

@@ -73,9 +73,11 @@ func (s *System) Validate() error {
 		value float64
 	}{
 		{"ipus", float64(s.IPUs)}, {"chip.tiles", float64(s.Chip.Tiles)}, {"chip.workers", float64(s.Chip.Workers)},
-		{"chip.sram_per_tile_bytes", float64(s.Chip.SRAMPerTileBytes)}, {"chip.clock_hz", s.Chip.ClockHz}, {"chip.macs_per_cycle", float64(s.Chip.MACsPerCycle)},
+		{"chip.sram_per_tile_bytes", float64(s.Chip.SRAMPerTileBytes)}, {"chip.clock_hz", s.Chip.ClockHz},
+		{"chip.macs_per_cycle", float64(s.Chip.MACsPerCycle)},
 		{"chip.exchange_bytes_per_second", s.Chip.ExchangeBytesPerSecond}, {"links.ipus_per_machine", float64(s.Links.IPUsPerMachine)},
-		{"links.bytes_per_second", s.Links.BytesPerSecond}, {"links.efficiency", s.Links.Efficiency}, {"links.within_pair", float64(s.Links.WithinPair)},
+		{"links.bytes_per_second", s.Links.BytesPerSecond}, {"links.efficiency", s.Links.Efficiency},
+		{"links.within_pair", float64(s.Links.WithinPair)},
 		{"links.between_pairs", float64(s.Links.BetweenPairs)}, {"links.ipus_per_rack", float64(s.Links.IPUsPerRack)},
 		{"links.gateway_bytes_per_second", s.Links.GatewayBytesPerSecond}, {"streaming.bytes_per_second", s.Streaming.BytesPerSecond},
 	} {
@@ -101,7 +103,8 @@ var files embed.FS
 // Systems are those that are built in.
 var Systems = machine.Catalog[System, *System]{Files: sub(files, "systems")}
 
-// Find returns the system that a host asks for. The name of a family, ipu-pod or bow-pod, is that of its smallest system with the IPUs of the program.
+// Find returns the system that a host asks for. The name of a family, ipu-pod or bow-pod, is that of its smallest
+// system with the IPUs of the program.
 func Find(on backend.Machine, option string, p backend.Program, plan execution.Plan) (*System, error) {
 	name := cmp.Or(on.System, option)
 	if on.Description != "" || !strings.HasSuffix(name, "-pod") {
@@ -113,12 +116,14 @@ func Find(on backend.Machine, option string, p backend.Program, plan execution.P
 	return Systems.Load(name) // the error says which names there are
 }
 
-// Larger is the smallest system of the same family with the IPUs of a program, or else the largest; nil: the system is of no family.
+// Larger is the smallest system of the same family with the IPUs of a program, or else the largest; nil: the system
+// is of no family.
 func Larger(sys *System, p backend.Program, plan execution.Plan) *System {
 	return ofFamily(strings.TrimRight(sys.Name, "0123456789"), plan.IPUs()*p.Replicas)
 }
 
-// ofFamily is the smallest system of a family, such as bow-pod, that has so many IPUs, or else the largest; nil: there is no such family.
+// ofFamily is the smallest system of a family, such as bow-pod, that has so many IPUs, or else the largest; nil:
+// there is no such family.
 func ofFamily(name string, ipus int) *System {
 	var found *System
 	for _, member := range Systems.Names() {

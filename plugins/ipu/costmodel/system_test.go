@@ -18,7 +18,8 @@ func system(t testing.TB, name string) *System {
 	return s
 }
 
-// TestPeak rebuilds what is published of chips and systems from their parts: 250 and 350 teraFLOPS FP16.16, 900 MB, 15.978 and 89.23 petaFLOPS.
+// TestPeak rebuilds what is published of chips and systems from their parts: 250 and 350 teraFLOPS FP16.16, 900 MB,
+// 15.978 and 89.23 petaFLOPS.
 func TestPeak(t *testing.T) {
 	for name, want := range map[string]float64{
 		"ipu-pod4": 4 * 250e12, "bow-pod4": 4 * 350e12, "ipu-pod64": 15.978e15, "ipu-pod128": 31.955e15, "bow-pod256": 89.23e15,

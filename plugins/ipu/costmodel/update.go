@@ -10,11 +10,13 @@ import (
 	"harness.invalid/plugins/ipu/execution"
 )
 
-// flopsPerPass are the operations of an update that one pass over its elements does: codelets of poplibs fuse a product with a sum, and not every product
-// has one. It is an assumption, with which the 16 operations of AdamW are 10 passes.
+// flopsPerPass are the operations of an update that one pass over its elements does: codelets of poplibs fuse a
+// product with a sum, and not every product has one. It is an assumption, with which the 16 operations of AdamW are
+// 10 passes.
 const flopsPerPass = 1.6
 
-// updateProportion of a tile's memory may be taken by the operands of the optimizer's own products: no activations are alive then.
+// updateProportion of a tile's memory may be taken by the operands of the optimizer's own products: no activations
+// are alive then.
 const updateProportion = 0.4
 
 // update is what the optimizer keeps for a part of the model and does with it in a step.
@@ -138,8 +140,8 @@ func (m *model) deviceUpdate(stages []stage, device int) update {
 	return u
 }
 
-// updateTimes are those of the IPUs that take longest: for the update, and for state that comes from Streaming Memory and
-// goes back.
+// updateTimes are those of the IPUs that take longest: for the update, and for state that comes from Streaming Memory
+// and goes back.
 func (m *model) updateTimes(stages []stage) (update, streaming float64) {
 	for d := range m.plan.Devices() {
 		u := m.deviceUpdate(stages, d)
@@ -168,7 +170,8 @@ func (m *model) asideBytes(weights float64) float64 {
 	return 0
 }
 
-// withSecond adds the second gradient of a rule that probes to the parts of a step, behind the sum of the first gradient over the replicas.
+// withSecond adds the second gradient of a rule that probes to the parts of a step, behind the sum of the first
+// gradient over the replicas.
 func (m *model) withSecond(parts []backend.Phase, seconds float64) []backend.Phase {
 	at := slices.IndexFunc(parts, func(p backend.Phase) bool { return p.Name == "optimizer" })
 	if !m.probes {

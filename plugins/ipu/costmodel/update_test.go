@@ -49,8 +49,8 @@ func under(t *testing.T, o optimizer.Optimizer, options map[string]string) (e ba
 	return e, seconds, megabytes
 }
 
-// TestOptimizers: rules have the time and the memory of what they state. 336 million parameters in four shares have 672 MB
-// for two moments in FP32.
+// TestOptimizers: rules have the time and the memory of what they state. 336 million parameters in four shares have
+// 672 MB for two moments in FP32.
 func TestOptimizers(t *testing.T) {
 	_, adam, whole := under(t, adamw.New(), nil)
 	if math.Abs(whole-672) > 2 {
@@ -82,7 +82,8 @@ func TestOptimizers(t *testing.T) {
 	}
 }
 
-// TestSecondGradient: a rule that probes has twice the cycles and the sums over replicas, and keeps a copy of the weights.
+// TestSecondGradient: a rule that probes has twice the cycles and the sums over replicas, and keeps a copy of the
+// weights.
 func TestSecondGradient(t *testing.T) {
 	for _, phased := range []string{"pipelined", "phased"} {
 		p := with(large(t), "pipeline", "published", "execution", phased, "optimizer_state", "offchip")

@@ -10,8 +10,8 @@ import (
 	"harness.invalid/core/emulator"
 )
 
-// Layers are the numbers of encoder layers on the IPUs of a replica, as the option pipeline has them. Halves are allowed:
-// n.5 ends between attention and feed-forward of a layer. 0 leaves the first IPU to embeddings and heads.
+// Layers are the numbers of encoder layers on the IPUs of a replica, as the option pipeline has them. Halves are
+// allowed: n.5 ends between attention and feed-forward of a layer. 0 leaves the first IPU to embeddings and heads.
 type Layers []float64
 
 // String writes layers as the option does, such as 3,7,7,7.
@@ -34,8 +34,8 @@ func Spread(layers, n int) Layers {
 	return list
 }
 
-// Published returns the layers of Graphcore's configurations of BERT-Large and Base, and one IPU for other models. Source:
-// graphcore/examples, PopART and TensorFlow; the latter write Base as 4,4,4 with encoder_start_ipu 1.
+// Published returns the layers of Graphcore's configurations of BERT-Large and Base, and one IPU for other models.
+// Source: graphcore/examples, PopART and TensorFlow; the latter write Base as 4,4,4 with encoder_start_ipu 1.
 func Published(c *bert.Config) Layers {
 	switch {
 	case c.NumHiddenLayers == 24 && c.HiddenSize == 1024:
@@ -71,8 +71,9 @@ func readLayers(pipeline string, c *bert.Config) (Layers, error) {
 	return list, nil
 }
 
-// stages places the units of a model. The embeddings are on the first IPU. In a pipeline the heads of pre-training are a
-// last stage there, since the decoder's weight is that of the embeddings; the heads of other tasks are on the last IPU.
+// stages places the units of a model. The embeddings are on the first IPU. In a pipeline the heads of pre-training
+// are a last stage there, since the decoder's weight is that of the embeddings; the heads of other tasks are on the
+// last IPU.
 func (l Layers) stages(c *bert.Config, h bert.Head) []emulator.Stage {
 	var list []emulator.Stage
 	unit := 0

@@ -1,5 +1,5 @@
-// Package execution says how IPUs run a program: which unit of the model is on which IPU, in which order stages work, and
-// what lies where in memory.
+// Package execution says how IPUs run a program: which unit of the model is on which IPU, in which order stages work,
+// and what lies where in memory.
 //
 // Parse reads a Plan from the options of a program. The backend executes the plan (core/emulator) and the model of the
 // machine prices it (plugins/ipu/costmodel), so an option means the same to both. Fields of the plan that an emulation
@@ -24,7 +24,8 @@ type Plan struct {
 	emulator.Plan
 	// Layers on each IPU of a replica.
 	Layers Layers
-	// LayersPerPhase is the number of layers in a phase where one IPU goes through the model phase by phase; 0: no phases.
+	// LayersPerPhase is the number of layers in a phase where one IPU goes through the model phase by phase; 0: no
+	// phases.
 	LayersPerPhase int
 	// EmbeddingParts is the number of slices of the vocabulary in which embeddings and decoder are computed.
 	EmbeddingParts int
