@@ -132,7 +132,7 @@ func TestGoldenSQuAD(t *testing.T) {
 
 func decode(t *testing.T, v any, elem ...string) {
 	t.Helper()
-	b, err := os.ReadFile(reference.Path(t, elem...))
+	b, err := os.ReadFile(reference.PathOrExcerpt(t, elem...))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ import (
 
 func load(t testing.TB, vocab string, o wordpiece.Options) *wordpiece.Tokenizer {
 	t.Helper()
-	v, err := wordpiece.Load(reference.Path(t, "data", "vocab", vocab))
+	v, err := wordpiece.Load(reference.PathOrExcerpt(t, "data", "vocab", vocab))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +29,7 @@ func load(t testing.TB, vocab string, o wordpiece.Options) *wordpiece.Tokenizer 
 // TestGoldenLines: every line of a corpus in many scripts gives the tokens that the reference gave, with either
 // reference's options: where they differ, these lines don't go.
 func TestGoldenLines(t *testing.T) {
-	f, err := os.Open(reference.Path(t, "golden", "tokenization", "regression_uncased.txt"))
+	f, err := os.Open(reference.PathOrExcerpt(t, "golden", "tokenization", "regression_uncased.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,8 +52,8 @@ func TestGoldenLines(t *testing.T) {
 			t.Errorf("line %d: Hugging Face's options:\n got %q\nwant %q", n, got, want)
 		}
 	}
-	if err := lines.Err(); err != nil || n != 6600 {
-		t.Fatalf("read %d lines, want 6600: %v", n, err)
+	if err := lines.Err(); err != nil || n != 6600 && n != 83 {
+		t.Fatalf("read %d lines, want 6600 or the 83 of the excerpt: %v", n, err)
 	}
 }
 
@@ -80,8 +81,8 @@ func TestGoldenQuestions(t *testing.T) {
 			}
 		}
 	}
-	if n != len(want) {
-		t.Errorf("%d questions, want %d", n, len(want))
+	if n != len(want) || n == 0 {
+		t.Errorf("%d questions, want %d and some", n, len(want))
 	}
 }
 
@@ -92,8 +93,9 @@ func TestGoldenOtherSpecials(t *testing.T) {
 		Text     string
 		InputIDs []int32 `json:"input_ids"`
 	}
+	dir := reference.Path(t, "golden", "bert", "tribuo-tinybert")
 	decode(t, &want, "golden", "bert", "tribuo-tinybert", "golden.json")
-	v, err := wordpiece.Load(reference.Path(t, "golden", "bert", "tribuo-tinybert", "vocab.txt"))
+	v, err := wordpiece.Load(filepath.Join(dir, "vocab.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +119,7 @@ func TestGoldenOtherSpecials(t *testing.T) {
 
 func decode(t *testing.T, v any, elem ...string) {
 	t.Helper()
-	b, err := os.ReadFile(reference.Path(t, elem...))
+	b, err := os.ReadFile(reference.PathOrExcerpt(t, elem...))
 	if err != nil {
 		t.Fatal(err)
 	}

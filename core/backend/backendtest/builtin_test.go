@@ -39,9 +39,12 @@ func TestConformance(t *testing.T) {
 func TestTolerances(t *testing.T) {
 	for name, b := range builtin {
 		t.Run(name, func(t *testing.T) {
-			rows, err := backendtest.Oracle(context.Background(), b, reference.Path(t, "golden", "bert"))
+			rows, err := backendtest.Oracle(context.Background(), b, reference.PathOrExcerpt(t, "golden", "bert"))
 			if err != nil {
 				t.Fatal(err)
+			}
+			if len(rows) < 150 {
+				t.Errorf("only %d quantities were compared", len(rows))
 			}
 			for _, r := range rows {
 				if !r.Pass {

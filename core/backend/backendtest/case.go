@@ -26,12 +26,12 @@ type Case struct {
 	Params    []float32            // in the model's layout
 	Outputs   map[string][]float64 // by the names of backend.Outputs
 	Losses    map[string]float64   // mlm, nsp, start, end, total
-	Gradients map[string][]float64 // by parameter
+	Gradients map[string][]float64 // by parameter; those that the file has
 }
 
 // ReadCase reads a case from a safetensors file: tensors param.NAME (parameters with Hugging Face's names),
 // input.NAME (fields of the batch), out.NAME, loss.NAME and grad.NAME; metadata task, and config as JSON with
-// Hugging Face's keys.
+// Hugging Face's keys. Outputs and gradients may be left out; a grad of no parameter is an error.
 func ReadCase(path string) (c *Case, err error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -59,6 +59,9 @@ func ReadCase(path string) (c *Case, err error) {
 		case "out":
 			c.Outputs[rest] = values
 		case "grad":
+			if _, ok := f.Tensor("param." + rest); !ok {
+				return nil, fmt.Errorf("%s: %s is the gradient of no parameter", path, name)
+			}
 			c.Gradients[rest] = values
 		case "loss":
 			if len(values) != 1 {
@@ -151,7 +154,7 @@ func (c *Case) GradientError(name string, got []float32) float64 {
 	return agreement.RelError(got, make([]float64, len(got))) / whole
 }
 
-// gradientNorm is the norm of the whole gradient.
+// gradientNorm is the norm of the whole gradient, as far as the file has it.
 func (c *Case) gradientNorm() float64 {
 	var sum float64
 	for _, t := range c.Tensors() {

@@ -15,7 +15,7 @@ import (
 
 // TestAgainstGoogle: text, vocabulary, settings and seed of each file give the file, byte for byte.
 func TestAgainstGoogle(t *testing.T) {
-	dir := reference.Path(t, "golden", "pretraining")
+	dir := reference.PathOrExcerpt(t, "golden", "pretraining")
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no case in %s: %v", dir, err)
@@ -32,9 +32,9 @@ func TestAgainstGoogle(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := golden.Settings
-		tok := googleTokenizer(t, reference.Path(t, "data", "vocab", s.Vocab))
+		tok := googleTokenizer(t, reference.PathOrExcerpt(t, "data", "vocab", s.Vocab))
 		s.Instances = 0 // Generate counts them
-		g, err := pretraining.GenerateFile(reference.Path(t, "data", "corpus", s.Text), tok, s)
+		g, err := pretraining.GenerateFile(reference.PathOrExcerpt(t, "data", "corpus", s.Text), tok, s)
 		if err != nil {
 			t.Fatal(err)
 		}

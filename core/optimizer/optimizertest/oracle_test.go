@@ -24,7 +24,7 @@ import (
 
 // TestAgainstFloat64 holds the built-in optimizers against trajectories that an independent program computed in float64.
 func TestAgainstFloat64(t *testing.T) {
-	file := reference.Path(t, "golden", "optimizers.safetensors")
+	file := reference.PathOrExcerpt(t, "golden", "optimizers.safetensors")
 	for name, test := range map[string]struct {
 		o     optimizer.Optimizer
 		rules int
@@ -38,8 +38,9 @@ func TestAgainstFloat64(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if want := test.rules * 6 * 5; len(rows) != want {
-			t.Errorf("%s: %d rows, want %d: rules x steps x tensors", name, len(rows), want)
+		// Five tensors; six steps, or the three of the excerpt.
+		if whole := test.rules * 6 * 5; len(rows) != whole && len(rows) != whole/2 {
+			t.Errorf("%s: %d rows, want %d or half of it: rules x steps x tensors", name, len(rows), whole)
 		}
 		var worst agreement.Row
 		for _, r := range rows {
