@@ -228,7 +228,8 @@ func TestSums(t *testing.T) {
 
 	// A list that the makers publish: Wikipedia's, with the date of the dump in place of "latest".
 	data := []byte("a dump")
-	file := fetch.File{URL: "https://example.org/xwiki-latest-pages-articles.xml.bz2", Name: "xwiki-latest-pages-articles.xml.bz2", Sums: "https://example.org/sums"}
+	const dump = "xwiki-latest-pages-articles.xml.bz2"
+	file := fetch.File{URL: "https://example.org/" + dump, Name: dump, Sums: "https://example.org/sums"}
 	s.files["example.org/xwiki-latest-pages-articles.xml.bz2"] = data
 	for list, want := range map[string]string{
 		fmt.Sprintf("%x  xwiki-20251101-pages-articles.xml.bz2\n", sha1.Sum(data)): "",
@@ -275,7 +276,8 @@ func TestWholePart(t *testing.T) {
 	if _, err := f.Fetch(t.Context(), file, dir); err == nil || !strings.Contains(err.Error(), "has no sum of it") {
 		t.Errorf("error is %v", err)
 	}
-	if want := []string{fmt.Sprintf("example.org/f bytes=%d-", len(text)), "example.org/sums"}; !slices.Equal(s.requests, want) || len(read(t, filepath.Join(dir, "f.part"))) != len(text) {
+	want := []string{fmt.Sprintf("example.org/f bytes=%d-", len(text)), "example.org/sums"}
+	if !slices.Equal(s.requests, want) || len(read(t, filepath.Join(dir, "f.part"))) != len(text) {
 		t.Errorf("requests %q, want %q and the part as it was", s.requests, want)
 	}
 }
@@ -289,7 +291,8 @@ func TestLocked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Fetch(t.Context(), one(fetch.File{URL: "https://example.org/f", Name: "f"}), dir); !errors.Is(err, durable.ErrLocked) || len(s.requests) > 0 {
+	_, err = f.Fetch(t.Context(), one(fetch.File{URL: "https://example.org/f", Name: "f"}), dir)
+	if !errors.Is(err, durable.ErrLocked) || len(s.requests) > 0 {
 		t.Errorf("error is %v after %d requests, want %v", err, len(s.requests), durable.ErrLocked)
 	}
 	if err := unlock(); err != nil {
@@ -300,11 +303,13 @@ func TestLocked(t *testing.T) {
 func TestErrors(t *testing.T) {
 	s := &server{t: t, files: map[string][]byte{"example.org/f": text}}
 	f := s.start()
-	if _, err := f.Fetch(t.Context(), one(fetch.File{URL: "https://example.org/g", Name: "g"}), t.TempDir()); err == nil || !strings.Contains(err.Error(), f.Mirror+"/example.org/g answers 404") || len(s.requests) != 1 {
+	_, err := f.Fetch(t.Context(), one(fetch.File{URL: "https://example.org/g", Name: "g"}), t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), f.Mirror+"/example.org/g answers 404") || len(s.requests) != 1 {
 		t.Errorf("a file that is not there: %v after %d requests, want one", err, len(s.requests))
 	}
 	s.fails = 100
-	if _, err := f.Fetch(t.Context(), one(fetch.File{URL: "https://example.org/f", Name: "f"}), t.TempDir()); err == nil || !strings.Contains(err.Error(), "503") || len(s.requests) != 6 {
+	_, err = f.Fetch(t.Context(), one(fetch.File{URL: "https://example.org/f", Name: "f"}), t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "503") || len(s.requests) != 6 {
 		t.Errorf("a server that never answers: %v after %d requests, want five more", err, len(s.requests))
 	}
 }
@@ -341,7 +346,8 @@ func TestArchives(t *testing.T) {
 		t.Errorf("paths are %q, want %q", paths, want)
 	}
 	dir = filepath.Join(t.TempDir(), "in")
-	if _, err := f.Fetch(t.Context(), one(fetch.File{URL: "https://example.org/evil.zip", Name: "evil.zip", Unpack: "sub"}), dir); err == nil || !strings.Contains(err.Error(), "../evil.txt") {
+	_, err = f.Fetch(t.Context(), one(fetch.File{URL: "https://example.org/evil.zip", Name: "evil.zip", Unpack: "sub"}), dir)
+	if err == nil || !strings.Contains(err.Error(), "../evil.txt") {
 		t.Errorf("error is %v, want the file that would lie outside", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "evil.txt")); err == nil {
@@ -357,7 +363,8 @@ func TestSets(t *testing.T) {
 			t.Errorf("%s has no doc, licence, page or files: %+v", s.Name, s)
 		}
 		for _, f := range s.Files {
-			if !strings.HasPrefix(f.URL, "https://") || names[f.Name] || f.Name == "" || len(f.SHA256) != 0 && len(f.SHA256) != 64 || (f.Unpack != "") != strings.HasSuffix(f.Name, ".zip") {
+			if !strings.HasPrefix(f.URL, "https://") || names[f.Name] || f.Name == "" || len(f.SHA256) != 0 && len(f.SHA256) != 64 ||
+				(f.Unpack != "") != strings.HasSuffix(f.Name, ".zip") {
 				t.Errorf("%s: %+v", s.Name, f)
 			}
 			names[f.Name] = true

@@ -94,7 +94,8 @@ func Sets(language string) []Set {
 	dump := "https://dumps.wikimedia.org/" + language + "wiki/latest/" + language + "wiki-latest-"
 	return []Set{
 		{
-			Name: "squad", Doc: "SQuAD v1.1 and v2.0, questions about Wikipedia", Home: "https://rajpurkar.github.io/SQuAD-explorer/", License: "CC BY-SA 4.0",
+			Name: "squad", Doc: "SQuAD v1.1 and v2.0, questions about Wikipedia",
+			Home: "https://rajpurkar.github.io/SQuAD-explorer/", License: "CC BY-SA 4.0",
 			Files: []File{
 				{URL: "https://rajpurkar.github.io/SQuAD-explorer/dataset/train-v1.1.json", Name: "train-v1.1.json"},
 				{URL: "https://rajpurkar.github.io/SQuAD-explorer/dataset/dev-v1.1.json", Name: "dev-v1.1.json",
@@ -115,7 +116,8 @@ func Sets(language string) []Set {
 			},
 		},
 		{
-			Name: "clue", Doc: "CLUE's tasks, Chinese", Home: "https://www.cluebenchmarks.com/", License: "each task has its own; for research. CMRC2018 and DRCD are CC BY-SA",
+			Name: "clue", Doc: "CLUE's tasks, Chinese", Home: "https://www.cluebenchmarks.com/",
+			License: "each task has its own; for research. CMRC2018 and DRCD are CC BY-SA",
 			Files: []File{
 				archive(clue+"afqmc_public.zip", "afqmc"), archive(clue+"tnews_public.zip", "tnews"), archive(clue+"iflytek_public.zip", "iflytek"),
 				archive(clue+"cmnli_public.zip", "cmnli"), archive(clue+"ocnli_public.zip", "ocnli"), archive(clue+"cluewsc2020_public.zip", "wsc"),
@@ -124,15 +126,22 @@ func Sets(language string) []Set {
 			},
 		},
 		{
-			Name: "wikipedia", Doc: "a dump of Wikipedia's articles, as XML", Home: "https://dumps.wikimedia.org/", License: "CC BY-SA 4.0 and GFDL; name the authors by a link to the article",
-			Files: []File{{URL: dump + "pages-articles.xml.bz2", Name: language + "wiki-latest-pages-articles.xml.bz2", Sums: dump + "sha1sums.txt"}},
+			Name: "wikipedia", Doc: "a dump of Wikipedia's articles, as XML", Home: "https://dumps.wikimedia.org/",
+			License: "CC BY-SA 4.0 and GFDL; name the authors by a link to the article",
+			Files: []File{
+				{URL: dump + "pages-articles.xml.bz2", Name: language + "wiki-latest-pages-articles.xml.bz2", Sums: dump + "sha1sums.txt"},
+			},
 		},
 		{
-			Name: "vocab", Doc: "the vocabularies of BERT: uncased, cased, Chinese", Home: "https://github.com/google-research/bert", License: "Apache-2.0",
+			Name: "vocab", Doc: "the vocabularies of BERT: uncased, cased, Chinese",
+			Home: "https://github.com/google-research/bert", License: "Apache-2.0",
 			Files: []File{
-				{URL: hub + "bert-base-uncased/resolve/main/vocab.txt", Name: "bert-base-uncased-vocab.txt", SHA256: "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"},
-				{URL: hub + "bert-base-cased/resolve/main/vocab.txt", Name: "bert-base-cased-vocab.txt", SHA256: "eeaa9875b23b04b4c54ef759d03db9d1ba1554838f8fb26c5d96fa551df93d02"},
-				{URL: hub + "bert-base-chinese/resolve/main/vocab.txt", Name: "bert-base-chinese-vocab.txt", SHA256: "45bbac6b341c319adc98a532532882e91a9cefc0329aa57bac9ae761c27b291c"},
+				{URL: hub + "bert-base-uncased/resolve/main/vocab.txt", Name: "bert-base-uncased-vocab.txt",
+					SHA256: "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"},
+				{URL: hub + "bert-base-cased/resolve/main/vocab.txt", Name: "bert-base-cased-vocab.txt",
+					SHA256: "eeaa9875b23b04b4c54ef759d03db9d1ba1554838f8fb26c5d96fa551df93d02"},
+				{URL: hub + "bert-base-chinese/resolve/main/vocab.txt", Name: "bert-base-chinese-vocab.txt",
+					SHA256: "45bbac6b341c319adc98a532532882e91a9cefc0329aa57bac9ae761c27b291c"},
 			},
 		},
 	}

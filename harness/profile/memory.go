@@ -11,7 +11,7 @@ var colours = []string{"#0072B2", "#56B4E9", "#E69F00", "#F0E442", "#009E73", "#
 
 func colour(i int) string { return colours[i%len(colours)] }
 
-// Memory draws a bar for each device, a piece for each part, and a line where its memory ends.
+// Memory draws a bar for each device with a piece for each part, and a line where its memory ends.
 func (s *Step) Memory(w io.Writer) error {
 	const left, width, bar, gap, top = 70, 700, 26, 12, 70
 	m := s.Estimate
@@ -41,7 +41,8 @@ func (s *Step) Memory(w io.Writer) error {
 		fmt.Fprintf(b, `<text x="10" y="%d">%s</text>`+"\n", y+17, escape(d.Device))
 		x := float64(left)
 		for k, p := range d.Parts {
-			fmt.Fprintf(b, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"><title>%s: %.1f MB</title></rect>`+"\n", x, y, scale(p.Bytes), bar, colour(k), escape(p.Name), float64(p.Bytes)/1e6)
+			fmt.Fprintf(b, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"><title>%s: %.1f MB</title></rect>`+"\n",
+				x, y, scale(p.Bytes), bar, colour(k), escape(p.Name), float64(p.Bytes)/1e6)
 			x += scale(p.Bytes)
 		}
 		end := left + scale(d.Bytes)
@@ -54,7 +55,9 @@ func (s *Step) Memory(w io.Writer) error {
 // begin opens a picture with a white ground, so that it can be read in a dark page, and a headline.
 func begin(width, height int, title string) *strings.Builder {
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", width, height, width, height)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" `+
+		`font-family="sans-serif" font-size="12">`+"\n",
+		width, height, width, height)
 	fmt.Fprintf(&b, `<title>%s</title>`+"\n"+`<rect width="%d" height="%d" fill="white"/>`+"\n", escape(title), width, height)
 	fmt.Fprintf(&b, `<text x="10" y="20" font-size="14">%s</text>`+"\n", escape(title))
 	return &b
@@ -70,7 +73,8 @@ func finish(w io.Writer, b *strings.Builder) error {
 func legend(b *strings.Builder, x, y int, names []string, colour func(name string) string) {
 	for _, name := range names {
 		text := strings.ReplaceAll(name, "_", " ")
-		fmt.Fprintf(b, `<rect x="%d" y="%d" width="12" height="12" fill="%s"/><text x="%d" y="%d">%s</text>`+"\n", x, y, colour(name), x+17, y+11, escape(text))
+		fmt.Fprintf(b, `<rect x="%d" y="%d" width="12" height="12" fill="%s"/><text x="%d" y="%d">%s</text>`+"\n",
+			x, y, colour(name), x+17, y+11, escape(text))
 		x += 38 + 7*len(text)
 	}
 }

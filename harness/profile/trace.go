@@ -34,13 +34,16 @@ func (s *Step) Trace(w io.Writer) error {
 	m := s.Estimate
 	p := &m.Pipeline
 	f := traceFile{Unit: "ms", Metadata: map[string]any{
-		"modelled": true, "system": m.System, "phase": s.Phase, "step_seconds": m.StepSeconds, "cycles": p.Cycles, "cycle_seconds": p.CycleSeconds,
+		"modelled": true, "system": m.System, "phase": s.Phase,
+		"step_seconds": m.StepSeconds, "cycles": p.Cycles, "cycle_seconds": p.CycleSeconds,
 	}}
 	name := func(thread int, of, text string) {
 		f.Events = append(f.Events, event{Name: of, Kind: "M", Thread: thread, Args: map[string]any{"name": text}})
 	}
 	did := func(thread int, text, category string, start, seconds float64, args map[string]any) {
-		f.Events = append(f.Events, event{Name: text, Category: category, Kind: "X", Start: start * 1e6, Duration: seconds * 1e6, Thread: thread, Args: args})
+		f.Events = append(f.Events, event{
+			Name: text, Category: category, Kind: "X", Start: start * 1e6, Duration: seconds * 1e6, Thread: thread, Args: args,
+		})
 	}
 	name(0, "process_name", fmt.Sprintf("%s on %s, one replica (modelled)", s.Phase, m.System))
 	for d, memory := range m.Memory {
@@ -50,7 +53,8 @@ func (s *Step) Trace(w io.Writer) error {
 	name(update, "thread_name", "update")
 	shown, left := s.layOut(tracedCycles)
 	for _, c := range shown {
-		did(c.device, fmt.Sprintf("%s of %d", c.part, c.microBatch), c.part, c.start, c.seconds, map[string]any{"stage": c.stage, "micro_batch": c.microBatch, "cycle": c.cycle})
+		did(c.device, fmt.Sprintf("%s of %d", c.part, c.microBatch), c.part, c.start, c.seconds,
+			map[string]any{"stage": c.stage, "micro_batch": c.microBatch, "cycle": c.cycle})
 	}
 	if left.cycles > 0 {
 		for d := range m.Memory {
