@@ -15,7 +15,7 @@ const (
 	leavingGroup    = -3
 )
 
-// build makes the units of the part. Every operator reads the buffers that those before it write.
+// build makes the units of the part. Operators read the buffers that earlier operators write.
 func (n *Network) build(parameters binder) {
 	b := &builder{Network: n, parameters: parameters, results: map[string]*buffer{}}
 	all := Operators(n.model.Config, n.model.Head)
@@ -49,8 +49,8 @@ func (n *Network) build(parameters binder) {
 	}
 }
 
-// add makes the node of an operator, and one before it that gathers its rows where it does not read all rows of a
-// result.
+// add makes the node of an operator, preceded by one that gathers rows if the operator is computed for fewer than
+// what it reads has.
 func (b *builder) add(o *Operator) {
 	switch o.Kind {
 	case EmbedKind:
@@ -118,7 +118,7 @@ func (b *builder) norm(op *Norm, o *Operator) {
 	b.inside(o.Rows, 1, &op.RStd)
 }
 
-// read returns a result that an operator reads, with a row for each of its own.
+// read returns a result that an operator reads, reduced to the operator's own rows.
 func (b *builder) read(o *Operator, name string) *buffer {
 	x := b.results[name]
 	if x.rows == o.Rows {
@@ -139,7 +139,8 @@ func (b *builder) read(o *Operator, name string) *buffer {
 	return g.y
 }
 
-// write makes the buffer of an operator's result. Between layers it is kept even if what is inside them is recomputed.
+// write makes the buffer of an operator's result. The hidden states between layers are kept even if the layers are
+// recomputed.
 func (b *builder) write(o *Operator) *buffer {
 	var y *buffer
 	switch next := o.Unit + 1; {
@@ -163,7 +164,7 @@ func (b *builder) write(o *Operator) *buffer {
 	return y
 }
 
-// losses shows the outputs that the loss is computed from.
+// losses finds the results that the losses are computed from.
 func (b *builder) losses(all []Operator) {
 	for i := range all {
 		o := &all[i]

@@ -42,7 +42,7 @@ type linearNode struct {
 	op             Linear
 	x, y, residual *buffer
 	dy, dx         []float32
-	accumulate     bool // dx has a part of the gradient when this operator's turn comes
+	accumulate     bool // another operator has written a part of dx before
 }
 
 func (l *linearNode) load(n *Network, _ *Batch) { l.op.Rows = n.current.rows(l.y.rows) }
@@ -119,13 +119,13 @@ func (a *attentionNode) connect(g *gradients) {
 	g.of(a.v).show(&a.dv)
 }
 
-// gatherNode takes out of a result the rows that an operator behind it is computed for.
+// gatherNode picks the rows of a result that a following operator is computed for.
 type gatherNode struct {
 	op     Gather
 	x, y   *buffer
 	rows   []int32 // memory for op.Rows
 	dy, dx []float32
-	first  bool      // dx has nothing of the gradient when this operator's turn comes
+	first  bool      // no other operator has written a part of dx before
 	moved  []float32 // ReadTokens: room for a copy of dy, since dx may overlap it
 }
 
@@ -147,9 +147,9 @@ func (g *gatherNode) load(n *Network, b *Batch) {
 
 func (g *gatherNode) forward(d Device, p *Pass) { d.Gather(p, &g.op) }
 
-// backward moves the gradients of the read tokens to where these are among all tokens: nothing else was added to
-// the gradient of these so far, and a token that occurs twice has its whole gradient in its first row. What the
-// heads gather is added up.
+// backward moves the gradients of the read tokens to their rows among all tokens, where nothing has been added yet.
+// A token that occurs twice has its whole gradient in its first row. The gradients of what the heads gather are
+// added.
 func (g *gatherNode) backward(d Device, p *Pass) {
 	if g.y.rows == ReadTokens {
 		copy(g.moved, g.dy)

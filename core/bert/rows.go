@@ -80,7 +80,7 @@ func newReadTokens(tokens int) readTokens {
 	return r
 }
 
-// choose finds the read tokens of a pass over a batch, and returns how many there are.
+// choose finds the tokens that a pass over a batch computes in the last layer, and returns their number.
 func (r *readTokens) choose(p *Pass, b *Batch, t Task) int {
 	all := b.Size * b.Length
 	r.tokens = r.tokens[:0]
