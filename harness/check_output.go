@@ -58,7 +58,8 @@ func (o *checkOutput) print(cmd *cobra.Command, c *regression.Check, f report.Fo
 	}
 	s := &report.Sheet{Columns: []report.Column{
 		{Name: "fact"}, {Name: "baseline", Right: true}, {Name: "now", Right: true}, {Name: "change", Right: true},
-		{Name: "tolerance", Right: true}, {Name: "noise", Right: true}, {Name: "power", Right: true}, {Name: "result"}, {Name: "why", Key: "reason"},
+		{Name: "tolerance", Right: true}, {Name: "noise", Right: true},
+		{Name: "power", Right: true}, {Name: "result"}, {Name: "why", Key: "reason"},
 	}}
 	marks := map[regression.Standing]report.Mark{
 		regression.Holds: report.Good, regression.Regressed: report.Bad, regression.Undecided: report.Doubt, regression.Waived: report.Doubt,

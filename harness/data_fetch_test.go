@@ -14,9 +14,10 @@ import (
 // has its sum.
 func TestDataFetch(t *testing.T) {
 	dump := []byte("<mediawiki/>")
+	const sum = "9a9f3bba9f2ec9e5a3d5e7c8d1f2b0a4c6e8d0f2"
 	files := map[string]string{
 		"dumps.wikimedia.org/simplewiki/latest/simplewiki-latest-pages-articles.xml.bz2": string(dump),
-		"dumps.wikimedia.org/simplewiki/latest/simplewiki-latest-sha1sums.txt":           "9a9f3bba9f2ec9e5a3d5e7c8d1f2b0a4c6e8d0f2  simplewiki-20251101-pages-articles.xml.bz2\n",
+		"dumps.wikimedia.org/simplewiki/latest/simplewiki-latest-sha1sums.txt":           sum + "  simplewiki-20251101-pages-articles.xml.bz2\n",
 		"huggingface.co/google-bert/bert-base-uncased/resolve/main/vocab.txt":            "[PAD]\n",
 	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -49,7 +50,8 @@ func TestDataFetch(t *testing.T) {
 	if text, err := os.ReadFile(path); code != exitOK || err != nil || !bytes.Equal(text, dump) || out != path+"\n" {
 		t.Errorf("%d, %v, printed %q, %s", code, err, out, errOut)
 	}
-	if code, _, errOut := run("vocab"); code != exitError || !strings.Contains(errOut, "want 07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3") {
+	const published = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
+	if code, _, errOut := run("vocab"); code != exitError || !strings.Contains(errOut, "want "+published) {
 		t.Errorf("a vocabulary that is not the published one: %d, %s", code, errOut)
 	}
 	if code, _, errOut := run("squd"); code != exitError || !strings.Contains(errOut, "did you mean squad?") {

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"runtime/debug"
 	"slices"
@@ -19,7 +17,11 @@ import (
 )
 
 // documents are the files whose examples are held against the program, in the order in which a reader runs them.
-var documents = []string{"README.md", "docs/recipes.md", "docs/data.md", "docs/tasks.md", "docs/execution.md", "docs/machines.md", "docs/plugins.md", "docs/ten-minutes.md", "docs/results.md", "docs/plugin-protocol.md", "docs/checkpoints.md", "docs/reports.md", "docs/performance.md", "docs/design.md", "harness/doc.go"}
+var documents = []string{
+	"README.md", "docs/README.md", "docs/recipes.md", "docs/data.md", "docs/tasks.md", "docs/execution.md", "docs/machines.md",
+	"docs/plugins.md", "docs/ten-minutes.md", "docs/results.md", "docs/plugin-protocol.md", "docs/checkpoints.md", "docs/reports.md", "docs/performance.md",
+	"docs/design.md", "harness/doc.go",
+}
 
 // document reads one of them.
 func document(t *testing.T, name string) string {
@@ -86,17 +88,20 @@ func commandLines(t *testing.T, name string) []block {
 // notRun are beginnings of command lines that a test of the program has no business to run.
 var notRun = []string{"harness data fetch ", "go test ./...", "go build -o ", "CGO_ENABLED=0 go build ", "go mod tidy"}
 
-// smaller are the overrides that make an experiment of any recipe take a moment; what the document changes itself stays.
+// smaller are the overrides that make an experiment of any recipe take a moment; what the document changes itself
+// stays.
 var smaller = []string{
 	"model.num_hidden_layers=1", "model.hidden_size=32", "model.num_attention_heads=2", "model.intermediate_size=64", "vocab.size=300",
 	"data.generated.people=50", "data.generated.questions=8", "data.generated.dev_questions=4", "data.held_out=0.3",
-	"phases.*.length=64", "phases.*.steps=1", "phases.*.epochs=", "phases.*.max_predictions=8", "phases.*.question_answering={doc_stride: 32, max_query_length: 24}",
+	"phases.*.length=64", "phases.*.steps=1", "phases.*.epochs=", "phases.*.max_predictions=8",
+	"phases.*.question_answering={doc_stride: 32, max_query_length: 24}",
 	"phases.*.global_batch=4", "phases.*.micro_batch=", "phases.*.accumulation=", "phases.*.replicas=",
 	"phases.*.evaluation={every: 0, batch: 2, sequences: 2}", "phases.*.target=", "phases.*.checkpoint_every=",
 }
 
-// TestDocumentedCommands runs every command line of the documents as a reader would, in a folder with the files that they name: those of a
-// document one after the other, documents beside each other. Experiments are made small by further flags.
+// TestDocumentedCommands runs every command line of the documents as a reader would, in a folder with the files that
+// they name: those of a document one after the other, documents beside each other. Experiments are made small by
+// further flags.
 func TestDocumentedCommands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains and builds programs, and later lines need what earlier ones leave")
@@ -135,7 +140,10 @@ func TestDocumentedCommands(t *testing.T) {
 }
 
 // smallerTuning are those for fine-tuning, where the model's folder says what shape the model has.
-var smallerTuning = []string{"phases.*.steps=1", "phases.*.epochs=", "phases.*.global_batch=4", "phases.*.evaluation={every: 0, batch: 2, sequences: 2}"}
+var smallerTuning = []string{
+	"phases.*.steps=1", "phases.*.epochs=", "phases.*.global_batch=4",
+	"phases.*.evaluation={every: 0, batch: 2, sequences: 2}",
+}
 
 // longTraining is what a line says that trains for long itself.
 var longTraining = regexp.MustCompile(`steps=\d{3,}`)
@@ -171,7 +179,8 @@ func runLine(t *testing.T, shell, dir, line, runs string) {
 	cmd := exec.CommandContext(t.Context(), shell, "-c", line)
 	cmd.Dir = dir
 	cmd.Env = append(append(os.Environ(), quickly()...),
-		"HOME="+dir, "XDG_CONFIG_HOME=", "GOMODCACHE="+goEnv("GOMODCACHE"), "GOCACHE="+goEnv("GOCACHE"), "GOFLAGS="+quickLink, "GOPROXY=off", "GOWORK=off")
+		"HOME="+dir, "XDG_CONFIG_HOME=", "GOMODCACHE="+goEnv("GOMODCACHE"), "GOCACHE="+goEnv("GOCACHE"),
+		"GOFLAGS="+quickLink, "GOPROXY=off", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%s: %v\n%s", line, err, out)
 	}
@@ -192,8 +201,8 @@ func raceDetector() bool {
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// workspace is a folder with the files that the documents name: wiki.txt, vocab.txt, train.json, dev.json, the files of docs/testdata/tasks in the forms of
-// GLUE and CLUE, my.yaml, golden, and the plugins of third parties in plugins.
+// workspace is a folder with the files that the documents name: wiki.txt, vocab.txt, train.json, dev.json, the files
+// of docs/testdata/tasks in the forms of GLUE and CLUE, my.yaml, golden, and the plugins of third parties in plugins.
 func workspace(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -223,8 +232,8 @@ func workspace(t *testing.T) string {
 	return dir
 }
 
-// buildExamples builds the plugins that docs/plugins.md shows. The optimizer is a module of its own, whose go.mod and go.sum are completed beside
-// it and not in it.
+// buildExamples builds the plugins that docs/plugins.md shows. The optimizer is a module of its own, whose go.mod and
+// go.sum are completed beside it and not in it.
 func buildExamples(t *testing.T, folder string) {
 	t.Helper()
 	build := func(source, name string, args ...string) {
@@ -283,114 +292,6 @@ func TestDocumentedRecipes(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestRecipeReference holds the tables of docs/recipes.md against the schema, which is made from the types: each object has a table, each key a row
-// with its default, and there are no others.
-func TestRecipeReference(t *testing.T) {
-	type object struct {
-		Properties map[string]json.RawMessage `json:"properties"`
-	}
-	var schema struct {
-		object
-		Defs map[string]object `json:"$defs"`
-	}
-	if err := json.Unmarshal(recipe.Schema(), &schema); err != nil {
-		t.Fatal(err)
-	}
-	// Two phases say no more than they must, so that all else is a default.
-	r, err := recipe.Parse("least.yaml", []byte(`
-phases:
-- {name: a, length: 64, max_predictions: 8, global_batch: 8, steps: 1, schedule: {learning_rate: 1}, optimizer: {name: adamw}}
-- {name: b, task: question_answering, length: 128, global_batch: 8, steps: 1, schedule: {learning_rate: 1}, optimizer: {name: adamw}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, b := &r.Phases[0], &r.Phases[1]
-	tables := fieldTables(t)
-	for _, o := range []struct {
-		heading, def string
-		defaults     any // nil: the object is not there unless it is given
-	}{
-		{"The file", "", r}, {"model", "Model", r.Model}, {"vocab", "Vocab", r.Vocab}, {"data", "Data", r.Data}, {"data.generated", "Generated", nil},
-		{"data.files", "Files", r.Data.Files}, {"data.files.squad", "TaskFiles", r.Data.Files.SQuAD}, {"phases", "Phase", a},
-		{"phases.*.schedule", "Schedule", a.Schedule}, {"phases.*.optimizer", "Optimizer", a.Optimizer}, {"phases.*.masking", "Masking", a.Masking},
-		{"phases.*.question_answering", "QuestionAnswering", b.QuestionAnswering}, {"phases.*.evaluation", "Evaluation", a.Evaluation},
-		{"phases.*.target", "Target", nil}, {"backends.NAME", "Backend", nil}, {"verdict", "Verdict", r.Verdict},
-	} {
-		rows, ok := tables[o.heading]
-		if !ok {
-			t.Errorf("docs/recipes.md has no table under the heading %q", o.heading)
-			continue
-		}
-		delete(tables, o.heading)
-		properties := schema.Properties
-		if o.def != "" {
-			properties = schema.Defs[o.def].Properties
-			delete(schema.Defs, o.def)
-		}
-		for key := range properties {
-			if _, ok := rows[key]; !ok {
-				t.Errorf("docs/recipes.md: %s: %s is missing", o.heading, key)
-			}
-		}
-		for key, said := range rows {
-			if _, ok := properties[key]; !ok {
-				t.Errorf("docs/recipes.md: %s: a recipe has no %s", o.heading, key)
-			}
-			if o.defaults == nil || said == "" || said == "required" {
-				continue
-			}
-			if value, ok := valueOf(reflect.ValueOf(o.defaults), key); !ok || fmt.Sprint(value) != strings.Trim(said, "`") {
-				t.Errorf("docs/recipes.md: %s: the default of %s is %v, not %s", o.heading, key, value, said)
-			}
-		}
-	}
-	for heading := range tables {
-		t.Errorf("docs/recipes.md: the table under %q belongs to no object", heading)
-	}
-	for def := range schema.Defs {
-		t.Errorf("docs/recipes.md has no table for %s", def)
-	}
-}
-
-// fieldTables reads the tables of docs/recipes.md whose first column is a key: by heading and key, what the second column says is the default.
-func fieldTables(t *testing.T) map[string]map[string]string {
-	t.Helper()
-	tables := map[string]map[string]string{}
-	heading, fields := "", false
-	for line := range strings.SplitSeq(document(t, "docs/recipes.md"), "\n") {
-		if strings.HasPrefix(line, "#") {
-			heading = strings.Trim(line, "# `")
-		}
-		cells := strings.Split(line, "|")
-		switch {
-		case len(cells) < 5:
-			fields = false
-		case strings.TrimSpace(cells[1]) == "Key":
-			fields = true
-			tables[heading] = map[string]string{}
-		case fields && !strings.Contains(cells[1], "---"):
-			tables[heading][strings.Trim(cells[1], " `")] = strings.TrimSpace(cells[2])
-		}
-	}
-	return tables
-}
-
-// valueOf finds the value of a key of a recipe's object.
-func valueOf(v reflect.Value, key string) (any, bool) {
-	v = reflect.Indirect(v)
-	for i := range v.NumField() {
-		name, rest, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
-		if rest == "inline" {
-			if value, ok := valueOf(v.Field(i), key); ok {
-				return value, true
-			}
-		} else if name == key {
-			return v.Field(i).Interface(), true
-		}
-	}
-	return nil, false
 }
 
 // TestDocumentedLinks follows all links of the documents that lead into the tree.

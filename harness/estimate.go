@@ -53,7 +53,8 @@ The exit code is 1 when the program does not fit into memory, and 2 when it coul
 	}
 	estimateFlags(cmd.Flags(), &q)
 	cmd.Flags().StringVar(&format, "format", "table", "table or json")
-	cmd.Flags().BoolVar(&sweep, "sweep", false, "vary replicas, micro-batch, accumulation and what the backend varies, and mark the fastest that fits")
+	cmd.Flags().BoolVar(&sweep, "sweep", false,
+		"vary replicas, micro-batch, accumulation and what the backend varies, and mark the fastest that fits")
 	cmd.Flags().BoolVar(&systems, "systems", false, "list the systems that the backend models")
 	return cmd
 }

@@ -27,7 +27,8 @@ func estimateFlags(f *pflag.FlagSet, q *estimate.Request) {
 	f.IntVar(&q.Accumulation, "accumulation", 0, "micro-batches that a replica accumulates before an update")
 	f.IntVar(&q.Replicas, "replicas", 0, "replicas that share a global batch")
 	f.Var(backendOption{&q.Options, ""}, "option", "option of the backend, `NAME=VALUE` (repeatable)")
-	f.Var(backendOption{&q.Options, "pipeline"}, "layers-per-ipu", "layers on each IPU of a replica, such as 3,7,7,7: short for --option pipeline=")
+	f.Var(backendOption{&q.Options, "pipeline"}, "layers-per-ipu",
+		"layers on each IPU of a replica, such as 3,7,7,7: short for --option pipeline=")
 	f.StringVar(&q.Precision, "precision", "", "number format of the backend")
 	f.StringVar(&q.Optimizer, "optimizer", "", "optimizer (default: the recipe's, or lamb for pretraining and adamw for squad)")
 	f.Float64Var(&q.Packing, "packing", 0, "sequences of the data in one sequence of the model")

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"harness.invalid/harness/export"
+	"harness.invalid/harness/hint"
 	"harness.invalid/harness/series"
 )
 
@@ -33,14 +34,14 @@ For a tracking server MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLF
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
-				return withHint(errors.New("--to names no format"), "one of %s", strings.Join(export.Names(), ", "))
+				return hint.With(errors.New("--to names no format"), "one of %s", strings.Join(export.Names(), ", "))
 			}
 			f, err := export.Named(to)
 			if err != nil {
 				return err
 			}
 			if out == "" && f.Folder {
-				return withHint(fmt.Errorf("-o names no folder for %s", f.Doc), "harness export --to %s %s -o %s", to, args[0], to)
+				return hint.With(fmt.Errorf("-o names no folder for %s", f.Doc), "harness export --to %s %s -o %s", to, args[0], to)
 			}
 			records, err := series.Open(args, "")
 			if err != nil {

@@ -172,7 +172,8 @@ func TestGoldenScores(t *testing.T) {
 	}
 	for file, w := range want {
 		var got scores
-		if err := json.Unmarshal(ask(t, "", "score", "squad", reference(t, "data", "squad", "dev-v1.1.json"), reference(t, "golden", "squad", file)), &got); err != nil {
+		text := ask(t, "", "score", "squad", reference(t, "data", "squad", "dev-v1.1.json"), reference(t, "golden", "squad", file))
+		if err := json.Unmarshal(text, &got); err != nil {
 			t.Fatal(err)
 		}
 		if math.Abs(got.ExactMatch-w.ExactMatch) > 1e-9 || math.Abs(got.F1-w.F1) > 1e-9 {

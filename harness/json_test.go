@@ -8,11 +8,13 @@ import (
 	"testing"
 )
 
-// TestCompareJSON holds what other programs read: the keys of a comparison, and that they agree with the runs' own record.
+// TestCompareJSON holds what other programs read: the keys of a comparison, and that they agree with the runs' own
+// record.
 func TestCompareJSON(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	out := h.run(nil, "compare", "--backends", "ipu,gpu-ref:fp32", "--seeds", "2", "--seed", "3", "--quiet", "--format", "json", "--out", "runs",
+	out := h.run(nil, "compare", "--backends", "ipu,gpu-ref:fp32", "--seeds", "2", "--seed", "3", "--quiet",
+		"--format", "json", "--out", "runs",
 		"--set", "phases.phase1.steps=2", "--set", "phases.phase2.steps=2", "--set", "phases.squad.steps=2")
 	var c struct {
 		Recipe      string
@@ -50,7 +52,8 @@ func TestCompareJSON(t *testing.T) {
 	for _, r := range c.Runs {
 		dir := map[string]string{"ipu": "ipu-adamw-seed", "gpu-ref:fp32": "gpu-ref-fp32-adamw-seed"}[r.Backend] + string('0'+rune(r.Seed))
 		o := h.read(filepath.Join("runs", dir))
-		if r.Optimizer != "adamw" || r.Steps != 6 || r.Seed < 3 || r.Seed > 4 || r.MeasuredSeconds["total"] <= 0 || r.MeasuredSeconds["squad"] <= 0 {
+		if r.Optimizer != "adamw" || r.Steps != 6 || r.Seed < 3 || r.Seed > 4 ||
+			r.MeasuredSeconds["total"] <= 0 || r.MeasuredSeconds["squad"] <= 0 {
 			t.Errorf("run %+v", r)
 		}
 		if !maps.Equal(r.Metrics, map[string]float64(o.Result.Metrics)) || len(r.Metrics) == 0 {
@@ -64,7 +67,8 @@ func TestCompareJSON(t *testing.T) {
 	if len(digests) != 2 || digests[3] == digests[4] {
 		t.Errorf("batch digests %v, want another one for each seed", digests)
 	}
-	if len(c.Comparisons) != 1 || c.Comparisons[0].Arm.Backend != "gpu-ref:fp32" || c.Comparisons[0].Baseline.Backend != "ipu" || len(c.Comparisons[0].Metrics) == 0 {
+	if len(c.Comparisons) != 1 || c.Comparisons[0].Arm.Backend != "gpu-ref:fp32" || c.Comparisons[0].Baseline.Backend != "ipu" ||
+		len(c.Comparisons[0].Metrics) == 0 {
 		t.Errorf("comparisons %+v", c.Comparisons)
 	}
 }

@@ -43,7 +43,8 @@ func (l *lockstepFlags) check(arms []experiment.Arm, f *pflag.FlagSet) error {
 		}
 	}
 	if len(arms) != 2 || arms[0].Optimizer != arms[1].Optimizer {
-		return hint.With(fmt.Errorf("--lockstep follows two backends with one optimizer, and --backends and --optimizers make %d arms", len(arms)),
+		return hint.With(fmt.Errorf("--lockstep follows two backends with one optimizer, and --backends and --optimizers make %d arms",
+			len(arms)),
 			"harness compare --backends gpu-ref,ipu --lockstep %d", l.steps)
 	}
 	return nil

@@ -67,9 +67,6 @@ func execute(args []string, in io.Reader, out, errOut io.Writer) int {
 	return code
 }
 
-// withHint adds to an error what to do about it.
-func withHint(err error, format string, args ...any) error { return hint.With(err, format, args...) }
-
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "harness",

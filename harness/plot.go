@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"harness.invalid/harness/hint"
 	"harness.invalid/harness/plotting"
 	"harness.invalid/harness/series"
 	"harness.invalid/results/verdict"
@@ -29,7 +30,7 @@ which format it gets.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
-				return withHint(errors.New("-o names no file"), "its ending says the format: -o loss.svg, loss.png or loss.pdf")
+				return hint.With(errors.New("-o names no file"), "its ending says the format: -o loss.svg, loss.png or loss.pdf")
 			}
 			o.Format = strings.ToLower(strings.TrimPrefix(filepath.Ext(out), "."))
 			if o.WidthInch <= 0 || o.HeightInch <= 0 || o.WidthInch > 100 || o.HeightInch > 100 {

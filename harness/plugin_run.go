@@ -9,6 +9,7 @@ import (
 	"harness.invalid/core/plugin/host"
 	"harness.invalid/harness/catalog"
 	"harness.invalid/harness/extension"
+	"harness.invalid/harness/hint"
 	"harness.invalid/harness/processes"
 )
 
@@ -48,7 +49,7 @@ runs it. Without one, attach a debugger to the process whose number is printed.`
 		ValidArgsFunction: completePlugin,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !attach {
-				return withHint(errors.New("plugin run: a plugin does nothing without a host"), "give --attach to let other commands attach to it")
+				return hint.With(errors.New("plugin run: a plugin does nothing without a host"), "give --attach to let other commands attach to it")
 			}
 			var debugger []string
 			if dash := cmd.ArgsLenAtDash(); dash >= 0 {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"harness.invalid/core/recipe"
+	"harness.invalid/harness/hint"
 )
 
 func newRecipeList() *cobra.Command {
@@ -43,7 +44,7 @@ what a published system uses, such as graphcore/popart/large-phase1, nvidia/larg
 				list = append(list, entry{name, r.Doc, r.Source})
 			}
 			if len(list) == 0 {
-				return withHint(fmt.Errorf("no built-in recipe has %q in its name", args[0]), "harness recipe list")
+				return hint.With(fmt.Errorf("no built-in recipe has %q in its name", args[0]), "harness recipe list")
 			}
 			out := cmd.OutOrStdout()
 			switch format {

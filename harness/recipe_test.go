@@ -16,8 +16,8 @@ import (
 	"harness.invalid/plugins/optimizers/sgd"
 )
 
-// TestBuiltinRecipes asks the built-in plugins what they say to the built-in recipes: every option is one of theirs, with a value that they take,
-// and every phase can be modelled on the system that it names, and fits there.
+// TestBuiltinRecipes asks the built-in plugins what they say to the built-in recipes: every option is one of theirs,
+// with a value that they take, and every phase can be modelled on the system that it names, and fits there.
 func TestBuiltinRecipes(t *testing.T) {
 	backends := map[string]backend.Backend{"ipu": ipu.New(), "gpu-ref": gpuref.New()}
 	optimizers := map[string]optimizer.Optimizer{"adamw": adamw.New(), "lamb": lamb.New(), "sgd": sgd.New()}

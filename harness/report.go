@@ -10,6 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"harness.invalid/core/durable"
+	"harness.invalid/harness/hint"
 	"harness.invalid/harness/page"
 	"harness.invalid/harness/report"
 	"harness.invalid/harness/series"
@@ -47,7 +48,7 @@ differ, recipe and environment. --format prints the table alone, as compare does
 					return report.Write(w, c, report.Options{Format: f, Width: width(w), Color: color(w)})
 				}
 			} else if f, ok := cmd.OutOrStdout().(*os.File); ok && out == "" && term.IsTerminal(int(f.Fd())) {
-				return withHint(errors.New("a page is not for a terminal"),
+				return hint.With(errors.New("a page is not for a terminal"),
 					"write it to a file with -o report.html, or print the table with --format table")
 			}
 			records, err := series.Open(args, baseline)

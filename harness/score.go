@@ -10,6 +10,7 @@ import (
 
 	"harness.invalid/core/dataset/tasks"
 	"harness.invalid/harness/evaluation"
+	"harness.invalid/harness/hint"
 )
 
 func newScore() *cobra.Command {
@@ -58,7 +59,7 @@ Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 			if !data.Labelled() {
 				err := fmt.Errorf("task %s: %s has questions or examples without a known answer", t.Name, strings.Join(files, ", "))
 				if t.Name == "squad" {
-					err = withHint(err, "SQuAD v2.0, whose questions may have no answer, is the task squad2")
+					err = hint.With(err, "SQuAD v2.0, whose questions may have no answer, is the task squad2")
 				}
 				return err
 			}

@@ -32,7 +32,7 @@ Ctrl-C ends it.`,
 					return errors.New("a folder and --store are two answers to which runs are shown: give one")
 				}
 				if info, err := os.Stat(args[0]); err != nil || !info.IsDir() {
-					return withHint(fmt.Errorf("%s is not a folder", args[0]), "name the folder of --out: harness serve runs/mine")
+					return hint.With(fmt.Errorf("%s is not a folder", args[0]), "name the folder of --out: harness serve runs/mine")
 				}
 				return serve(cmd, page.InFolder(args[0]), address)
 			}
@@ -40,7 +40,7 @@ Ctrl-C ends it.`,
 			if !index.IsPostgres(location) {
 				// Without a file, one would be made from the runs beside it.
 				if info, err := os.Stat(filepath.Dir(location)); err != nil || !info.IsDir() {
-					return withHint(fmt.Errorf("there is no index %s yet", location), "harness serve FOLDER shows the runs of a folder")
+					return hint.With(fmt.Errorf("there is no index %s yet", location), "harness serve FOLDER shows the runs of a folder")
 				}
 			}
 			return index.Use(cmd.Context(), store, func(x *index.Index) error { return serve(cmd, page.InIndex(x), address) })

@@ -95,7 +95,10 @@ func (h *hostProcess) gone() {
 }
 
 // long makes a run long enough for a signal to meet it in every phase.
-var long = []string{"--set", "phases.phase1.steps=40", "--set", "phases.phase2.steps=50", "--set", "phases.squad.steps=20", "--set", "phases.squad.evaluation.every=1"}
+var long = []string{
+	"--set", "phases.phase1.steps=40", "--set", "phases.phase2.steps=50", "--set", "phases.squad.steps=20",
+	"--set", "phases.squad.evaluation.every=1",
+}
 
 // TestStopped interrupts one run in each of its phases, kills it, and kills its backend. Resumed each time, it ends
 // with the bits of a run that nobody disturbed.
@@ -119,7 +122,9 @@ func TestStopped(t *testing.T) {
 		if code != exitInterrupted {
 			t.Fatalf("%v after %d steps: exit code %d, want %d\n%s", sig, steps, code, exitInterrupted, stderr)
 		}
-		for _, want := range []string{"harness: stopped: " + arm + ": phase ", "hint: go on with: the same command with --resume --out stopped\n"} {
+		for _, want := range []string{
+			"harness: stopped: " + arm + ": phase ", "hint: go on with: the same command with --resume --out stopped\n",
+		} {
 			if strings.Count(stderr, want) != 1 {
 				t.Errorf("stderr has not once %q:\n%s", want, stderr)
 			}
@@ -148,7 +153,8 @@ func TestStopped(t *testing.T) {
 		t.Fatalf("the backend was killed: exit code %d, want %d\n%s", code, exitError, stderr)
 	}
 	phase := "harness: " + arm + ": phase phase2: "
-	if strings.Count(stderr, "\n") > 2 || !strings.Contains(stderr, phase+"step ") && !strings.Contains(stderr, phase+"checkpoint after step ") ||
+	if strings.Count(stderr, "\n") > 2 ||
+		!strings.Contains(stderr, phase+"step ") && !strings.Contains(stderr, phase+"checkpoint after step ") ||
 		!strings.Contains(stderr, "backend ipu: ") || !strings.Contains(stderr, "killed") {
 		t.Errorf("the backend was killed:\n%s", stderr)
 	}

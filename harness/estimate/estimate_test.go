@@ -10,7 +10,8 @@ import (
 	"harness.invalid/core/option"
 )
 
-// machine is a backend whose step takes a second for each micro-batch in sequence. A device takes 8 sequences; small2 has 2 replicas, small16 16.
+// machine is a backend whose step takes a second for each micro-batch in sequence. A device takes 8 sequences; small2
+// has 2 replicas, small16 16.
 type machine struct{ backend.Backend }
 
 func (machine) Describe(context.Context) (backend.Info, error) {
@@ -30,7 +31,8 @@ func (machine) Estimate(_ context.Context, p backend.Program, on backend.Machine
 		return m, errors.New("too few devices")
 	}
 	m.SequencesPerSecond = float64(m.GlobalBatch) / m.StepSeconds
-	m.Memory = []backend.DeviceMemory{{Device: "device 0", Bytes: 8, Parts: []backend.MemoryPart{{Name: "Weights", Bytes: int64(p.MicroBatch)}}}}
+	weights := backend.MemoryPart{Name: "Weights", Bytes: int64(p.MicroBatch)}
+	m.Memory = []backend.DeviceMemory{{Device: "device 0", Bytes: 8, Parts: []backend.MemoryPart{weights}}}
 	if !m.Fits() {
 		m.Advice = "less"
 		m.Remedy = &backend.Remedy{MicroBatch: 8, Accumulation: p.Accumulation * p.MicroBatch / 8, Replicas: p.Replicas}
@@ -59,7 +61,8 @@ func start(t *testing.T, q Request) *Session {
 	return s
 }
 
-// TestNew: a request without a recipe is one phase as published; with a recipe its fields take precedence in every phase.
+// TestNew: a request without a recipe is one phase as published; with a recipe its fields take precedence in every
+// phase.
 func TestNew(t *testing.T) {
 	e, err := New(Request{Backend: "ipu", Task: "squad"})
 	if err != nil {

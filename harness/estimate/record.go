@@ -46,7 +46,8 @@ type memoryRecord struct {
 func (e *Estimation) record(m *Result) record {
 	r := record{
 		Backend: e.Backend, System: m.System, Recipe: e.Recipe, Phase: m.Phase,
-		SequencesPerSecond: m.SequencesPerSecond, StepSeconds: m.StepSeconds, GlobalBatch: m.GlobalBatch, Fits: m.Fits(), PeakShare: m.PeakShare, Breakdown: map[string]float64{}, Memory: []memoryRecord{},
+		SequencesPerSecond: m.SequencesPerSecond, StepSeconds: m.StepSeconds, GlobalBatch: m.GlobalBatch, Fits: m.Fits(),
+		PeakShare: m.PeakShare, Breakdown: map[string]float64{}, Memory: []memoryRecord{},
 		Steps: m.Steps, Length: m.Length, TotalSeconds: m.TotalSeconds(), Advice: m.Advice, Flags: m.Flags,
 	}
 	for _, p := range m.Breakdown {

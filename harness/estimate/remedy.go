@@ -44,8 +44,8 @@ func Settings(r *recipe.Recipe, spec, phase string, p *backend.Program, m *backe
 	return flags
 }
 
-// Setting returns the override that gives a field of the recipe's backends a value. A path can't name keys that have a dot, such as
-// ipu:fp16.16: they take objects.
+// Setting returns the override that gives a field of the recipe's backends a value. A path can't name keys that have
+// a dot, such as ipu:fp16.16: they take objects.
 func Setting(value string, path ...string) string {
 	if !strings.Contains(strings.Join(path, ""), ".") {
 		return "backends." + strings.Join(path, ".") + "=" + value

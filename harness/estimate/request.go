@@ -97,7 +97,8 @@ func New(q Request) (*Estimation, error) {
 	return e, nil
 }
 
-// load reads the recipe. Without one the fields make a recipe with a single phase, and IPUs have the model as published.
+// load reads the recipe. Without one the fields make a recipe with a single phase, and IPUs have the model as
+// published.
 func (q *Request) load() (*recipe.Recipe, error) {
 	if q.Recipe != "" {
 		return recipe.Load(q.Recipe, q.Set...)

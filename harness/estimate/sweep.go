@@ -42,7 +42,8 @@ type variation struct {
 	change        func(p *backend.Program)
 }
 
-// What a sweep varies of any program, besides what the backend varies. The last one is the whole cut of the global batch.
+// What a sweep varies of any program, besides what the backend varies. The last one is the whole cut of the global
+// batch.
 const (
 	variedReplicas     = "replicas"
 	variedMicroBatch   = "micro-batch"
@@ -153,7 +154,8 @@ func (s *Session) cuts(ctx context.Context, j *Job, own []backend.Variation) ([]
 	return list[:min(cutsShown, len(list))], nil
 }
 
-// cut cuts a global batch, with a variation of the backend. It fails when micro-batch and replicas do not divide the batch.
+// cut cuts a global batch, with a variation of the backend. It fails when micro-batch and replicas do not divide the
+// batch.
 func cut(global, micro, replicas int, own backend.Variation) (variation, bool) {
 	accumulation := global / (micro * replicas)
 	value := fmt.Sprintf("%d x %d x %d", micro, accumulation, replicas)

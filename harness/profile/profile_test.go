@@ -58,7 +58,8 @@ func TestLayOut(t *testing.T) {
 		turns := map[string]bool{}
 		for _, c := range shown {
 			if c.start < busy[c.device]-little {
-				t.Errorf("%s: %s of %d begins at %g s, when IPU %d works until %g s", schedule, c.stage, c.microBatch, c.start, c.device, busy[c.device])
+				t.Errorf("%s: %s of %d begins at %g s, when IPU %d works until %g s",
+					schedule, c.stage, c.microBatch, c.start, c.device, busy[c.device])
 			}
 			busy[c.device] = c.start + c.seconds
 			if end := float64(c.cycle+1) * p.CycleSeconds; c.start+c.seconds > end+little {
