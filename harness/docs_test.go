@@ -217,8 +217,10 @@ func workspace(t *testing.T) string {
 	if _, _, err := train.LearnVocab(filepath.Join(dir, "vocab.txt"), []string{text}, 300, 0, true); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.CopyFS(dir, os.DirFS("../docs/testdata/tasks")); err != nil {
-		t.Fatal(err)
+	for _, files := range []string{"tasks", "scores"} {
+		if err := os.CopyFS(dir, os.DirFS("../docs/testdata/"+files)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, "my.yaml"), []byte(exampleRecipe(t)), 0o666); err != nil {
 		t.Fatal(err)

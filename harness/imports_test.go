@@ -35,7 +35,7 @@ var layers = []struct {
 	// Records of runs know nothing of what is concluded from them; statistics know numbers alone.
 	{"results/index", []string{"core/recipe", "core/spelling", "=results"}, nil},
 	{"results/statistics", []string{"=results"}, nil},
-	{"results/verdict", []string{"core/recipe", "=results", "results/statistics"}, nil},
+	{"results/verdict", []string{"core/recipe", "core/spelling", "=results", "results/statistics"}, nil},
 	{"results/regression", []string{"core/recipe", "core/durable", "=results", "results/statistics", "results/verdict"}, nil},
 	{"results/scoring", []string{"=results", "results/statistics", "results/verdict"}, nil},
 	{"results/baselines", []string{"results/regression"}, nil},

@@ -85,7 +85,7 @@ reach the same accuracy and how long they take.`,
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Compare", []*cobra.Command{newCompare()}},
+		{"Compare", []*cobra.Command{newCompare(), newVerdict()}},
 		{"Train", []*cobra.Command{newRun(), newFinetune(), newPredict(), newEvaluate(), newTune()}},
 		{"Look", []*cobra.Command{newReport(), newServe(), newPlot(), newRuns(), newExport()}},
 		{"Data and models", []*cobra.Command{newRecipe(), newData(), newVocab(), newTokenize(), newConvert(), newInspect()}},

@@ -266,7 +266,7 @@ func TestCheckErrorRates(t *testing.T) {
 			rates[e.standing(q.tolerance)] += 1.0 / trials
 			if c.worse == 2 {
 				got := (e.high - e.low) / 2 / distuv.StudentsT{Sigma: 1, Nu: df}.Quantile(1-q.alpha)
-				if powerRegressed(2*q.tolerance, q.tolerance, greatestSD(df)*got, df, q.alpha) <= power {
+				if powerRegressed(2*q.tolerance, q.tolerance, statistics.GreatestSD(df)*got, df, q.alpha) <= power {
 					timid += 1.0 / trials
 				}
 			}

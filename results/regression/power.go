@@ -1,8 +1,6 @@
 package regression
 
 import (
-	"math"
-
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"harness.invalid/results/statistics"
@@ -38,12 +36,6 @@ func powerDecided(delta, limit, sigma, df, alpha float64) float64 {
 		return statistics.NormalCDF((max(limit, noise)-delta)/sigma) - statistics.NormalCDF((limit-noise-delta)/sigma)
 	}, limit/(t*sigma))
 }
-
-// greatestSD bounds a standard deviation with a confidence of 0.8, as a multiple of its estimate with ν degrees of
-// freedom: √(ν/χ²_{0.2, ν}), which is 3.9 for two values and 1.2 for twenty. A power computed with the bound is at
-// most the true one in four cases of five; with the estimate itself it would be in one of two. Source: Browne 1995,
-// Stat. Med. 14:1933.
-func greatestSD(df float64) float64 { return math.Sqrt(df / distuv.ChiSquared{K: df}.Quantile(0.2)) }
 
 // outcome is the probability of an event that is certain, or impossible.
 func outcome(is bool) float64 {

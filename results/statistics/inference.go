@@ -28,7 +28,7 @@ type Inference struct {
 	PDifference results.Number `json:"p_difference"`
 	// PEquivalence is the greater p of the two one-sided tests; nil without a margin.
 	PEquivalence *results.Number `json:"p_equivalence,omitempty"`
-	// PPermutation is the two-sided p of the sign-flip test.
+	// PPermutation is the two-sided p of the sign-flip test; 0 where there are no pairs.
 	PPermutation results.Number `json:"p_permutation"`
 	// BootstrapInterval is the BCa interval at level 1-α; nil for too few pairs.
 	BootstrapInterval *Interval `json:"bootstrap_interval,omitempty"`
@@ -47,8 +47,12 @@ type Inference struct {
 //
 // Sources: Schuirmann 1987, J. Pharmacokinet. Biopharm. 15:657; Lakens 2017, Soc. Psychol. Personal. Sci. 8:355.
 func Infer(mean, sd float64, n int, margin, alpha float64) Inference {
-	t := distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}
-	se := sd / math.Sqrt(float64(n))
+	return infer(mean, sd, sd/math.Sqrt(float64(n)), float64(n-1), margin, alpha)
+}
+
+// infer tests a mean difference with standard error se that is estimated with df degrees of freedom.
+func infer(mean, sd, se, df, margin, alpha float64) Inference {
+	t := distuv.StudentsT{Sigma: 1, Nu: df}
 	interval := func(level float64) Interval {
 		half := t.Quantile((1+level)/2) * se
 		return Interval{results.Number(mean - half), results.Number(mean + half), level}
@@ -86,6 +90,26 @@ func InferPaired(differences []float64, margin, alpha float64) *Inference {
 	inf := Infer(float64(s.Mean), float64(*s.SD), s.N, margin, alpha)
 	inf.PPermutation = results.Number(SignFlip(differences))
 	inf.BootstrapInterval = bca(differences, meanOf, 1-alpha)
+	return &inf
+}
+
+// InferUnpaired tests the difference of the means of two independent samples, y less x, without assuming equal
+// variances; nil for fewer than two values in a sample, and where a value is not finite. SD is that of the difference
+// of two single values. The standard error and its degrees of freedom are Welch's (1947, Biometrika 34:28); the test
+// of equivalence is TOST with them.
+func InferUnpaired(x, y []float64, margin, alpha float64) *Inference {
+	a, b := NewSample(x), NewSample(y)
+	if !a.hasSpread() || !b.hasSpread() {
+		return nil
+	}
+	part := func(s Sample) float64 { return float64(*s.SD) * float64(*s.SD) / float64(s.N) }
+	va, vb := part(a), part(b)
+	df := (va + vb) * (va + vb) / (va*va/float64(a.N-1) + vb*vb/float64(b.N-1))
+	if va+vb == 0 {
+		df = float64(a.N + b.N - 2)
+	}
+	sd := math.Sqrt(va*float64(a.N) + vb*float64(b.N))
+	inf := infer(float64(b.Mean-a.Mean), sd, math.Sqrt(va+vb), df, margin, alpha)
 	return &inf
 }
 

@@ -72,3 +72,9 @@ var legendre = sync.OnceValues(func() (nodes, weights []float64) {
 	quad.Legendre{}.FixedLocations(nodes, weights, -1, 1)
 	return nodes, weights
 })
+
+// GreatestSD bounds a standard deviation with a confidence of 0.8, as a multiple of its estimate with ν degrees of
+// freedom: √(ν/χ²_{0.2, ν}), which is 3.9 for two values and 1.2 for twenty. A power computed with the bound is at
+// most the true one in four cases of five; with the estimate itself it would be in one of two. Source: Browne 1995,
+// Stat. Med. 14:1933.
+func GreatestSD(df float64) float64 { return math.Sqrt(df / distuv.ChiSquared{K: df}.Quantile(0.2)) }
