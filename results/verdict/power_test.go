@@ -70,7 +70,7 @@ func TestErrorRates(t *testing.T) {
 				d[i] = c.delta + c.sd*rng.NormFloat64()
 			}
 			mean, sd := stat.MeanStdDev(d[:c.n], nil)
-			counts[decide(statistics.Infer(mean, sd, c.n, margin, alpha), margin)]++
+			counts[decide(mean, statistics.Infer(mean, sd, c.n, margin, alpha), margin)]++
 		}
 		rate := func(d Decision) float64 { return float64(counts[d]) / trials }
 		if c.delta == 0 && rate(Different) > alpha+slack(alpha) {
@@ -96,13 +96,17 @@ func TestEquivalenceRate(t *testing.T) {
 	near(t, "rate", powerEquivalence(1, 1, 0.05, 9, 0.05), 0.05, 1e-6)
 }
 
-// TestFurtherPairs: the result is the least number that has the power.
+// TestFurtherPairs: the result is the least number that has the power at the upper limit of the standard deviation.
 func TestFurtherPairs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		delta := rapid.Float64Range(-3, 3).Draw(t, "delta")
 		sd := rapid.Float64Range(0.05, 3).Draw(t, "sd")
 		n := rapid.IntRange(2, 30).Draw(t, "n")
 		k := furtherPairs(delta, 1, sd, n, 0.05)
+		if k >= statistics.MaxPairs {
+			return // a difference of nearly the margin
+		}
+		sd *= statistics.GreatestSD(float64(n - 1))
 		if p := powerSettled(delta, 1, sd, n+k, 0.05); k < 1 || p < statistics.SettlePower {
 			t.Errorf("%d further pairs have a power of %g, want at least 1 and %g", k, p, statistics.SettlePower)
 		}
@@ -124,7 +128,7 @@ func TestNoSpread(t *testing.T) {
 		want Decision
 	}{{0, Equivalent}, {0.5, Equivalent}, {1, Different}, {-2, Different}} {
 		inf := statistics.Infer(c.mean, 0, 3, 1, 0.05)
-		if got := decide(inf, 1); got != c.want {
+		if got := decide(c.mean, inf, 1); got != c.want {
 			t.Errorf("difference %g without spread: %s, want %s", c.mean, got, c.want)
 		}
 		if math.IsNaN(float64(inf.PDifference)) || math.IsNaN(float64(*inf.PEquivalence)) {

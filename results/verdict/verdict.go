@@ -30,31 +30,34 @@ const (
 	// Equivalent: TOST rejects both δ ≤ -Δ and δ ≥ Δ at α, so the 1-2α interval of the difference lies between -Δ
 	// and Δ. It may exclude 0: such a difference is real and too small to matter.
 	Equivalent Decision = "EQUIVALENT"
-	// Different: not Equivalent, and the 1-α interval excludes 0. The arms differ in the direction of d̄. The
-	// difference may matter; it does if the whole interval lies beyond the margin (Difference.BeyondMargin).
+	// Different: the 1-α interval excludes 0, and d̄ reaches the margin. The arms differ in the direction of d̄, by
+	// what matters as far as the estimate tells; it does for sure if the whole interval lies beyond the margin
+	// (Difference.BeyondMargin).
 	Different Decision = "DIFFERENT"
-	// Inconclusive: neither. It takes more seeds to tell; it does not say that the arms are alike.
+	// Inconclusive: neither. It takes more seeds to tell; it does not say that the arms are alike. A difference can be
+	// shown to be real and still be inconclusive, if its estimate is smaller than the margin.
 	Inconclusive Decision = "INCONCLUSIVE"
 )
 
-// decide draws the conclusion from two tests at the levels that inf was made with. Their combinations are the four
-// of Lakens 2017, Soc. Psychol. Personal. Sci. 8:355, figure 1; where both tests reject, the arms are Equivalent.
-func decide(inf statistics.Inference, margin float64) Decision {
+// decide draws the conclusion about a mean difference from two tests at the levels that inf was made with. Their
+// combinations are the four of Lakens 2017, Soc. Psychol. Personal. Sci. 8:355, figure 1; where both tests reject,
+// the arms are Equivalent, and where only the test against 0 does, the estimate must reach the margin besides.
+func decide(mean float64, inf statistics.Inference, margin float64) Decision {
 	switch e := inf.EquivalenceInterval; {
 	case -margin < float64(e.Low) && float64(e.High) < margin:
 		return Equivalent
-	case !inf.Interval.Contains(0):
+	case !inf.Interval.Contains(0) && math.Abs(mean) >= margin:
 		return Different
 	}
 	return Inconclusive
 }
 
 // decideCorrected is decide by p values that were corrected for a family of metrics.
-func decideCorrected(h statistics.Holm, alpha float64) Decision {
+func decideCorrected(mean float64, h statistics.Holm, margin, alpha float64) Decision {
 	switch {
 	case float64(h.PEquivalence) < alpha:
 		return Equivalent
-	case float64(h.PDifference) < alpha:
+	case float64(h.PDifference) < alpha && math.Abs(mean) >= margin:
 		return Different
 	}
 	return Inconclusive
@@ -82,8 +85,8 @@ type Difference struct {
 	// Direction of a verdict DIFFERENT: whether the arm is better or worse than the baseline.
 	Direction    string `json:"direction,omitempty"`
 	BeyondMargin bool   `json:"beyond_margin,omitempty"`
-	// FurtherSeeds is how many more seeds would settle an INCONCLUSIVE with probability 0.9, if the difference and
-	// its spread are what they seem to be so far; 0: not known.
+	// FurtherSeeds is how many more seeds would settle an INCONCLUSIVE with probability 0.9, if the difference is what
+	// it seems to be so far and its standard deviation at the upper limit of what it may be; 0: not known.
 	FurtherSeeds int `json:"further_seeds,omitempty"`
 	// Reason is the verdict in plain words.
 	Reason string `json:"reason"`
@@ -123,17 +126,16 @@ func (d *Difference) judge(x, y []float64, alpha float64) {
 
 // conclude gives the verdict on a metric that has a margin and an inference, corrected for its family if it is in one.
 func (d *Difference) conclude(alpha float64) {
-	inf := d.Inference
-	d.Verdict = decide(*inf, d.Margin)
+	inf, mean := d.Inference, float64(d.Difference)
+	d.Verdict = decide(mean, *inf, d.Margin)
 	if inf.Holm != nil {
-		d.Verdict = decideCorrected(*inf.Holm, alpha)
+		d.Verdict = decideCorrected(mean, *inf.Holm, d.Margin, alpha)
 	}
-	mean := float64(d.Difference)
 	switch d.Verdict {
 	case Equivalent:
 		d.Reason = fmt.Sprintf("the %s lies within the margin of %g", inf.EquivalenceInterval, d.Margin)
 		if !inf.Interval.Contains(0) {
-			d.Reason += "; the difference is real and too small to matter"
+			d.Reason += "; different, and by less than the margin"
 		}
 	case Different:
 		if d.Noise != nil && math.Abs(mean) <= float64(d.Noise.Floor) {
@@ -148,7 +150,7 @@ func (d *Difference) conclude(alpha float64) {
 		if d.BeyondMargin {
 			d.Reason += fmt.Sprintf(" and lies beyond the margin of %g", d.Margin)
 		} else {
-			d.Reason += fmt.Sprintf("; it reaches into the margin of %g, so that the difference may be too small to matter", d.Margin)
+			d.Reason += fmt.Sprintf(", and the difference reaches the margin of %g", d.Margin)
 		}
 		if p := float64(inf.PPermutation); p > alpha && statistics.LeastSignFlip(d.Baseline.N) <= alpha {
 			d.Reason += fmt.Sprintf("; the sign-flip test, which does not assume normality, does not confirm it (p = %.2g)", p)
@@ -164,7 +166,7 @@ func (d *Difference) explainInconclusive(alpha float64) {
 	if inf.Holm != nil {
 		tests = inf.Holm.Metrics
 	}
-	switch decide(*inf, d.Margin) {
+	switch mean := float64(d.Difference); decide(mean, *inf, d.Margin) {
 	case Equivalent:
 		d.Reason = fmt.Sprintf("the %s lies within the margin of %g, but p = %.2g among %d metrics after Holm; ",
 			inf.EquivalenceInterval, d.Margin, float64(inf.Holm.PEquivalence), tests)
@@ -173,6 +175,10 @@ func (d *Difference) explainInconclusive(alpha float64) {
 			inf.Interval, float64(inf.Holm.PDifference), tests)
 	case Inconclusive:
 		d.Reason = fmt.Sprintf("the %s contains 0 and the %s reaches beyond the margin of %g; ", inf.Interval, inf.EquivalenceInterval, d.Margin)
+		if !inf.Interval.Contains(0) {
+			d.Reason = fmt.Sprintf("different, by an estimate smaller than the margin of %g, beyond which the %s reaches; ",
+				d.Margin, inf.EquivalenceInterval)
+		}
 	}
 	further := furtherPairs(float64(d.Difference), d.Margin, float64(inf.SD), d.Baseline.N, alpha/float64(tests))
 	if further >= statistics.MaxPairs {
@@ -180,7 +186,7 @@ func (d *Difference) explainInconclusive(alpha float64) {
 		return
 	}
 	d.FurtherSeeds = further
-	d.Reason += fmt.Sprintf("%d further %s would settle it with probability %g if difference and spread stay as they are",
+	d.Reason += fmt.Sprintf("%d further %s would settle it with probability %g if the difference stays as it is",
 		further, plural(further, "seed"), statistics.SettlePower)
 }
 

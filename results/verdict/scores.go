@@ -1,0 +1,251 @@
+package verdict
+
+import (
+	"cmp"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"harness.invalid/core/spelling"
+	"harness.invalid/results"
+	"harness.invalid/results/statistics"
+)
+
+// Scores are the values of a metric that somebody measured.
+type Scores struct {
+	Seeds  []uint64 // nil: they have none, and can't be paired
+	Values []float64
+}
+
+// ErrNoSeeds is the error of pairing scores that have no seeds.
+var ErrNoSeeds = errors.New("scores without a column seed can't be paired")
+
+// maxScores bounds what is read of a file.
+const maxScores = 1_000_000
+
+// ReadScores reads one metric of a CSV file whose first line names its columns: one for each metric, and seed if values
+// are to be paired. Scores with seeds come out sorted by seed.
+func ReadScores(r io.Reader, metric string) (Scores, error) {
+	in := csv.NewReader(r)
+	in.TrimLeadingSpace = true
+	header, err := in.Read()
+	if err != nil {
+		return Scores{}, fmt.Errorf("header: %w", err)
+	}
+	for i := range header {
+		header[i] = strings.TrimSpace(header[i])
+	}
+	column, seed := slices.Index(header, metric), slices.Index(header, "seed")
+	if column < 0 {
+		return Scores{}, fmt.Errorf("no column is named %q%s (found: %s)", metric, spelling.Hint(metric, header), strings.Join(header, ", "))
+	}
+	type score struct {
+		seed  uint64
+		value float64
+	}
+	var list []score
+	for {
+		row, err := in.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return Scores{}, err
+		}
+		line, _ := in.FieldPos(column)
+		s := score{}
+		if s.value, err = strconv.ParseFloat(strings.TrimSpace(row[column]), 64); err != nil || math.IsNaN(s.value) || math.IsInf(s.value, 0) {
+			return Scores{}, fmt.Errorf("line %d: %s is %q, want a finite number", line, metric, row[column])
+		}
+		if seed >= 0 {
+			if s.seed, err = strconv.ParseUint(strings.TrimSpace(row[seed]), 10, 64); err != nil {
+				return Scores{}, fmt.Errorf("line %d: seed is %q, want a whole number", line, row[seed])
+			}
+		}
+		if list = append(list, s); len(list) > maxScores {
+			return Scores{}, fmt.Errorf("more than %d values", maxScores)
+		}
+	}
+	if seed >= 0 {
+		slices.SortFunc(list, func(a, b score) int { return cmp.Compare(a.seed, b.seed) })
+		for i := 1; i < len(list); i++ {
+			if list[i].seed == list[i-1].seed {
+				return Scores{}, fmt.Errorf("seed %d is there twice", list[i].seed)
+			}
+		}
+	}
+	var out Scores
+	for _, s := range list {
+		out.Values = append(out.Values, s.value)
+		if seed >= 0 {
+			out.Seeds = append(out.Seeds, s.seed)
+		}
+	}
+	return out, nil
+}
+
+// Question is what is asked about scores.
+type Question struct {
+	Metric string
+	Margin float64 // the greatest difference that does not matter, > 0
+	Alpha  float64
+	// Unpaired compares two independent samples, by Welch's test, and pairs nothing.
+	Unpaired bool
+	// Sequential takes the pairs for those of a sequential plan, in the order of their seeds: the verdict is that of the
+	// first look that decides.
+	Sequential bool
+}
+
+// Answer is the verdict on scores.
+type Answer struct {
+	Metric     string         `json:"metric"`
+	N          int            `json:"n"` // pairs; of unpaired scores, values in both samples together
+	Difference results.Number `json:"difference"`
+	// Interval is that of the test of equivalence, at Level; nil for too few values.
+	Interval     []results.Number `json:"interval"`
+	Level        float64          `json:"level"`
+	PEquivalence results.Number   `json:"p_equivalence"`
+	PDifference  results.Number   `json:"p_difference"`
+	// SmallestMargin is the smallest margin within which the scores are equivalent at this level.
+	SmallestMargin results.Number    `json:"smallest_margin"`
+	Verdict        Decision          `json:"verdict"`
+	Reason         string            `json:"reason"`
+	Baseline       statistics.Sample `json:"baseline"`
+	Arm            statistics.Sample `json:"arm"`
+}
+
+// String is the verdict in two lines.
+func (a Answer) String() string {
+	number := func(n results.Number) string { return strconv.FormatFloat(float64(n), 'g', 4, 64) }
+	text := fmt.Sprintf("%s: %s differs by %s", a.Verdict, a.Metric, number(a.Difference))
+	if a.Interval != nil {
+		text += fmt.Sprintf(", %.3g%% interval %s to %s, p of equivalence %s, of a difference %s", 100*a.Level, number(a.Interval[0]),
+			number(a.Interval[1]), number(a.PEquivalence), number(a.PDifference))
+	}
+	return text + "\n" + a.Reason
+}
+
+// OfScores judges how far scores of an arm are from those of the baseline.
+func OfScores(baseline, arm Scores, q Question) (Answer, error) {
+	if !(q.Margin > 0) || math.IsInf(q.Margin, 0) {
+		return Answer{}, fmt.Errorf("margin is %g, want more than 0", q.Margin)
+	}
+	if !(q.Alpha > 0 && q.Alpha < 0.5) {
+		return Answer{}, fmt.Errorf("alpha is %g, want more than 0 and less than 0.5", q.Alpha)
+	}
+	if q.Unpaired {
+		if q.Sequential {
+			return Answer{}, errors.New("a sequential plan is one of pairs")
+		}
+		return q.answer(baseline.Values, arm.Values, len(baseline.Values)+len(arm.Values),
+			statistics.InferUnpaired(baseline.Values, arm.Values, q.Margin, q.Alpha)), nil
+	}
+	x, y, err := pairScores(baseline, arm)
+	if err != nil {
+		return Answer{}, err
+	}
+	if q.Sequential {
+		return q.follow(x, y)
+	}
+	return q.answer(x, y, len(x), statistics.InferPaired(statistics.Differences(x, y), q.Margin, q.Alpha)), nil
+}
+
+// pairScores pairs scores by seed.
+func pairScores(baseline, arm Scores) (x, y []float64, err error) {
+	if baseline.Seeds == nil || arm.Seeds == nil {
+		return nil, nil, ErrNoSeeds
+	}
+	at := make(map[uint64]float64, len(arm.Seeds))
+	for i, s := range arm.Seeds {
+		at[s] = arm.Values[i]
+	}
+	for i, s := range baseline.Seeds {
+		if v, ok := at[s]; ok {
+			x, y = append(x, baseline.Values[i]), append(y, v)
+		}
+	}
+	if len(x) == 0 {
+		return nil, nil, errors.New("the two have no seed in common")
+	}
+	return x, y, nil
+}
+
+// follow goes through the looks of the default plan until one decides.
+func (q Question) follow(x, y []float64) (Answer, error) {
+	plan, err := statistics.Sequential(statistics.DefaultPairs, q.Alpha)
+	if err != nil {
+		return Answer{}, err
+	}
+	if len(x) > plan.Last() {
+		return Answer{}, fmt.Errorf("%d pairs, and the plan ends after %d", len(x), plan.Last())
+	}
+	var a Answer
+	for _, l := range plan.Looks {
+		if l.Pairs > len(x) {
+			break
+		}
+		n := l.Pairs
+		a = q.look(l, x[:n], y[:n])
+		if a.Verdict != Inconclusive {
+			return a, nil
+		}
+	}
+	if a.N < len(x) || a.N == 0 {
+		a = q.answer(x, y, len(x), statistics.InferPaired(statistics.Differences(x, y), q.Margin, q.Alpha))
+		a.Verdict, a.Reason = Inconclusive, fmt.Sprintf("%d %s; the plan looks first after %d", len(x), plural(len(x), "pair"), plan.Looks[0].Pairs)
+	}
+	return a, nil
+}
+
+// look judges pairs at the levels of a look.
+func (q Question) look(l statistics.Look, x, y []float64) Answer {
+	inf := statistics.InferPaired(statistics.Differences(x, y), q.Margin, l.Equivalence)
+	if inf == nil {
+		return q.answer(x, y, len(x), nil)
+	}
+	_, difference := l.Intervals(float64(statistics.NewSample(statistics.Differences(x, y)).Mean), float64(inf.SD))
+	early := difference == nil
+	if !early {
+		inf.Interval = *difference
+	}
+	a := q.answer(x, y, len(x), inf)
+	if early && a.Verdict == Different {
+		a.Verdict, a.Reason = Inconclusive, fmt.Sprintf("the plan calls arms different after %d pairs at the earliest", statistics.LeastPairsDifference)
+	}
+	a.Reason += fmt.Sprintf(" (sequential plan, after %d pairs)", len(x))
+	return a
+}
+
+// answer words a verdict on two samples.
+func (q Question) answer(x, y []float64, n int, inf *statistics.Inference) Answer {
+	a := Answer{Metric: q.Metric, N: n, Baseline: statistics.NewSample(x), Arm: statistics.NewSample(y), Verdict: Inconclusive}
+	a.Difference = a.Arm.Mean - a.Baseline.Mean
+	if inf == nil {
+		nan := results.Number(math.NaN())
+		a.PEquivalence, a.PDifference, a.SmallestMargin = nan, nan, nan
+		a.Reason = "one value gives no variance: want two or more of each"
+		return a
+	}
+	e := inf.EquivalenceInterval
+	a.Interval, a.Level = []results.Number{e.Low, e.High}, e.Level
+	a.PEquivalence, a.PDifference = *inf.PEquivalence, inf.PDifference
+	a.SmallestMargin = max(-e.Low, e.High)
+	d := Difference{Metric: q.Metric, Margin: q.Margin, Difference: a.Difference, Inference: inf, Baseline: a.Baseline}
+	switch a.Verdict = decide(float64(a.Difference), *inf, q.Margin); a.Verdict {
+	case Equivalent, Different:
+		d.conclude(q.Alpha)
+		a.Reason = d.Reason
+	default:
+		a.Reason = fmt.Sprintf("the %s contains 0 and the %s reaches beyond the margin of %g", inf.Interval, e, q.Margin)
+		if !inf.Interval.Contains(0) {
+			a.Reason = fmt.Sprintf("different, by an estimate smaller than the margin of %g, beyond which the %s reaches", q.Margin, e)
+		}
+		a.Reason += fmt.Sprintf("; the smallest margin within which they are equivalent is %.3g", float64(a.SmallestMargin))
+	}
+	return a
+}

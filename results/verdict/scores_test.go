@@ -1,0 +1,156 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// The F1 of BERT-Large on SQuAD v1.1 that Graphcore published in the logs of its TensorFlow 1 application: five seeds on
+// IPUs, ten on GPUs.
+const (
+	publishedIPU = "f1\n90.84\n91.06\n90.70\n90.72\n91.16\n"
+	publishedGPU = "f1\n90.60\n90.65\n90.96\n90.44\n90.58\n90.78\n90.81\n90.82\n90.51\n90.68\n"
+)
+
+func scores(t testing.TB, text, metric string) Scores {
+	t.Helper()
+	s, err := ReadScores(strings.NewReader(text), metric)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestPublishedScores judges the published scores. By hand, with means 90.896 and 90.683 and variances 0.04218 and
+// 0.02462: a standard error of 0.1044, 6.5 degrees of freedom, t 2.04, 1.928 for an interval of 90%.
+func TestPublishedScores(t *testing.T) {
+	gpu, ipu := scores(t, publishedGPU, "f1"), scores(t, publishedIPU, "f1")
+	for _, c := range []struct {
+		margin       float64
+		want         Decision
+		pEquivalence float64
+	}{{0.5, Equivalent, 0.016}, {0.4, Inconclusive, 0.060}, {0.415, Equivalent, 0.05}} {
+		a, err := OfScores(gpu, ipu, Question{Metric: "f1", Margin: c.margin, Alpha: 0.05, Unpaired: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		near(t, "difference", float64(a.Difference), 0.213, 5e-4)
+		near(t, "low", float64(a.Interval[0]), 0.012, 5e-4)
+		near(t, "high", float64(a.Interval[1]), 0.414, 5e-4)
+		near(t, "p of a difference", float64(a.PDifference), 0.085, 1e-3)
+		near(t, "p of equivalence", float64(a.PEquivalence), c.pEquivalence, 1e-3)
+		near(t, "smallest margin", float64(a.SmallestMargin), 0.414, 5e-4)
+		if a.Verdict != c.want || a.N != 15 || math.Abs(a.Level-0.9) > 1e-12 {
+			t.Errorf("margin %g: %+v, want %s of 15 values at level 0.9", c.margin, a, c.want)
+		}
+	}
+}
+
+func TestScores(t *testing.T) {
+	column := func(values ...float64) string {
+		text := "seed,loss,f1\n"
+		for i := len(values) - 1; i >= 0; i-- {
+			text += fmt.Sprintf("%d, 1, %g\n", i+1, values[i])
+		}
+		return text
+	}
+	base := column(90, 91, 89, 90, 92, 88, 90, 91)
+	for name, c := range map[string]struct {
+		arm        string
+		sequential bool
+		want       Decision
+		n          int
+		reason     string
+	}{
+		"close":         {column(90.1, 91.2, 88.9, 90.1), false, Equivalent, 4, "lies within the margin of 2"},
+		"worse":         {column(80, 82, 79, 80), false, Different, 4, "lies beyond the margin of 2"},
+		"one":           {column(80), false, Inconclusive, 1, "one value gives no variance"},
+		"too early":     {column(90.1, 91.2, 88.9, 90.1), true, Inconclusive, 4, "the plan looks first after 6"},
+		"first look":    {column(90.1, 91.2, 88.9, 90.1, 92, 88.1, 10), true, Equivalent, 6, "after 6 pairs"},
+		"too early yet": {column(80, 82, 79, 80, 82, 78), true, Inconclusive, 6, "after 8 pairs at the earliest"},
+		"far":           {column(80, 82, 79, 80, 82, 78, 80, 81), true, Different, 8, "after 8 pairs"},
+	} {
+		a, err := OfScores(scores(t, base, "f1"), scores(t, c.arm, "f1"), Question{Metric: "f1", Margin: 2, Alpha: 0.05, Sequential: c.sequential})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if a.Verdict != c.want || a.N != c.n || !strings.Contains(a.Reason, c.reason) {
+			t.Errorf("%s: %s of %d pairs, %q, want %s of %d, %q", name, a.Verdict, a.N, a.Reason, c.want, c.n, c.reason)
+		}
+	}
+}
+
+// TestScoresAreJudgedAsRuns: pairs of scores come to the verdict of the same values in runs.
+func TestScoresAreJudgedAsRuns(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(2, 12).Draw(t, "n")
+		value := rapid.Float64Range(80, 90)
+		x, y, seeds := make([]float64, n), make([]float64, n), make([]uint64, n)
+		spread := rapid.Float64Range(0.01, 5).Draw(t, "spread")
+		for i := range n {
+			x[i], seeds[i] = value.Draw(t, "x"), uint64(i)
+			y[i] = x[i] + spread*(value.Draw(t, "y")-85)
+		}
+		d := Difference{Metric: "f1", Margin: 2}
+		d.judge(x, y, 0.05)
+		d.conclude(0.05)
+		a, err := OfScores(Scores{seeds, x}, Scores{seeds, y}, Question{Metric: "f1", Margin: 2, Alpha: 0.05})
+		if err != nil || a.Verdict != d.Verdict || a.PDifference != d.Inference.PDifference {
+			t.Errorf("%s and %v, want %s as of runs", a.Verdict, err, d.Verdict)
+		}
+	})
+}
+
+func TestBadScores(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                         "header",
+		"seed,em\n1,2\n":           "no column is named \"f1\"",
+		"seed,F1\n1,2\n":           "did you mean F1?",
+		"seed,f1\n1,two\n":         "line 2: f1 is \"two\", want a finite number",
+		"seed,f1\n1,NaN\n":         "want a finite number",
+		"seed,f1\n-1,2\n":          "line 2: seed is \"-1\"",
+		"seed,f1\n1,2\n2,3\n1,4\n": "seed 1 is there twice",
+		"seed,f1\n1,2,3\n":         "wrong number of fields",
+	} {
+		if _, err := ReadScores(strings.NewReader(text), "f1"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+	with, without := scores(t, "seed,f1\n1,2\n2,3\n", "f1"), scores(t, "f1\n2\n3\n", "f1")
+	other := scores(t, "seed,f1\n7,2\n8,3\n", "f1")
+	for _, c := range []struct {
+		a, b Scores
+		q    Question
+		want string
+	}{
+		{with, without, Question{Margin: 1, Alpha: 0.05}, "can't be paired"},
+		{with, other, Question{Margin: 1, Alpha: 0.05}, "no seed in common"},
+		{with, with, Question{Margin: 0, Alpha: 0.05}, "margin is 0"},
+		{with, with, Question{Margin: 1, Alpha: 0.7}, "alpha is 0.7"},
+		{with, with, Question{Margin: 1, Alpha: 0.1, Sequential: true}, "has alpha 0.1, want 0.05"},
+		{with, with, Question{Margin: 1, Alpha: 0.05, Sequential: true, Unpaired: true}, "is one of pairs"},
+	} {
+		if _, err := OfScores(c.a, c.b, c.q); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %s", c.q, err, c.want)
+		}
+	}
+}
+
+func FuzzScores(f *testing.F) {
+	f.Add("seed,f1\n1,90\n2,91\n")
+	f.Add(publishedIPU)
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := ReadScores(strings.NewReader(text), "f1")
+		if err != nil {
+			return
+		}
+		a, err := OfScores(s, s, Question{Metric: "f1", Margin: 1, Alpha: 0.05})
+		if err == nil && a.Difference != 0 {
+			t.Errorf("scores differ from themselves by %v", a.Difference)
+		}
+	})
+}
