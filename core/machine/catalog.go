@@ -1,7 +1,9 @@
-// Package machine reads descriptions of systems: which chips, links and hosts there are, with the sources of every figure, as small YAML files. A
-// backend has its own kind of description and its own catalog; what it computes from one is its own as well.
+// Package machine reads descriptions of systems: which chips, links and hosts there are, with the sources of every
+// figure, as small YAML files. A backend has its own kind of description and its own catalog; what it computes from
+// one is its own as well.
 //
-// It also has what models of different machines share: the time of a ring, and the fit of a model's constants to published throughput.
+// It also has what models of different machines share: the time of a ring, and the fit of a model's constants to
+// published throughput.
 package machine
 
 import (
@@ -39,7 +41,8 @@ type Catalog[T any, P interface {
 	Files fs.FS
 }
 
-// Names lists the systems that are built in, sorted. Files that only others extend begin with an underscore and have no name.
+// Names lists the systems that are built in, sorted. Files that only others extend begin with an underscore and
+// have no name.
 func (c Catalog[T, P]) Names() []string {
 	entries, _ := fs.ReadDir(c.Files, ".")
 	var names []string
@@ -68,7 +71,8 @@ func (c Catalog[T, P]) List() ([]backend.System, error) {
 // Load returns the system of a name.
 func (c Catalog[T, P]) Load(name string) (*T, error) {
 	if names := c.Names(); !slices.Contains(names, name) {
-		return nil, fmt.Errorf("no system is named %q%s (known: %s; a file of your own is given as a path, such as ./%s.yaml)", name, spelling.Hint(name, names), strings.Join(names, ", "), name)
+		return nil, fmt.Errorf("no system is named %q%s (known: %s; a file of your own is given as a path, such as ./%s.yaml)",
+			name, spelling.Hint(name, names), strings.Join(names, ", "), name)
 	}
 	text, err := fs.ReadFile(c.Files, name+".yaml")
 	if err != nil {
@@ -80,7 +84,8 @@ func (c Catalog[T, P]) Load(name string) (*T, error) {
 // None is the name of no system: nothing is modelled.
 const None = "none"
 
-// Find returns the system that a host asks for: its description, its name, or the one of the backend's option. None is an ErrUnsupported.
+// Find returns the system that a host asks for: its description, its name, or the one of the backend's option. None
+// is an ErrUnsupported.
 func (c Catalog[T, P]) Find(on backend.Machine, option string) (*T, error) {
 	switch {
 	case on.Description != "":
@@ -119,7 +124,9 @@ func (c Catalog[T, P]) lay(s *T, text string, depth int) error {
 	if head.Extends != "" {
 		parent, err := fs.ReadFile(c.Files, head.Extends+".yaml")
 		if err != nil || !fs.ValidPath(head.Extends) {
-			return fmt.Errorf("extends %q: no system has that name%s (known: %s)", head.Extends, spelling.Hint(head.Extends, c.Names()), strings.Join(c.Names(), ", "))
+			names := c.Names()
+			return fmt.Errorf("extends %q: no system has that name%s (known: %s)",
+				head.Extends, spelling.Hint(head.Extends, names), strings.Join(names, ", "))
 		}
 		if err := c.lay(s, string(parent), depth+1); err != nil {
 			return err
@@ -157,7 +164,8 @@ func keysOf(t reflect.Type) []string {
 	return list
 }
 
-// hint names the known key that a key was probably meant to be: one that is spelt nearly like it, in its place or in another.
+// hint names the known key that a key was probably meant to be: one that is spelt nearly like it, in its place or
+// in another.
 func hint(key string, known []string) string {
 	names := make([]string, len(known))
 	for i, k := range known {

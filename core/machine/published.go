@@ -81,9 +81,10 @@ func (r *Row) Machine(update optimizer.Cost) backend.Machine {
 	return backend.Machine{System: r.System, Update: update, Packing: r.Packing}
 }
 
-// Fit finds the constants, all positive, for which modelled comes nearest to published throughput: the least sum of squares of the logarithms of their
-// ratios, so that 10% too fast weighs as much as 10% too slow, on large systems as on small ones. It begins at start and goes along one constant after the
-// other, in steps of 17% at first and of 1% at last (a compass search): the same rows give the same constants, and fits of other rows try the same ones.
+// Fit finds the constants, all positive, for which modelled comes nearest to published throughput: the least sum of
+// squares of the logarithms of their ratios, so that 10% too fast weighs as much as 10% too slow, on large systems
+// as on small ones. It begins at start and goes along one constant after the other, in steps of 17% at first and of
+// 1% at last (a compass search): the same rows give the same constants, and fits of other rows try the same ones.
 func Fit(rows []Row, start []float64, modelled func(r *Row, constants []float64) (float64, error)) ([]float64, error) {
 	steps := make([]int, len(start)) // each constant is start times fitStep to this power
 	constants := func(steps []int) []float64 {

@@ -1,7 +1,7 @@
 package machine
 
-// RingSeconds is the time of one pass of a ring over bytes that each of n members holds: reduce-scatter, or all-gather; an all-reduce is both. Each
-// member sends n-1 pieces of 1/n, and every step waits for its neighbour.
+// RingSeconds is the time of one pass of a ring over bytes that each of n members holds: reduce-scatter, or
+// all-gather; an all-reduce is both. Each member sends n-1 pieces of 1/n, and every step waits for its neighbour.
 //
 //	t = (n-1)/n · bytes / bytesPerSecond + (n-1)·step
 //

@@ -8,14 +8,15 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// Check reports memory that doesn't fit its layout or the number of slots that the rule asked for.
+// Check reports memory that does not match its layout or the number of slots that the rule needs.
 func (m Memory) Check(slots int) error {
 	if m.Layout == nil {
 		return fmt.Errorf("optimizer: memory has no layout")
 	}
 	n := m.Layout.Len()
 	if len(m.Params) != n || len(m.Grads) != n {
-		return fmt.Errorf("optimizer: params and grads have %d and %d elements, want %d as the layout has", len(m.Params), len(m.Grads), n)
+		return fmt.Errorf("optimizer: params and grads have %d and %d elements, want %d as the layout has",
+			len(m.Params), len(m.Grads), n)
 	}
 	if len(m.Slots) != slots {
 		return fmt.Errorf("optimizer: memory has %d slots, want %d", len(m.Slots), slots)
@@ -28,7 +29,7 @@ func (m Memory) Check(slots int) error {
 	return nil
 }
 
-// Check reports a step that no rule could take.
+// Check reports a step that is invalid for every rule.
 func (s Step) Check() error {
 	if s.Step < 1 {
 		return fmt.Errorf("optimizer: step is %d, want at least 1", s.Step)
@@ -42,17 +43,17 @@ func (s Step) Check() error {
 	return nil
 }
 
-// Block is a run of elements of one tensor, the unit in which a rule spreads its work over CPUs. Where blocks begin depends on the layout alone,
-// so sums over blocks, added in their order, have the same bits on any number of CPUs.
+// Block is a run of elements of one tensor, the unit of parallel work. Where blocks begin depends only on the layout, so
+// sums over blocks, added in order, have the same bits on any number of CPUs.
 type Block struct {
 	Tensor     int // index in Layout.Tensors
 	Begin, End int // elements of the section
 }
 
-// Of is the block's part of a section.
+// Of returns the block's part of a section.
 func (b Block) Of(section []float32) []float32 { return section[b.Begin:b.End] }
 
-// BlockLen is the greatest length of a block: four sections of it stay in a second-level cache of 1 MiB.
+// BlockLen is the maximum length of a block: the same block of four sections fits into a second-level cache of 1 MiB.
 const BlockLen = 1 << 14
 
 // Blocks cuts the tensors of a layout into blocks, in order and without the padding between tensors.
@@ -67,11 +68,11 @@ func Blocks(l *tensor.Layout) []Block {
 	return blocks
 }
 
-// Decays reports whether weight decay applies to a kind of parameter: as in BERT, not to biases and layer normalisation (google-research/bert,
-// optimization.py, exclude_from_weight_decay).
+// Decays reports whether weight decay applies to a kind of parameter: as in BERT, not to biases and layer normalisation
+// (google-research/bert, optimization.py, exclude_from_weight_decay).
 func Decays(k tensor.Kind) bool { return k == tensor.Weight || k == tensor.Embedding }
 
-// Norm is the L2 norm of a section over its blocks, summed in float64: the global gradient norm when the section is Memory.Grads.
+// Norm returns the L2 norm of a section over its blocks, summed in float64: of Memory.Grads, the global gradient norm.
 func Norm(blocks []Block, section []float32) float64 {
 	sums := make([]float64, len(blocks))
 	kernels.Parallel(len(blocks), func(i0, i1 int) {
@@ -86,8 +87,9 @@ func Norm(blocks []Block, section []float32) float64 {
 	return math.Sqrt(sum)
 }
 
-// ClipScale is the factor that brings gradients of a norm down to limit, 1 when they are within it or limit is 0. There is no epsilon in the
-// division, as in apex's FusedLAMB and TensorFlow's clip_by_global_norm; torch.nn.utils.clip_grad_norm_ adds 1e-6 to the norm.
+// ClipScale returns the factor that clips gradients of a norm to limit: 1 if the norm is within it or limit is 0. The
+// division has no epsilon, as in apex's FusedLAMB and TensorFlow's clip_by_global_norm; torch.nn.utils.clip_grad_norm_ adds
+// 1e-6 to the norm.
 func ClipScale(norm, limit float64) float64 {
 	if limit > 0 && norm > limit {
 		return limit / norm

@@ -9,37 +9,38 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// Coster is an Optimizer that states what its updates cost, so that a model of a machine can price them without knowing the rule.
+// Coster is an Optimizer that states what its updates cost, so that a model of a machine can price them without knowing the
+// rule.
 type Coster interface {
 	Optimizer
-	// Cost is that of one step over parameters of a layout. ErrNoCost: the rule states none.
+	// Cost returns the cost of one step over the parameters of a layout. ErrNoCost: the rule states none.
 	Cost(ctx context.Context, options map[string]string, l *tensor.Layout) (Cost, error)
 }
 
 // ErrNoCost is the error of a rule that does not state what its updates cost.
 var ErrNoCost = errors.New("the optimizer states no cost")
 
-// Cost is what a rule keeps for the tensors of a layout, and what it does with them in one step, on any machine.
+// Cost is what a rule keeps for the tensors of a layout and does with them in one step, on any machine.
 type Cost struct {
 	Slots   []Slot       // in the order of Optimizer.Slots
 	Tensors []TensorCost // one for each tensor of the layout, in its order
-	// Probes is Info.Probes: a step takes two gradients, and the parameters are set aside during the second one.
+	// Probes is Info.Probes: a step takes two gradients, and the parameters are saved during the second one.
 	Probes bool
-	// Fused: the rule goes over all tensors with a few kernels in every program that is in use. Other rules do where masters are kept in FP32 beside
-	// narrower weights; elsewhere each operation on each tensor is a kernel, as PyTorch's operators are.
+	// Fused: every program in use updates all tensors with a few kernels. Other rules are fused only where FP32 masters
+	// are kept beside narrower weights; elsewhere each operation on each tensor is a kernel, like PyTorch's operators.
 	Fused bool
-	// Assumed says in words what the rule does not state and somebody assumed; empty: the rule states all of it.
+	// Assumed says in words what was assumed because the rule does not state it; empty: nothing.
 	Assumed string
 }
 
-// Slot is a kind of state and the format in which a machine would keep it. In Memory a slot is float32 whatever its format.
+// Slot is a kind of state and the format in which a machine would store it. In Memory every slot is float32.
 type Slot struct {
 	Name   string
 	Format string // of an element: fp32, fp16, bf16, int8 ...
 	Bits   int    // of an element
 }
 
-// FP32Slots are slots in float32.
+// FP32Slots returns slots in float32.
 func FP32Slots(names ...string) []Slot {
 	slots := make([]Slot, len(names))
 	for i, name := range names {
@@ -51,29 +52,30 @@ func FP32Slots(names ...string) []Slot {
 // TensorCost is what a rule keeps and does for one tensor in a step. Every element of its state is read and written once.
 type TensorCost struct {
 	State    []int64   // elements in each slot; nil: as many as the tensor has, in every slot
-	Flops    float64   // on single elements; a root or a division is one
-	Products []Product // matrix products, which Flops leaves out
+	Flops    float64   // on single elements, without products; a root or a division counts as one
+	Products []Product // of matrices
 	// Params and Grads are how often each parameter and each element of the gradient is read or written.
 	Params, Grads float64
-	// Scratch is the number of float32 elements of intermediate results that are read or written besides.
+	// Scratch is the number of float32 elements of intermediate results that are read or written.
 	Scratch float64
-	// Kernels are those that only this tensor has, with fractions for what is not done in every step. Products are not among them. 0: the tensor is
-	// updated together with others, as fused optimizers do.
+	// Kernels are those that run on this tensor alone, without products; a kernel that does not run in every step counts
+	// as a fraction. 0: the tensor is updated together with others, as fused optimizers do.
 	Kernels float64
 }
 
-// Product is groups of matrix products C[m, n] = A[m, k]·B[k, n] in float32, computed together Count times a step, which may be a fraction.
+// Product is a number of groups of matrix products C[m, n] = A[m, k]·B[k, n] in float32, computed together. It runs Count
+// times per step, which may be a fraction.
 type Product struct {
 	Count           float64
 	Groups, M, K, N int
 }
 
-// Flops of a product in a step; a multiply-add counts as two.
+// Flops returns the operations of a product in one step; a multiply-add counts as two.
 func (p Product) Flops() float64 {
 	return 2 * p.Count * float64(p.Groups) * float64(p.M) * float64(p.K) * float64(p.N)
 }
 
-// Clipped adds what clipping by the norm of all gradients takes: they are read once more for the norm, squared and summed, and later scaled.
+// Clipped adds the cost of clipping by the norm of all gradients: they are read once more, squared, summed, and later scaled.
 func (w TensorCost) Clipped(t tensor.Tensor, limit float64) TensorCost {
 	if limit > 0 {
 		w.Grads++
@@ -82,7 +84,7 @@ func (w TensorCost) Clipped(t tensor.Tensor, limit float64) TensorCost {
 	return w
 }
 
-// CostOver is the cost of a rule whose work on a tensor is of.
+// CostOver returns the cost of a rule over a layout; of returns the cost for one tensor.
 func CostOver(l *tensor.Layout, slots []Slot, of func(t tensor.Tensor) TensorCost) Cost {
 	c := Cost{Slots: slots}
 	for _, t := range l.Tensors() {
@@ -91,7 +93,7 @@ func CostOver(l *tensor.Layout, slots []Slot, of func(t tensor.Tensor) TensorCos
 	return c
 }
 
-// CostOf asks a rule for its cost. A rule that states none is priced by its slots, and Cost.Assumed says so.
+// CostOf asks a rule for its cost. A rule that states none is priced by its slots, which Cost.Assumed records.
 func CostOf(ctx context.Context, o Optimizer, options map[string]string, l *tensor.Layout) (Cost, error) {
 	names, err := o.Slots(ctx, options)
 	if err != nil {
@@ -117,7 +119,7 @@ func CostOf(ctx context.Context, o Optimizer, options map[string]string, l *tens
 	return c, nil
 }
 
-// flopsPerSlot is the arithmetic assumed for each slot of a rule that states none, about that of Adam's second moment and its use.
+// flopsPerSlot is the arithmetic assumed for each slot of a rule that states none: that of Adam's second moment and its use.
 const flopsPerSlot = 7
 
 func costOfSlots(info Info, names []string, l *tensor.Layout) Cost {
@@ -125,21 +127,20 @@ func costOfSlots(info Info, names []string, l *tensor.Layout) Cost {
 		return TensorCost{Flops: float64(t.Len()) * float64(2+flopsPerSlot*len(names)), Params: 2, Grads: 1}
 	})
 	c.Probes = info.Probes
-	c.Assumed = fmt.Sprintf("the optimizer %s does not state its cost: priced by its slots, %d in FP32 with %d operations per element each", info.Name, len(names), flopsPerSlot)
-	if len(names) == 1 {
-		c.Assumed = fmt.Sprintf("the optimizer %s does not state its cost: priced by its slot, in FP32 with %d operations per element", info.Name, flopsPerSlot)
-	}
+	c.Assumed = fmt.Sprintf("optimizer %s does not state its cost: priced by its slots, %d in FP32, %d operations per element each",
+		info.Name, len(names), flopsPerSlot)
 	return c
 }
 
-// Check reports a cost that no rule over a layout can have.
+// Check reports a cost that is impossible for a layout.
 func (c Cost) Check(l *tensor.Layout) error {
 	if len(c.Tensors) != len(l.Tensors()) {
 		return fmt.Errorf("it states the cost of %d tensors, want %d as the layout has", len(c.Tensors), len(l.Tensors()))
 	}
 	for _, s := range c.Slots {
 		if s.Name == "" || s.Format == "" || s.Bits < 1 || s.Bits > 64 {
-			return fmt.Errorf("it states slot %q in format %q with %d bits, want a name, a format and 1 to 64 bits", s.Name, s.Format, s.Bits)
+			return fmt.Errorf("it states slot %q in format %q with %d bits, want a name, a format and 1 to 64 bits",
+				s.Name, s.Format, s.Bits)
 		}
 	}
 	for i, t := range l.Tensors() {
@@ -172,7 +173,7 @@ func (w *TensorCost) check(t tensor.Tensor, slots int) error {
 	return nil
 }
 
-// StateBytes are those that tensor i, of n elements, keeps in all slots.
+// StateBytes returns the size of all slots of tensor i, which has n elements.
 func (c Cost) StateBytes(i, n int) float64 {
 	bits := 0.
 	for k, s := range c.Slots {
@@ -185,8 +186,8 @@ func (c Cost) StateBytes(i, n int) float64 {
 	return bits / 8
 }
 
-// MovedBytes are those that an update of tensor i, of n elements, reads and writes besides its products, where parameters and gradients have elements of
-// so many bytes. Those of a rule that probes are set aside before the probe and put back after it.
+// MovedBytes returns the bytes that an update of tensor i, which has n elements, reads and writes outside of products. param
+// and grad are the bytes of an element of parameters and gradients. A rule that probes also saves and restores parameters.
 func (c Cost) MovedBytes(i, n int, param, grad float64) float64 {
 	w := &c.Tensors[i]
 	params := w.Params

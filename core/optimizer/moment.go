@@ -10,15 +10,16 @@ import (
 	"harness.invalid/core/random"
 )
 
-// MomentOptions are the options of a rule that can keep its first moment in FP16, as Graphcore's optimizers do to save memory. There it is kept times the
-// loss scale, lest small values vanish, and rounded stochastically. Source: graphcore/popart, adam.hpp (accl1 type, scaledOptimizerState).
+// MomentOptions are the options of a rule that can keep its first moment in FP16, as Graphcore's optimizers do to save
+// memory. They multiply it by the loss scale, so that small values do not vanish, and round it stochastically. Source:
+// graphcore/popart, adam.hpp (accl1 type, scaledOptimizerState).
 var MomentOptions = []option.Option{
 	{Name: "first_moment", Default: "fp32", Doc: "format of the first moment: fp32 or fp16"},
-	{Name: "first_moment_scale", Default: "4096", Doc: "power of two with which an FP16 first moment is kept"},
-	{Name: "first_moment_rounding", Default: "stochastic", Doc: "of an FP16 first moment: stochastic or nearest"},
+	{Name: "first_moment_scale", Default: "4096", Doc: "power of two by which an FP16 first moment is multiplied"},
+	{Name: "first_moment_rounding", Default: "stochastic", Doc: "rounding of an FP16 first moment: stochastic or nearest"},
 }
 
-// Moment is how a rule keeps its first moment. The zero value keeps it in FP32.
+// Moment says how a rule stores its first moment. The zero value stores it in FP32.
 type Moment struct {
 	scale      float32 // 0: FP32
 	stochastic bool
@@ -41,7 +42,7 @@ func ReadMoment(v *option.Values) (Moment, error) {
 // Narrow reports whether the first moment is not FP32.
 func (m Moment) Narrow() bool { return m.scale != 0 }
 
-// Slots are the first moment m and the second one v, in the formats in which a machine keeps them.
+// Slots returns the first moment m and the second moment v, in the formats in which a machine stores them.
 func (m Moment) Slots() []Slot {
 	slots := FP32Slots("m", "v")
 	if m.Narrow() {
@@ -50,7 +51,7 @@ func (m Moment) Slots() []Slot {
 	return slots
 }
 
-// Cost adds what keeping the first moment in FP16 takes: it is scaled, rounded, and scaled back.
+// Cost adds the cost of storing the first moment in FP16: it is scaled, rounded, and scaled back.
 func (m Moment) Cost(c TensorCost, n int) TensorCost {
 	if m.Narrow() {
 		c.Flops += 3 * float64(n)
@@ -58,8 +59,8 @@ func (m Moment) Cost(c TensorCost, n int) TensorCost {
 	return c
 }
 
-// Update computes the first moment of a block, m = beta1·m + beta3·gradScale·g, and stores it. The rest of the rule then takes it as it is, with
-// Kept's coefficients.
+// Update computes the first moment of a block, m = beta1·m + beta3·gradScale·g, and stores it. The rest of the rule uses the
+// stored value, with the coefficients from Kept.
 func (m Moment) Update(c *kernels.Adam, step int, b Block, moment, grad []float32) {
 	kernels.Scale(moment, c.Beta1, moment)
 	kernels.Axpy(moment, float32(c.Beta3*c.GradScale), grad)

@@ -1,15 +1,16 @@
 // Package optimizer is the contract between harness and an update rule.
 //
-// An Optimizer describes itself, says which state it needs for a set of options, and opens sessions over memory that the host owns: parameters,
-// gradients and the state's slots, all float32 with the same layout. Because the host owns all of it, a checkpoint is complete without the
-// plugin's help, and a plugin that died is started again where it was.
+// An Optimizer describes itself, names the state that it needs for a set of options, and opens sessions over memory that the
+// host owns: parameters, gradients and the state's slots, all float32 with the same layout. Because the host owns all of it,
+// a checkpoint is complete without the plugin's help, and a plugin that died is restarted where it was.
 //
-//	Describe  ->  Slots  ->  Open  ->  ( [ Probe -> ] Step  |  Average )*  ->  Close
+//	Describe  ->  Slots  ->  [ Cost -> ]  Open  ->  ( [ Probe -> ] Step  |  Average )*  ->  Close
 //
-// Some rules want more of the training loop than one gradient a step: a second one at other parameters (Prober), or other parameters for evaluation
-// (Averager). They say so in Info. Rule makes an Optimizer of what rules differ in.
+// Some rules need more from the training loop than one gradient per step: a second gradient at other parameters (Prober), or
+// other parameters for evaluation (Averager). They declare it in Info. A rule that states what an update costs (Coster) is
+// priced by machine models. Rule builds an Optimizer from the parts in which rules differ.
 //
-// core/optimizer/optimizertest holds any implementation against what is said here.
+// Package optimizertest checks implementations against this contract.
 package optimizer
 
 import (
@@ -21,41 +22,44 @@ import (
 
 // Optimizer is an update rule.
 type Optimizer interface {
-	// Describe tells what the rule is and takes. It is cheap and may be called at any time.
+	// Describe says what the rule is and which options it takes. It is cheap and may be called at any time.
 	Describe(ctx context.Context) (Info, error)
-	// Slots names the state that the rule keeps for each parameter under these options, such as m and v. Bad options are an error.
+	// Slots names the state that the rule keeps for each parameter with these options, such as m and v. Bad options are
+	// an error.
 	Slots(ctx context.Context, options map[string]string) ([]string, error)
-	// Open prepares updates of the host's memory.
+	// Open starts a session over the host's memory.
 	Open(ctx context.Context, options map[string]string, m Memory) (Session, error)
 }
 
-// Session updates one set of parameters. Its calls come one at a time.
+// Session updates one set of parameters. Calls are made one at a time.
 type Session interface {
-	// Step updates Memory.Params and Memory.Slots in place from Memory.Grads, which may be left changed. Its result is a pure function of
-	// its memory and s: no state survives between calls.
+	// Step updates Memory.Params and Memory.Slots in place from Memory.Grads, which it may overwrite. The result is a
+	// pure function of the memory and s: no other state survives between calls.
 	Step(ctx context.Context, s Step) (StepResult, error)
-	// Close frees what the session holds. Memory stays the host's.
+	// Close frees what the session holds. The memory still belongs to the host.
 	Close() error
 }
 
-// Prober is a session of a rule that asks for two gradients in each step (Info.Probes), as sharpness-aware minimisation does. A step then is
+// Prober is a session of a rule that needs two gradients per step (Info.Probes), as sharpness-aware minimisation does:
 //
-//	first gradient  ->  Probe  ->  second gradient, of the same batch  ->  Step
+//	first gradient  ->  Probe  ->  second gradient of the same batch  ->  Step
 //
-// The host takes the second gradient at the parameters that Probe left, as the backend stores them, and puts the first ones back before Step.
+// The host computes the second gradient at the parameters that Probe left, as the backend stores them, and restores the
+// first parameters before Step.
 type Prober interface {
 	Session
-	// Probe moves Memory.Params to where the second gradient is wanted, from the first one in Memory.Grads, which may be left changed. s is that of
-	// the Step that follows. Slots may carry something to that Step. It does not come when the second gradient is not finite: the next call then is the
-	// Probe of the next batch, with the same number.
+	// Probe moves Memory.Params to where the second gradient is needed, using the first one in Memory.Grads, which it may
+	// overwrite. s is that of the Step that follows. Slots may carry data to that Step. If the second gradient is not
+	// finite, the Step is skipped, and the next call is a Probe for the next batch with the same number.
 	Probe(ctx context.Context, s Step) error
 }
 
-// Averager is a session of a rule whose model has other parameters than those that it trains at (Info.Averages), such as an average over steps.
+// Averager is a session of a rule whose model is not the parameters that it trains (Info.Averages) but, for example, their
+// average over steps.
 type Averager interface {
 	Session
-	// Average replaces Memory.Params by the parameters of the model, as they are after updates Steps, at least 1. Slots stay what they are. The host puts
-	// the parameters back before training goes on.
+	// Average replaces Memory.Params by the model's parameters after a number of updates, at least 1. It leaves the slots
+	// unchanged. The host restores the parameters before training continues.
 	Average(ctx context.Context, updates int) error
 }
 
@@ -65,11 +69,11 @@ type Info struct {
 	Version  string
 	Doc      string // one line, with the paper
 	Options  []option.Option
-	Probes   bool // sessions are Probers, and a Step comes after a Probe only
+	Probes   bool // sessions are Probers, and every Step follows a Probe
 	Averages bool // sessions are Averagers
 }
 
-// Memory is the host's: a session reads and writes it during its calls only.
+// Memory belongs to the host. A session reads and writes it only during calls.
 type Memory struct {
 	Layout *tensor.Layout
 	Params []float32   // [Layout.Len()]
@@ -79,13 +83,13 @@ type Memory struct {
 
 // Step is one update.
 type Step struct {
-	Step int     // 1, 2, ...: number of this update, skipped steps not counted (the t of bias correction)
+	Step int     // 1, 2, ...: number of this update, not counting skipped steps (the t of bias correction)
 	LR   float64 // learning rate of this step, from the recipe's schedule
-	// GradientNorm is the Norm of Memory.Grads where the host has taken it, which saves a rule a pass over them; 0: not taken.
+	// GradientNorm is the Norm of Memory.Grads if the host knows it, which saves the rule a pass over them; 0: unknown.
 	GradientNorm float64
 }
 
-// StepResult is what an update was like.
+// StepResult is the outcome of an update.
 type StepResult struct {
-	GradientNorm float64 // global L2 norm of the gradients before clipping; of the second ones where the rule probes
+	GradientNorm float64 // global L2 norm of the gradients before clipping; of the second gradients if the rule probes
 }

@@ -9,18 +9,20 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// Rule is an Optimizer made of what update rules differ in: what they are, and what they do in a step. It looks after options, memory, steps and the
-// gradient's norm.
+// Rule is an Optimizer built from the parts in which update rules differ. It handles options, memory, checks of steps and the
+// gradient norm.
 type Rule struct {
 	Info Info
-	// Read makes the rule with the settings in v; it need not ask v.Err. It is called anew for each session, so the rule may keep scratch memory.
+	// Read creates the rule with the settings in v; it need not check v.Err. It is called again for each session, so the
+	// rule may keep scratch memory.
 	Read func(v *option.Values) (Update, error)
 }
 
 var _ Coster = Rule{}
 
-// Update is a rule with its settings, at work for one session. It also has Probe(w *Work, s Step) if Info.Probes, and Average(w *Work, updates int) if
-// Info.Averages: see Prober and Averager. One that states its cost has Cost(l *tensor.Layout) Cost: see Coster.
+// Update is a rule with its settings, for one session. If Info.Probes, it also has Probe(w *Work, s Step), and if
+// Info.Averages, Average(w *Work, updates int): see Prober and Averager. If it states its cost, it has
+// Cost(l *tensor.Layout) Cost: see Coster.
 type Update interface {
 	// Slots names the state that the rule keeps for each parameter.
 	Slots() []string
@@ -28,14 +30,14 @@ type Update interface {
 	Step(w *Work, s Step)
 }
 
-// Work is what an Update works on.
+// Work is the memory of a session, cut into blocks.
 type Work struct {
 	Memory
 	Blocks []Block
 	Norm   float64 // of the gradients, in Step and Probe
 }
 
-// Each calls f for every block, on all CPUs. f must do the same whatever the order.
+// Each calls f for every block, on all CPUs. The result must not depend on the order of the calls.
 func (w *Work) Each(f func(b Block)) {
 	kernels.Parallel(len(w.Blocks), func(i0, i1 int) {
 		for _, b := range w.Blocks[i0:i1] {
@@ -44,10 +46,10 @@ func (w *Work) Each(f func(b Block)) {
 	})
 }
 
-// Tensor is the tensor that a block belongs to.
+// Tensor returns the tensor that a block belongs to.
 func (w *Work) Tensor(b Block) tensor.Tensor { return w.Layout.Tensors()[b.Tensor] }
 
-// Decay is the weight decay of a block's parameters: lambda, or 0 where none applies (Decays).
+// Decay returns the weight decay of a block's parameters: lambda, or 0 if none applies (Decays).
 func (w *Work) Decay(b Block, lambda float64) float32 {
 	if Decays(w.Tensor(b).Kind) {
 		return float32(lambda)
@@ -64,7 +66,7 @@ func (r Rule) read(given map[string]string) (Update, error) {
 		return nil, fmt.Errorf("%s: %w", r.Info.Name, err)
 	}
 	u, err := r.Read(v)
-	if v.Err() != nil { // a bad value goes before what follows from it
+	if v.Err() != nil { // report a bad value rather than its consequences
 		err = v.Err()
 	}
 	if err != nil {
@@ -82,7 +84,7 @@ func (r Rule) Slots(_ context.Context, given map[string]string) ([]string, error
 	return u.Slots(), nil
 }
 
-// Cost implements Coster: what the rule says, with what it asks of the training loop.
+// Cost implements Coster.
 func (r Rule) Cost(_ context.Context, given map[string]string, l *tensor.Layout) (Cost, error) {
 	u, err := r.read(given)
 	if err != nil {
@@ -109,7 +111,7 @@ func (r Rule) Open(_ context.Context, given map[string]string, m Memory) (Sessio
 	return &ruleSession{r.Info.Name, u, Work{Memory: m, Blocks: Blocks(m.Layout)}}, nil
 }
 
-// ruleSession is a Prober and an Averager. Who asks looks into Info first.
+// ruleSession always has the methods of a Prober and an Averager. Callers check Info first.
 type ruleSession struct {
 	name   string
 	update Update
@@ -121,7 +123,7 @@ var (
 	_ Averager = (*ruleSession)(nil)
 )
 
-// begin checks a step and sees to the norm of the gradients.
+// begin checks a step and provides the norm of the gradients.
 func (s *ruleSession) begin(step Step) error {
 	if err := step.Check(); err != nil {
 		return fmt.Errorf("%s: %w", s.name, err)

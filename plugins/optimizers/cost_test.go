@@ -44,7 +44,8 @@ func costOf(t *testing.T, o optimizer.Optimizer, options map[string]string, l *t
 	return c
 }
 
-// total adds up bytes of state, bytes moved with FP32 parameters and gradients, operations on elements and in products, for each parameter.
+// total adds up bytes of state, bytes moved with FP32 parameters and gradients, operations on elements and in
+// products, for each parameter.
 func total(c optimizer.Cost, l *tensor.Layout) (state, moved, flops, products float64) {
 	for i, t := range l.Tensors() {
 		state += c.StateBytes(i, t.Len())
@@ -94,8 +95,9 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestMatrixCost: rules for matrices cost by shape. Adafactor keeps rows and columns; Muon's five steps of a square matrix of n rows are 3 products of n³
-// multiply-adds each; Shampoo's statistics of a square block are as large as the block, four times.
+// TestMatrixCost: rules for matrices cost by shape. Adafactor keeps rows and columns; Muon's five steps of a square
+// matrix of n rows are 3 products of n³ multiply-adds each; Shampoo's statistics of a square block are as large as
+// the block, four times.
 func TestMatrixCost(t *testing.T) {
 	l := base(t)
 	if state, _, _, _ := total(costOf(t, adafactor.New(), nil, l), l); state > 0.1 {
@@ -116,7 +118,8 @@ func TestMatrixCost(t *testing.T) {
 	if state != 4 || products != 5*3*2*n {
 		t.Errorf("Muon: %g bytes and %g operations in products for a parameter, want 4 and %d", state, products, 5*3*2*n)
 	}
-	state, _, _, products = total(costOf(t, shampoo.New(), map[string]string{"block_size": "64", "precondition_every": "10"}, square(n)), square(n))
+	options := map[string]string{"block_size": "64", "precondition_every": "10"}
+	state, _, _, products = total(costOf(t, shampoo.New(), options, square(n)), square(n))
 	// Two sides with a product for the statistics, one for the update, and a tenth of one for the root.
 	if want := 2 * 2.1 * 2 * 64; state != 6*4 || math.Abs(products-want) > 1e-9 {
 		t.Errorf("Shampoo: %g bytes and %g operations in products for a parameter, want 24 and %g", state, products, want)
@@ -177,7 +180,8 @@ func (o withOptions) Open(ctx context.Context, _ map[string]string, m optimizer.
 // TestNarrowMoment: an FP16 first moment has the bits that its cost states.
 func TestNarrowMoment(t *testing.T) {
 	for _, rule := range []optimizer.Optimizer{adamw.New(), lamb.New()} {
-		for _, r := range optimizertest.Conformance(t.Context(), withOptions{rule.(optimizer.Coster), map[string]string{"first_moment": "fp16"}}) {
+		narrow := withOptions{rule.(optimizer.Coster), map[string]string{"first_moment": "fp16"}}
+		for _, r := range optimizertest.Conformance(t.Context(), narrow) {
 			if r.Name == "keeps the state that its cost states" && r.Err != nil {
 				t.Error(r.Err)
 			}

@@ -1,5 +1,5 @@
-// Package optimizers_test holds the rules that no golden file has against the formulas of their papers, written down once more in float64 over gonum's
-// matrices.
+// Package optimizers_test holds the rules that no golden file has against the formulas of their papers, written
+// down once more in float64 over gonum's matrices.
 package optimizers_test
 
 import (
@@ -203,8 +203,8 @@ func matrix(t tensor.Tensor, section []float32) *mat.Dense {
 	return d
 }
 
-// TestAgainstPapers: after every step, each tensor differs from the twin's by less than 1e-5 of its norm, the tolerance of all optimizers here; Muon's
-// float32 polynomial by less than 1e-4.
+// TestAgainstPapers: after every step, each tensor differs from the twin's by less than 1e-5 of its norm, the
+// tolerance of all optimizers here; Muon's float32 polynomial by less than 1e-4.
 func TestAgainstPapers(t *testing.T) {
 	for _, twin := range twins {
 		t.Run(twin.name, func(t *testing.T) {
@@ -226,7 +226,9 @@ func TestAgainstPapers(t *testing.T) {
 	}
 }
 
-func compare(t *testing.T, rule optimizer.Optimizer, options map[string]string, limit float64, update func(s *state, g *mat.Dense, t float64)) error {
+func compare(
+	t *testing.T, rule optimizer.Optimizer, options map[string]string, limit float64, update func(s *state, g *mat.Dense, t float64),
+) error {
 	l := layout(t)
 	slots, err := rule.Slots(t.Context(), options)
 	if err != nil {
@@ -279,7 +281,9 @@ func compare(t *testing.T, rule optimizer.Optimizer, options map[string]string, 
 }
 
 func TestConformance(t *testing.T) {
-	for _, o := range []optimizer.Optimizer{lion.New(), nadamw.New(), adafactor.New(), muon.New(), sam.New(), schedulefree.New(), shampoo.New()} {
+	for _, o := range []optimizer.Optimizer{
+		lion.New(), nadamw.New(), adafactor.New(), muon.New(), sam.New(), schedulefree.New(), shampoo.New(),
+	} {
 		for _, r := range optimizertest.Conformance(t.Context(), o) {
 			if r.Err != nil {
 				t.Errorf("%T: %s: %v", o, r.Name, r.Err)
@@ -303,15 +307,16 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestMuonSingularValues: five steps bring singular values into [0.7, 1.2]. Source: Jordan et al. 2024, where values from about 0.01 of the largest on
-// are meant; here the smallest is about half of it.
+// TestMuonSingularValues: five steps bring singular values into [0.7, 1.2]. Source: Jordan et al. 2024, where
+// values from about 0.01 of the largest on are meant; here the smallest is about half of it.
 func TestMuonSingularValues(t *testing.T) {
 	const n = 24
 	l, err := tensor.NewLayout(tensor.Tensor{Name: "w", Shape: tensor.Shape{n, n}, Kind: tensor.Weight})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := optimizer.Memory{Layout: l, Params: make([]float32, l.Len()), Grads: make([]float32, l.Len()), Slots: [][]float32{make([]float32, l.Len()), make([]float32, l.Len())}}
+	section := func() []float32 { return make([]float32, l.Len()) }
+	m := optimizer.Memory{Layout: l, Params: section(), Grads: section(), Slots: [][]float32{section(), section()}}
 	for i := range n {
 		for j := range n { // a circulant matrix: its singular values are known to spread, and none is near 0
 			m.Grads[i*n+j] = float32(math.Exp(-float64((j - i + n) % n)))

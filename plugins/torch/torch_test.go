@@ -26,7 +26,8 @@ import (
 
 // interpreter is one that has PyTorch, looked for once.
 var interpreter = sync.OnceValues(func() (string, error) {
-	return python.Interpreter(context.Background(), append([]python.Module{{Name: "torch", Debian: "python3-torch", PyPI: "torch"}}, python.Modules...))
+	torch := python.Module{Name: "torch", Debian: "python3-torch", PyPI: "torch"}
+	return python.Interpreter(context.Background(), append([]python.Module{torch}, python.Modules...))
 })
 
 // spec starts PyTorch. The test is skipped where there is none.
@@ -80,11 +81,15 @@ func TestBackend(t *testing.T) {
 	sameOverStream(t, b)
 }
 
-// agrees trains a small model without dropout on PyTorch and on gpu-ref. The two share no line of the model, so what they have in common is right. On 100
-// steps of the recipe quick the greatest difference was 1.9e-8; a wrong constant anywhere is far above the limit.
+// agrees trains a small model without dropout on PyTorch and on gpu-ref. The two share no line of the model, so
+// what they have in common is right. On 100 steps of the recipe quick the greatest difference was 1.9e-8; a wrong
+// constant anywhere is far above the limit.
 func agrees(t *testing.T, torchs backend.Backend) {
 	const steps, limit = 30, 1e-6
-	p := backend.Program{Model: model(), Head: bert.Head{Task: bert.Pretraining}, Precision: "fp32", Seed: 3, Length: 16, MaxPredictions: 3, MicroBatch: 4, Accumulation: 2, Replicas: 1}
+	p := backend.Program{
+		Model: model(), Head: bert.Head{Task: bert.Pretraining}, Precision: "fp32", Seed: 3,
+		Length: 16, MaxPredictions: 3, MicroBatch: 4, Accumulation: 2, Replicas: 1,
+	}
 	p.Model.HiddenDropoutProb, p.Model.AttentionProbsDropoutProb = 0, 0
 	l, err := bert.Parameters(p.Model, p.Head)
 	if err != nil {
@@ -98,7 +103,8 @@ func agrees(t *testing.T, torchs backend.Backend) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		update, err := adamw.New().Open(t.Context(), nil, optimizer.Memory{Layout: l, Params: m.Params, Grads: m.Grads, Slots: [][]float32{make([]float32, l.Len()), make([]float32, l.Len())}})
+		slots := [][]float32{make([]float32, l.Len()), make([]float32, l.Len())}
+		update, err := adamw.New().Open(t.Context(), nil, optimizer.Memory{Layout: l, Params: m.Params, Grads: m.Grads, Slots: slots})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +113,8 @@ func agrees(t *testing.T, torchs backend.Backend) {
 		}
 		for step := 1; step <= steps; step++ {
 			global := batch(p, step)
-			r, err := s.Step(t.Context(), backend.Step{Step: step, Sequences: global.Size, MaskedWeight: global.MaskedWeight()}, func(yield func(*bert.Batch, error) bool) {
+			of := backend.Step{Step: step, Sequences: global.Size, MaskedWeight: global.MaskedWeight()}
+			r, err := s.Step(t.Context(), of, func(yield func(*bert.Batch, error) bool) {
 				_ = yield(global.Slice(0, 4), nil) && yield(global.Slice(4, 8), nil)
 			})
 			if err != nil {
@@ -153,15 +160,21 @@ func batch(p backend.Program, step int) *bert.Batch {
 	return b
 }
 
-// sameOverStream: gradients have the same bits, with dropout and in two micro-batches, whether memory is shared or streamed.
+// sameOverStream: gradients have the same bits, with dropout and in two micro-batches, whether memory is shared or
+// streamed.
 func sameOverStream(t *testing.T, shared backend.Backend) {
-	p := backend.Program{Model: model(), Head: bert.Head{Task: bert.QuestionAnswering}, Precision: "fp32", Seed: 3, Length: 16, MicroBatch: 2, Accumulation: 2, Replicas: 1}
+	p := backend.Program{
+		Model: model(), Head: bert.Head{Task: bert.QuestionAnswering}, Precision: "fp32", Seed: 3,
+		Length: 16, MicroBatch: 2, Accumulation: 2, Replicas: 1,
+	}
 	l, err := bert.Parameters(p.Model, p.Head)
 	if err != nil {
 		t.Fatal(err)
 	}
-	global := &bert.Batch{Size: 4, Length: p.Length, InputIDs: make([]int32, 64), TokenTypeIDs: make([]int32, 64), AttentionMask: make([]int32, 64),
-		StartPositions: []int32{1, 2, 3, 4}, EndPositions: []int32{5, 6, 7, 8}}
+	global := &bert.Batch{
+		Size: 4, Length: p.Length, InputIDs: make([]int32, 64), TokenTypeIDs: make([]int32, 64), AttentionMask: make([]int32, 64),
+		StartPositions: []int32{1, 2, 3, 4}, EndPositions: []int32{5, 6, 7, 8},
+	}
 	for i := range global.InputIDs {
 		global.InputIDs[i], global.AttentionMask[i] = int32(i), 1
 	}
@@ -192,7 +205,8 @@ func sameOverStream(t *testing.T, shared backend.Backend) {
 	}
 }
 
-// TestOptimizers runs a class through the wire, named without regard to case. TestPython tries them all, over memory of its own.
+// TestOptimizers runs a class through the wire, named without regard to case. TestPython tries them all, over
+// memory of its own.
 func TestOptimizers(t *testing.T) {
 	o := start(t, spec(t, plugin.Optimizer, host.Stream, "optimizer", "adamw")).Optimizer()
 	for _, r := range optimizertest.Conformance(t.Context(), o) {

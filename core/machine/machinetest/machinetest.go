@@ -1,5 +1,5 @@
-// Package machinetest holds the machine model of a backend against published throughput: that its constants are those of the fit, that its errors are
-// within the goal, and that docs/machines.md shows them.
+// Package machinetest holds the machine model of a backend against published throughput: that its constants are
+// those of the fit, that its errors are within the goal, and that docs/machines.md shows them.
 package machinetest
 
 import (
@@ -125,8 +125,8 @@ func round(v float64) float64 {
 	return math.Round(v*scale) / scale
 }
 
-// checkFit: no constant can be moved by 5% for a fit that is better by more than a tenth, so that the file is that of the rows and the model. Constants are
-// rounded, and plans change in jumps: hence the tenth.
+// checkFit: no constant can be moved by 5% for a fit that is better by more than a tenth, so that the file is that
+// of the rows and the model. Constants are rounded, and plans change in jumps: hence the tenth.
 func (m *Model) checkFit(t *testing.T, rows []machine.Row) {
 	fitted := fittedRows(rows)
 	loss := func(c []float64) float64 {
@@ -154,8 +154,8 @@ func (m *Model) checkFit(t *testing.T, rows []machine.Row) {
 	}
 }
 
-// table is what the document shows: every row, those that were fitted first. The last column, what the model says when the row's program is not
-// among those that are fitted, is refreshed with -update only.
+// table is what the document shows: every row, those that were fitted first. The last column, what the model says
+// when the row's program is not among those that are fitted, is refreshed with -update only.
 func (m *Model) table(t *testing.T, rows []machine.Row, refresh bool) string {
 	before := m.shown(t)
 	var b strings.Builder
@@ -171,7 +171,8 @@ func (m *Model) table(t *testing.T, rows []machine.Row, refresh bool) string {
 			v := m.modelled(t, r, m.Fitted)
 			e := v/r.SequencesPerSecond - 1
 			errors = append(errors, math.Abs(e))
-			line := fmt.Sprintf("| %s | %s | %d | %s, %s | %s | %s | %+.1f%% |", r.Name, r.System, r.Replicas, r.Framework, r.Precision, rate(r.SequencesPerSecond), rate(v), 100*e)
+			line := fmt.Sprintf("| %s | %s | %d | %s, %s | %s | %s | %+.1f%% |",
+				r.Name, r.System, r.Replicas, r.Framework, r.Precision, rate(r.SequencesPerSecond), rate(v), 100*e)
 			switch {
 			case held:
 				line += " held out |"
@@ -195,7 +196,8 @@ func (m *Model) table(t *testing.T, rows []machine.Row, refresh bool) string {
 	slices.Sort(errors)
 	median, greatest := middle(errors), errors[len(errors)-1]
 	if median > medianGoal || greatest > greatestGoal {
-		t.Errorf("median error %.1f%%, greatest %.1f%%: want at most %.0f%% and %.0f%%", 100*median, 100*greatest, 100*medianGoal, 100*greatestGoal)
+		t.Errorf("median error %.1f%%, greatest %.1f%%: want at most %.0f%% and %.0f%%",
+			100*median, 100*greatest, 100*medianGoal, 100*greatestGoal)
 	}
 	fmt.Fprintf(&b, "\nMedian error %.1f%%, greatest %.1f%%.", 100*median, 100*greatest)
 	if refresh {
@@ -224,7 +226,8 @@ func (m *Model) modelled(t *testing.T, r *machine.Row, c []float64) float64 {
 	return v
 }
 
-// leftOut is the error of a row when no row of its name, system and format is fitted: the same program in another framework would give it away.
+// leftOut is the error of a row when no row of its name, system and format is fitted: the same program in another
+// framework would give it away.
 func (m *Model) leftOut(t *testing.T, rows []machine.Row, r *machine.Row) float64 {
 	others := slices.DeleteFunc(fittedRows(rows), func(o machine.Row) bool {
 		return o.Name == r.Name && o.System == r.System && o.Precision == r.Precision

@@ -10,7 +10,7 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// costLayout is layout with matrices that rules for matrices take for such, tall, wide and square.
+// costLayout is layout with matrices that are large enough for matrix rules: tall, wide and square.
 func costLayout() *tensor.Layout {
 	l, err := tensor.NewLayout(append(layout().Tensors(),
 		tensor.Tensor{Name: "tall.weight", Shape: tensor.Shape{48, 20}, Kind: tensor.Weight},
@@ -23,7 +23,7 @@ func costLayout() *tensor.Layout {
 	return l
 }
 
-// statesCost holds the cost that a rule states against its slots after some steps. A rule that states none keeps this one.
+// statesCost checks the cost that a rule states against its slots after some steps. A rule that states none passes.
 func (s *suite) statesCost() error {
 	coster, ok := s.o.(optimizer.Coster)
 	if !ok {
@@ -72,7 +72,8 @@ func (s *suite) statesCost() error {
 	return nil
 }
 
-// holdState holds a tensor's part of slot k against what was stated of it. With random gradients hardly an element of a state is zero.
+// holdState checks a tensor's part of slot k against its stated size and format. With random gradients hardly an element of
+// the state is zero.
 func holdState(values []float32, state []int64, k int, slot optimizer.Slot) error {
 	stated := len(values)
 	if state != nil {
@@ -93,8 +94,8 @@ func holdState(values []float32, state []int64, k int, slot optimizer.Slot) erro
 	return nil
 }
 
-// significand is the number of significant bits in formats that are narrower than float32. Numbers may be kept times a power of two, so nothing is said of
-// their range.
+// significand is the number of significant bits in formats narrower than float32. Their range is not checked, since numbers
+// may be scaled by a power of two.
 var significand = map[string]int{"fp16": 11, "bf16": 8}
 
 func significandBits(v float32) int {

@@ -9,7 +9,7 @@ import (
 	"harness.invalid/core/optimizer"
 )
 
-// open opens a session over new memory in which some steps were done.
+// open opens a session over new memory after a number of steps.
 func (s *suite) open(steps int) (optimizer.Memory, optimizer.Session, error) {
 	m, err := s.memory()
 	if err == nil && steps > 0 {
@@ -25,7 +25,7 @@ func (s *suite) open(steps int) (optimizer.Memory, optimizer.Session, error) {
 	return m, session, nil
 }
 
-// elsewhere holds parameters that a probe or an average left against those before.
+// elsewhere checks the parameters that a probe or an average left against the earlier ones.
 func elsewhere(m optimizer.Memory, before []float32) error {
 	for _, t := range m.Layout.Tensors() {
 		for i, v := range t.Of(m.Params) {
@@ -35,12 +35,12 @@ func elsewhere(m optimizer.Memory, before []float32) error {
 		}
 	}
 	if slices.Equal(m.Params, before) {
-		return errors.New("no parameter is another than before: nobody needs to ask for it")
+		return errors.New("no parameter changed: the call is not needed")
 	}
 	return padded(m.Layout, m.Params)
 }
 
-// probes: with a gradient the parameters are elsewhere, twice at the same place, and without one they are finite.
+// probes: a gradient moves the parameters, and the same gradient moves them to the same place.
 func (s *suite) probes() error {
 	var first []float32
 	for range 2 {
@@ -85,7 +85,7 @@ func (s *suite) refusesWrongProbe() (err error) {
 	return differ("memory after refused probes", before, snapshot(m))
 }
 
-// probesAgain probes twice for one step, the first time with other gradients: what the first probe left must not matter.
+// probesAgain probes twice for one step, first with other gradients: what the first probe left must not matter.
 func (s *suite) probesAgain() (err error) {
 	want, err := s.memory()
 	if err != nil {
@@ -108,10 +108,10 @@ func (s *suite) probesAgain() (err error) {
 	if err := s.step(session, m, 3); err != nil {
 		return err
 	}
-	return differ("memory after a step with one probe more", snapshot(want), snapshot(m))
+	return differ("memory after a step with an extra probe", snapshot(want), snapshot(m))
 }
 
-// restartsAfterProbe goes on in another session between a probe and its step.
+// restartsAfterProbe continues in another session between a probe and its step.
 func (s *suite) restartsAfterProbe() (err error) {
 	want, err := s.memory()
 	if err != nil {
@@ -138,10 +138,10 @@ func (s *suite) restartsAfterProbe() (err error) {
 	if _, err := session.Step(s.ctx, optimizer.Step{Step: 1, LR: rate}); err != nil {
 		return err
 	}
-	return differ("memory after a restart behind the probe", snapshot(want), snapshot(m))
+	return differ("memory after a restart between probe and step", snapshot(want), snapshot(m))
 }
 
-// averages: after some steps the model has other parameters than those of training, and slots stay what they are.
+// averages: after some steps the model's parameters differ from those of training, and the slots are unchanged.
 func (s *suite) averages() (err error) {
 	m, session, err := s.open(3)
 	if err != nil {

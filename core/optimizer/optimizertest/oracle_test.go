@@ -55,8 +55,8 @@ func TestAgainstFloat64(t *testing.T) {
 	}
 }
 
-// TestAgainstPapers holds rules that want more of the loop, and Shampoo, against trajectories that testdata/papers.py computed in float64 from the papers'
-// algorithms.
+// TestAgainstPapers compares Shampoo, and the rules that probe or average, with trajectories that testdata/papers.py computed
+// in float64 from the papers' formulas.
 func TestAgainstPapers(t *testing.T) {
 	const file = "testdata/papers.safetensors"
 	for name, test := range map[string]struct {

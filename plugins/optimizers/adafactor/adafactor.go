@@ -1,5 +1,6 @@
-// Package adafactor is Adafactor, which keeps of a matrix's second moments only what its rows and columns have: Shazeer and Stern, "Adafactor: Adaptive
-// Learning Rates with Sublinear Memory Cost", ICML 2018 (arXiv:1804.04235), algorithms 4 and 5.
+// Package adafactor is Adafactor, which keeps of a matrix's second moments only what its rows and columns have:
+// Shazeer and Stern, "Adafactor: Adaptive Learning Rates with Sublinear Memory Cost", ICML 2018 (arXiv:1804.04235),
+// algorithms 4 and 5.
 //
 //	β   = 1 - t^(-decay_rate)
 //	R   = β·R + (1-β)·mean over a row of (g² + eps1)         of a matrix; likewise C over its columns
@@ -9,8 +10,9 @@
 //	u   = beta1·m + (1-beta1)·u, m = u                       only when beta1 > 0
 //	p  -= lr·s·u + lr·λ·p                                    s = max(eps2, rms(p)) with scale_parameter, else 1
 //
-// λ = weight_decay, 0 for biases and layer normalisation. R and C lie side by side at the beginning of the tensor's part of the slot, so a slot is as
-// long as the parameters are, and most of it is never touched. Arithmetic is float32, sums are float64.
+// λ = weight_decay, 0 for biases and layer normalisation. R and C lie side by side at the beginning of the tensor's
+// part of the slot, so a slot is as long as the parameters are, and most of it is never touched. Arithmetic is
+// float32, sums are float64.
 package adafactor
 
 import (

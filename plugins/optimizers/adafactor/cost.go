@@ -16,9 +16,11 @@ func sides(t tensor.Tensor) (rows, cols int, factored bool) {
 
 // Cost implements what optimizer.Coster asks of a rule. Source: Shazeer and Stern 2018, algorithms 4 and 5.
 //
-//	operations  square and eps 2, sums of rows and columns 2 (or the moment 3), root and quotient 2, in factors 1 more, squares of the update 2, step 2;
+//	operations  square and eps 2, sums of rows and columns 2 (or the moment 3), root and quotient 2, in factors 1 more,
+//	            squares of the update 2, step 2;
 //	            squares of the parameter 2, first moment 3, decay 1, where there are such
-//	gradients   read for the moments, read and written for the update, read for its norm and to be applied: 5; in factors the norm is taken on the way: 4
+//	gradients   read for the moments, read and written for the update, read for its norm and to be applied: 5; in
+//	            factors the norm is computed with the update: 4
 //	parameters  read and written; read for their norm; read and written for decay
 func (a *rule) Cost(l *tensor.Layout) optimizer.Cost {
 	return optimizer.CostOver(l, optimizer.FP32Slots(a.Slots()...), func(t tensor.Tensor) optimizer.TensorCost {
@@ -39,8 +41,8 @@ func (a *rule) Cost(l *tensor.Layout) optimizer.Cost {
 			flops, c.Params = flops+1, c.Params+2
 		}
 		c.Flops = flops * float64(n)
-		// The norm of the update comes before the update, that of the parameter before both: a tensor takes kernels of its own. They are the sums, the
-		// update, the norms, and the step.
+		// The norm of the update comes before the update, that of the parameter before both: a tensor takes kernels of
+		// its own. They are the sums, the update, the norms, and the step.
 		c.Kernels = 5
 		return c
 	})

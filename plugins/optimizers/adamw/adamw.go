@@ -1,5 +1,5 @@
-// Package adamw is Adam with decoupled weight decay: Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019
-// (arXiv:1711.05101), on Kingma and Ba's Adam (arXiv:1412.6980).
+// Package adamw is Adam with decoupled weight decay: Loshchilov and Hutter, "Decoupled Weight Decay
+// Regularization", ICLR 2019 (arXiv:1711.05101), on Kingma and Ba's Adam (arXiv:1412.6980).
 //
 //	g  = g · min(1, max_grad_norm / ‖g‖)         only when max_grad_norm > 0; ‖g‖ over all parameters, or over the tensor with clip_by=tensor
 //	m  = beta1·m + (1-beta1)·g
@@ -7,9 +7,10 @@
 //	m̂  = m / (1-beta1^t),  v̂ = v / (1-beta2^t)   without bias correction m̂ = m, v̂ = v
 //	p -= lr · (m̂ / (sqrt(v̂) + eps) + λ·p)        λ = weight_decay; 0 for biases and layer normalisation
 //
-// With bias_correction=false, eps=1e-6 and max_grad_norm=1 it is the AdamWeightDecayOptimizer with which google-research/bert was trained; with
-// clip_by=tensor, too, it is NVIDIA's BertAdam (DeepLearningExamples PyTorch BERT, optimization.py).
-// The moments are float32, and so is the arithmetic; norms are summed in float64. With first_moment=fp16 m is stored in FP16 before it is used.
+// With bias_correction=false, eps=1e-6 and max_grad_norm=1 it is the AdamWeightDecayOptimizer with which
+// google-research/bert was trained; with clip_by=tensor, too, it is NVIDIA's BertAdam (DeepLearningExamples PyTorch
+// BERT, optimization.py). The moments are float32, and so is the arithmetic; norms are summed in float64. With
+// first_moment=fp16 m is stored in FP16 before it is used.
 package adamw
 
 import (
@@ -28,7 +29,7 @@ var info = optimizer.Info{
 		{Name: "weight_decay", Default: "0.01", Doc: "decoupled weight decay λ; not on biases and layer normalisation"},
 		{Name: "bias_correction", Default: "true", Doc: "divide the moments by 1-beta^t; BERT's Adam does not"},
 		{Name: "max_grad_norm", Default: "0", Doc: "clip the gradient's norm to this, 0: no clipping; BERT uses 1"},
-		{Name: "clip_by", Default: "global", Doc: "global: the norm over all parameters is clipped; tensor: that of each tensor, as NVIDIA's BertAdam does"},
+		{Name: "clip_by", Default: "global", Doc: "clip the norm over all parameters (global) or of each tensor, as NVIDIA's BertAdam does"},
 	}, optimizer.MomentOptions...),
 }
 

@@ -154,7 +154,8 @@ func twin(t *testing.T, l *tensor.Layout, options map[string]string) []float64 {
 	return p
 }
 
-// TestFirstMoment: in FP16 the first moment has only values of FP16 times the scale, the parameters move almost as with FP32, and random bits matter.
+// TestFirstMoment: in FP16 the first moment has only values of FP16 times the scale, the parameters move almost as
+// with FP32, and random bits matter.
 func TestFirstMoment(t *testing.T) {
 	exact := run(t, nil)
 	var runs []optimizer.Memory

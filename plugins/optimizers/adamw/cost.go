@@ -5,8 +5,9 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// bertAdam is what NVIDIA's BertAdam, which clips each tensor on its own, does where our rule has two sweeps: 14 kernels on each tensor that read and write
-// 30 numbers for each parameter. Source: NVIDIA/DeepLearningExamples, PyTorch BERT, optimization.py, BertAdam.step with clip_grad_norm_:
+// bertAdam is what NVIDIA's BertAdam, which clips each tensor on its own, does where our rule has two sweeps: 14
+// kernels on each tensor that read and write 30 numbers for each parameter. Source: NVIDIA/DeepLearningExamples,
+// PyTorch BERT, optimization.py, BertAdam.step with clip_grad_norm_:
 //
 //	norm 1, clip 2, m·beta1 2, m + g 3, v·beta2 2, v + g² 3, root 2, + eps 2, quotient 3, λ·p 2, sum 3, ·lr 2, p - u 3
 //

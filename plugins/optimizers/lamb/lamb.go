@@ -1,5 +1,6 @@
-// Package lamb is LAMB: You et al., "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes", ICLR 2020
-// (arXiv:1904.00962), algorithm 2, as NVIDIA's apex computes it in FusedLAMB (csrc/multi_tensor_lamb.cu) and with the variants in use.
+// Package lamb is LAMB: You et al., "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes", ICLR
+// 2020 (arXiv:1904.00962), algorithm 2, as NVIDIA's apex computes it in FusedLAMB (csrc/multi_tensor_lamb.cu) and
+// with the variants in use.
 //
 //	g  = g · min(1, max_grad_norm / ‖g‖)         ‖g‖ over all parameters
 //	m  = beta1·m + β3·g                          β3 = 1-beta1, or 1 without grad_averaging
@@ -8,12 +9,13 @@
 //	u  = m̂ / (sqrt(v̂) + eps) + λ·p               λ = weight_decay; 0 for biases and layer normalisation
 //	p -= lr · ratio · u
 //
-// The trust ratio is taken of each tensor: min(‖p‖, max_weight_norm) / ‖u‖ when both norms are positive, else 1. A tensor without
-// decay has ratio 1 too, unless use_nvlamb is set (NVLAMB). The paper's φ is the identity; max_weight_norm clips it, as Graphcore's BERT does.
+// The trust ratio is taken of each tensor: min(‖p‖, max_weight_norm) / ‖u‖ when both norms are positive, else 1. A
+// tensor without decay has ratio 1 too, unless use_nvlamb is set (NVLAMB). The paper's φ is the identity;
+// max_weight_norm clips it, as Graphcore's BERT does.
 //
-// The moments are float32, and so is the arithmetic; norms are summed in float64. Step writes u over the gradients. With first_moment=fp16 m is stored in
-// FP16 before it is used. With update_format=fp16 u is rounded to FP16, to nearest, before its norm is taken: FusedLAMB writes it over the gradients, which
-// are FP16 where the model is.
+// The moments are float32, and so is the arithmetic; norms are summed in float64. Step writes u over the gradients.
+// With first_moment=fp16 m is stored in FP16 before it is used. With update_format=fp16 u is rounded to FP16, to
+// nearest, before its norm is taken: FusedLAMB writes it over the gradients, which are FP16 where the model is.
 package lamb
 
 import (
@@ -37,7 +39,7 @@ var info = optimizer.Info{
 		{Name: "use_nvlamb", Default: "false", Doc: "take the trust ratio of tensors without weight decay too"},
 		{Name: "max_grad_norm", Default: "1", Doc: "clip the global gradient norm to this, 0: no clipping"},
 		{Name: "max_weight_norm", Default: "0", Doc: "greatest norm of a tensor in its trust ratio, 0: no limit"},
-		{Name: "update_format", Default: "fp32", Doc: "format of the update between the two passes: fp32, or fp16 as in FusedLAMB over FP16 gradients"},
+		{Name: "update_format", Default: "fp32", Doc: "format of the update between passes: fp32, or fp16 as in FusedLAMB with FP16 gradients"},
 	}, optimizer.MomentOptions...),
 }
 

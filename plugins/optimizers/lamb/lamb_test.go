@@ -167,7 +167,8 @@ func twin(t *testing.T, l *tensor.Layout, options map[string]string) []float64 {
 	return p
 }
 
-// TestFirstMoment: in FP16 the first moment has only values of FP16 times the scale, the parameters move almost as with FP32, and random bits matter.
+// TestFirstMoment: in FP16 the first moment has only values of FP16 times the scale, the parameters move almost as
+// with FP32, and random bits matter.
 func TestFirstMoment(t *testing.T) {
 	exact := run(t, nil)
 	var runs []optimizer.Memory
@@ -234,7 +235,8 @@ func TestBadOptions(t *testing.T) {
 		{"use_nvlamb", "maybe", "use_nvlamb"},
 		{"update_format", "bf16", "update_format"},
 		{"max_weight_norm", "-1", "max_weight_norm"},
-		{"first_moment", "fp8", "first_moment"}, {"first_moment_scale", "3", "power of two"}, {"first_moment_rounding", "up", "first_moment_rounding"},
+		{"first_moment", "fp8", "first_moment"}, {"first_moment_scale", "3", "power of two"},
+		{"first_moment_rounding", "up", "first_moment_rounding"},
 		{"max_grad_nrm", "1", "did you mean max_grad_norm"},
 	} {
 		_, err := New().Slots(t.Context(), map[string]string{test.name: test.value})

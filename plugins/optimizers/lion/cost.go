@@ -5,7 +5,8 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// Cost implements what optimizer.Coster asks of a rule: c takes 3 operations, its sign 1, m 3, the step 2, decay 2. Source: Chen et al. 2023, algorithm 2.
+// Cost implements what optimizer.Coster asks of a rule: c takes 3 operations, its sign 1, m 3, the step 2, decay 2.
+// Source: Chen et al. 2023, algorithm 2.
 func (r *rule) Cost(l *tensor.Layout) optimizer.Cost {
 	return optimizer.CostOver(l, optimizer.FP32Slots(r.Slots()...), func(t tensor.Tensor) optimizer.TensorCost {
 		flops := 9.

@@ -1,13 +1,13 @@
-// Package lion is Lion, an update found by program search: Chen et al., "Symbolic Discovery of Optimization Algorithms", NeurIPS 2023
-// (arXiv:2302.06675), algorithm 2.
+// Package lion is Lion, an update found by program search: Chen et al., "Symbolic Discovery of Optimization
+// Algorithms", NeurIPS 2023 (arXiv:2302.06675), algorithm 2.
 //
 //	g  = g · min(1, max_grad_norm / ‖g‖)    ‖g‖ over all parameters; only when max_grad_norm > 0
 //	c  = beta1·m + (1-beta1)·g
 //	p -= lr · (sign(c) + λ·p)               λ = weight_decay; 0 for biases and layer normalisation; sign(0) = 0
 //	m  = beta2·m + (1-beta2)·g
 //
-// All elements move by the same amount, so the paper takes learning rates 3 to 10 times smaller than AdamW's and decays as much larger. All arithmetic
-// is float32; the norm is summed in float64.
+// All elements move by the same amount, so the paper takes learning rates 3 to 10 times smaller than AdamW's and
+// decays as much larger. All arithmetic is float32; the norm is summed in float64.
 package lion
 
 import (

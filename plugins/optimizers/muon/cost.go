@@ -5,9 +5,10 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// Cost implements what optimizer.Coster asks of a rule: AdamW's for what is no matrix. A matrix keeps its momentum alone. In each of the five steps of
-// Newton and Schulz it has X·Xᵀ, A·A and B·X with n its shorter side, and beside them b·A + c·A² and a·X + B·X. Source: Jordan et al. 2024, who count
-// 6·n·m² operations a step with products of a symmetric result halved; here they are whole.
+// Cost implements what optimizer.Coster asks of a rule: AdamW's for what is no matrix. A matrix keeps its momentum
+// alone. In each of the five steps of Newton and Schulz it has X·Xᵀ, A·A and B·X with n its shorter side, and
+// beside them b·A + c·A² and a·X + B·X. Source: Jordan et al. 2024, who count 6·n·m² operations a step with
+// products of a symmetric result halved; here they are whole.
 func (r *rule) Cost(l *tensor.Layout) optimizer.Cost {
 	return optimizer.CostOver(l, optimizer.FP32Slots(r.Slots()...), func(t tensor.Tensor) optimizer.TensorCost {
 		if !orthogonal(t) {

@@ -1,6 +1,6 @@
-// Package muon is Muon, momentum whose matrices are made orthogonal: Jordan et al., "Muon: An optimizer for hidden layers in neural networks" (2024,
-// kellerjordan.github.io/posts/muon), with the decay and the scale of Liu et al., "Muon is Scalable for LLM Training" (2025, arXiv:2502.16982), so that
-// learning rates are AdamW's.
+// Package muon is Muon, momentum whose matrices are made orthogonal: Jordan et al., "Muon: An optimizer for hidden
+// layers in neural networks" (2024, kellerjordan.github.io/posts/muon), with the decay and the scale of Liu et al.,
+// "Muon is Scalable for LLM Training" (2025, arXiv:2502.16982), so that learning rates are AdamW's.
 //
 //	g  = g · min(1, max_grad_norm / ‖g‖)                     ‖g‖ over all parameters; only when max_grad_norm > 0
 //	m  = momentum·m + (1-momentum)·g
@@ -8,8 +8,9 @@
 //	X  = X / ‖X‖, then five times X = a·X + (b·A + c·A²)·X, A = X·Xᵀ, (a, b, c) = (3.4445, -4.7750, 2.0315)
 //	p -= lr · (0.2·sqrt(max(rows, columns))·X + λ·p)         λ = weight_decay
 //
-// The five steps bring all singular values into about [0.7, 1.2]. Matrices of weights with at least 16 rows and columns are updated so; embeddings,
-// biases, layer normalisation and the small output layers by AdamW with beta1, beta2 and eps. All arithmetic is float32; norms are summed in float64.
+// The five steps bring all singular values into about [0.7, 1.2]. Matrices of weights with at least 16 rows and
+// columns are updated so; embeddings, biases, layer normalisation and the small output layers by AdamW with beta1,
+// beta2 and eps. All arithmetic is float32; norms are summed in float64.
 package muon
 
 import (
@@ -64,7 +65,8 @@ func read(v *option.Values) (optimizer.Update, error) {
 	}, nil
 }
 
-// Slots implements optimizer.Update: the momentum or first moment m, and the second moment v, which matrices do not use.
+// Slots implements optimizer.Update: the momentum or first moment m, and the second moment v, which matrices do not
+// use.
 func (*rule) Slots() []string { return []string{"m", "v"} }
 
 // orthogonal reports whether a tensor is one of the matrices.
@@ -111,8 +113,8 @@ func (r *rule) matrix(w *optimizer.Work, t tensor.Tensor, lr float64, scale floa
 	kernels.Axpy(p, float32(-lr*0.2*math.Sqrt(float64(max(rows, cols)))), o)
 }
 
-// orthogonalize returns the matrix whose singular vectors are those of x and whose singular values are near 1, in memory that the next call takes. The
-// smaller of X·Xᵀ and Xᵀ·X serves: the polynomial commutes with X.
+// orthogonalize returns the matrix whose singular vectors are those of x and whose singular values are near 1, in
+// memory that the next call takes. The smaller of X·Xᵀ and Xᵀ·X serves: the polynomial commutes with X.
 func (r *rule) orthogonalize(x []float32, rows, cols int) []float32 {
 	n := min(rows, cols)
 	for i, size := range []int{rows * cols, rows * cols, n * n, n * n} {

@@ -1,12 +1,14 @@
-// Package sam is sharpness-aware minimisation with AdamW: Foret, Kleiner, Mobahi, Neyshabur, "Sharpness-Aware Minimization for Efficiently Improving
-// Generalization", ICLR 2021 (arXiv:2010.01412), algorithm 1 with p = 2, on Loshchilov and Hutter's AdamW (arXiv:1711.05101).
+// Package sam is sharpness-aware minimisation with AdamW: Foret, Kleiner, Mobahi, Neyshabur, "Sharpness-Aware
+// Minimization for Efficiently Improving Generalization", ICLR 2021 (arXiv:2010.01412), algorithm 1 with p = 2, on
+// Loshchilov and Hutter's AdamW (arXiv:1711.05101).
 //
 //	g  = ∇L(p)                      first gradient
 //	g  = ∇L(p + rho · g / ‖g‖)      second gradient, of the same batch; ‖g‖ over all parameters
 //	p  = AdamW(p, g)                moments, bias correction, decay and clipping are of the second gradient
 //
-// A step costs two gradients. The first one is that of the whole global batch, summed over micro-batches and replicas, before the way up is taken: the paper's
-// m is the global batch. Both are taken with the same dropout masks, so they are gradients of one function. With rho=0 it is AdamW at twice the cost.
+// A step costs two gradients. The first one is that of the whole global batch, summed over micro-batches and
+// replicas, before the way up is taken: the paper's m is the global batch. Both are taken with the same dropout
+// masks, so they are gradients of one function. With rho=0 it is AdamW at twice the cost.
 //
 // All arithmetic is float32; norms are summed in float64.
 package sam

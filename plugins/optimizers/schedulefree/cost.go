@@ -5,8 +5,9 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// Cost implements what optimizer.Coster asks of a rule. x is found by 3 operations, v takes 4, its correction, root, eps and the quotient 4, z 2 and 2 more
-// for decay, the average 3, and y 3. The sum of squared rates is one number of the first tensor's slot. Source: Defazio et al. 2024, algorithm 1.
+// Cost implements what optimizer.Coster asks of a rule. x is found by 3 operations, v takes 4, its correction,
+// root, eps and the quotient 4, z 2 and 2 more for decay, the average 3, and y 3. The sum of squared rates is one
+// number of the first tensor's slot. Source: Defazio et al. 2024, algorithm 1.
 func (r *rule) Cost(l *tensor.Layout) optimizer.Cost {
 	first := true
 	return optimizer.CostOver(l, optimizer.FP32Slots(r.Slots()...), func(t tensor.Tensor) optimizer.TensorCost {

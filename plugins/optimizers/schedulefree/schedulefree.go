@@ -1,5 +1,5 @@
-// Package schedulefree is schedule-free AdamW: Defazio, Yang, Mehta, Mishchenko, Khaled, Cutkosky, "The Road Less Scheduled", NeurIPS 2024
-// (arXiv:2405.15682), algorithm 1.
+// Package schedulefree is schedule-free AdamW: Defazio, Yang, Mehta, Mishchenko, Khaled, Cutkosky, "The Road Less
+// Scheduled", NeurIPS 2024 (arXiv:2405.15682), algorithm 1.
 //
 //	y  = (1-beta1)·z + beta1·x                  where gradients are taken: what the parameters are while training
 //	g  = ∇L(y) · min(1, max_grad_norm / ‖g‖)    ‖g‖ over all parameters; only when max_grad_norm > 0
@@ -8,10 +8,12 @@
 //	c  = lr² / Σ lr²                            over all steps up to this one
 //	x  = (1-c)·x + c·z                          the model: what is evaluated and handed on
 //
-// At the first step x = z = y. λ is weight_decay, 0 for biases and layer normalisation. As in the authors' program x is not kept but found from y and z, so
-// a device that rounds the parameters rounds x with them. z and v are float32, and so is what is stored; x and y are computed in float64 from each other.
+// At the first step x = z = y. λ is weight_decay, 0 for biases and layer normalisation. As in the authors' program
+// x is not kept but found from y and z, so a device that rounds the parameters rounds x with them. z and v are
+// float32, and so is what is stored; x and y are computed in float64 from each other.
 //
-// The average takes the place of a schedule that goes down: give it a constant one after the warm-up. It follows any other, whose rates weigh the average.
+// The average takes the place of a schedule that goes down: give it a constant one after the warm-up. It follows
+// any other, whose rates weigh the average.
 package schedulefree
 
 import (
@@ -48,7 +50,8 @@ func read(v *option.Values) (optimizer.Update, error) {
 	return r, nil
 }
 
-// The slots. The sum of the squared rates is one number, at the beginning of a slot of its own: the rest of that slot is never touched.
+// The slots. The sum of the squared rates is one number, at the beginning of a slot of its own: the rest of that
+// slot is never touched.
 const (
 	slotZ = iota
 	slotV

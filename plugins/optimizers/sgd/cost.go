@@ -5,8 +5,8 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// Cost implements what optimizer.Coster asks of a rule: 2 operations for the step, 2 more each for decay and Nesterov's momentum, 3 for momentum.
-// Source: torch.optim.SGD, in one sweep.
+// Cost implements what optimizer.Coster asks of a rule: 2 operations for the step, 2 more each for decay and
+// Nesterov's momentum, 3 for momentum. Source: torch.optim.SGD, in one sweep.
 func (r *rule) Cost(l *tensor.Layout) optimizer.Cost {
 	return optimizer.CostOver(l, optimizer.FP32Slots(r.Slots()...), func(t tensor.Tensor) optimizer.TensorCost {
 		flops := 2.

@@ -1,5 +1,5 @@
-// Package sgd is stochastic gradient descent with momentum: Sutskever, Martens, Dahl, Hinton, "On the importance of initialization and
-// momentum in deep learning", ICML 2013, in the form that torch.optim.SGD gives it.
+// Package sgd is stochastic gradient descent with momentum: Sutskever, Martens, Dahl, Hinton, "On the importance of
+// initialization and momentum in deep learning", ICML 2013, in the form that torch.optim.SGD gives it.
 //
 //	g  = g · min(1, max_grad_norm / ‖g‖)    ‖g‖ over all parameters; only when max_grad_norm > 0
 //	g  = g + λ·p                            λ = weight_decay; 0 for biases and layer normalisation

@@ -5,11 +5,12 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// eigenFlops is what the eigenvalues and eigenvectors of a symmetric matrix of n rows take, in n³: tridiagonal form and implicit QR with the vectors.
-// Source: Golub, Van Loan, "Matrix Computations", section 8.3: 9n³.
+// eigenFlops is what the eigenvalues and eigenvectors of a symmetric matrix of n rows take, in n³: tridiagonal form
+// and implicit QR with the vectors. Source: Golub, Van Loan, "Matrix Computations", section 8.3: 9n³.
 const eigenFlops = 9
 
-// Cost implements what optimizer.Coster asks of a rule. Source: Gupta et al. 2018, algorithm 1; Anil et al. 2020, section 4.
+// Cost implements what optimizer.Coster asks of a rule. Source: Gupta et al. 2018, algorithm 1; Anil et al. 2020,
+// section 4.
 //
 //	every element  v 3, d 4, the norms of d and S 4, momentum 3, its correction 1, step 2, decay 2
 //	every block    L += G·Gᵀ and S = root·G on its shorter side; on both when it is square

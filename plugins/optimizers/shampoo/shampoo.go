@@ -1,6 +1,7 @@
-// Package shampoo is Shampoo: Gupta, Koren, Singer, "Shampoo: Preconditioned Stochastic Tensor Optimization", ICML 2018 (arXiv:1802.09568), algorithm 1, in
-// blocks, with decaying statistics, grafting and rare roots as Anil, Gupta, Koren, Regan, Singer have it in "Scalable Second Order Optimization for Deep
-// Learning" (2020, arXiv:2002.09018).
+// Package shampoo is Shampoo: Gupta, Koren, Singer, "Shampoo: Preconditioned Stochastic Tensor Optimization", ICML
+// 2018 (arXiv:1802.09568), algorithm 1, in blocks, with decaying statistics, grafting and rare roots as Anil,
+// Gupta, Koren, Regan, Singer have it in "Scalable Second Order Optimization for Deep Learning" (2020,
+// arXiv:2002.09018).
 //
 //	g  = g · min(1, max_grad_norm / ‖g‖)         ‖g‖ over all parameters; only when max_grad_norm > 0
 //	v  = beta2·v + g²,  d = g / sqrt(w·v + epsilon)
@@ -10,12 +11,14 @@
 //	m  = beta1·m + (1-beta1)·u
 //	p -= lr · (m / (1-beta1^t) + λ·p)            λ = weight_decay; 0 for biases and layer normalisation
 //
-// w is (1-beta2) / (1-beta2^t), which makes means of sums, and 1 with beta2=1. ρ is epsilon + ridge · the greatest eigenvalue. Matrices are cut in blocks of at
-// most block_size rows and columns; embeddings keep all their rows. A block that is not square is preconditioned on its shorter side alone, to the power
-// -1/2, as Anil et al. do with embeddings: so L and R fit where the block lies in a slot. The roots are state, too. They are taken anew at steps 1, 2, 4, 8 ...
-// and at all multiples of precondition_every from there on.
+// w is (1-beta2) / (1-beta2^t), which makes means of sums, and 1 with beta2=1. ρ is epsilon + ridge · the greatest
+// eigenvalue. Matrices are cut in blocks of at most block_size rows and columns; embeddings keep all their rows. A
+// block that is not square is preconditioned on its shorter side alone, to the power -1/2, as Anil et al. do with
+// embeddings: so L and R fit where the block lies in a slot. The roots are state, too. They are taken anew at steps
+// 1, 2, 4, 8 ... and at all multiples of precondition_every from there on.
 //
-// Gupta et al. have beta1=0, beta2=1, ridge=0, graft=none and precondition_every=1, and epsilon is theirs: L and R begin as epsilon times the identity.
+// Gupta et al. have beta1=0, beta2=1, ridge=0, graft=none and precondition_every=1, and epsilon is theirs: L and R
+// begin as epsilon times the identity.
 //
 // Arithmetic is float32; norms are summed and roots are taken in float64.
 package shampoo
@@ -81,8 +84,8 @@ const (
 	slotRightRoot
 )
 
-// Slots implements optimizer.Update: the momentum, the diagonal statistics, and those of both sides with their roots, block after block at the beginning of a
-// tensor's part of the slot.
+// Slots implements optimizer.Update: the momentum, the diagonal statistics, and those of both sides with their
+// roots, block after block at the beginning of a tensor's part of the slot.
 func (*rule) Slots() []string { return []string{"m", "v", "l", "r", "l_root", "r_root"} }
 
 // block is a part of a matrix.
@@ -150,7 +153,8 @@ func (r *rule) Step(w *optimizer.Work, step optimizer.Step) {
 	})
 }
 
-// diagonal clips the gradients, updates v, and returns ‖d‖ of each tensor. It puts d in the place of the gradients of what is no matrix.
+// diagonal clips the gradients, updates v, and returns ‖d‖ of each tensor. It puts d in the place of the gradients
+// of what is no matrix.
 func (r *rule) diagonal(w *optimizer.Work, weight float64) []float64 {
 	clip, keep, mean, epsilon := float32(optimizer.ClipScale(w.Norm, r.maxGradNorm)), float32(r.beta2), float32(weight), float32(r.epsilon)
 	squares := make([]float64, len(w.Blocks))
@@ -203,8 +207,8 @@ func (r *rule) scales(w *optimizer.Work, norms []float64) []float32 {
 	return scales
 }
 
-// precondition updates the statistics of a block, and their roots when they are due, and puts S in the place of the gradient. scratch holds block_size rows
-// and columns: a side that has a preconditioner is no longer than that.
+// precondition updates the statistics of a block, and their roots when they are due, and puts S in the place of the
+// gradient. scratch holds block_size rows and columns: a side that has a preconditioner is no longer than that.
 func (r *rule) precondition(w *optimizer.Work, b block, weight float64, due bool, scratch []float32) {
 	g, power := w.Grads[b.at:], -0.5
 	if b.rows == b.cols {
@@ -251,7 +255,8 @@ func put(g []float32, stride int, product []float32, rows, cols int) {
 	}
 }
 
-// root writes (weight·statistics + ρI)^power, a symmetric matrix of n rows. Where the eigenvalues do not converge the last root stays.
+// root writes (weight·statistics + ρI)^power, a symmetric matrix of n rows. Where the eigenvalues do not converge
+// the last root stays.
 func (r *rule) root(root, statistics []float32, n int, weight, power float64) {
 	symmetric := mat.NewSymDense(n, nil)
 	for i := range n {

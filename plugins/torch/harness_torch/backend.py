@@ -13,7 +13,9 @@ from typing import Iterator, Sequence
 import numpy as np
 import torch
 
-from harness_plugin import Backend, Batch, Evaluation, Losses, Memory, Option, OutOfMemory, Phase, Precision, Program, Session, Step, StepResult, Traced, threads
+from harness_plugin import (
+    Backend, Batch, Evaluation, Losses, Memory, Option, OutOfMemory, Phase, Precision, Program, Session, Step, StepResult, Traced, threads,
+)  # fmt: skip
 from harness_torch.model import Bert, See
 
 FP32 = Precision(
@@ -72,7 +74,7 @@ def device(program: Program) -> torch.device:
 
 
 class Witness(torch.optim.Optimizer):
-    """What GradScaler takes for the optimizer, to learn from it whether the gradients are finite: it calls step only then. The real one is the host's."""
+    """Stands in for the optimizer, which is the host's, in GradScaler. GradScaler calls step only if the gradients are finite."""
 
     def __init__(self, parameters: Sequence[torch.Tensor]):
         super().__init__(parameters, {})
@@ -101,7 +103,8 @@ class TorchSession(Session):
                 p.grad = self.grads[t.offset : t.offset + len(t)].view(t.shape)
                 self.parameters[t.name] = p
             # Read in any case, so that a bad value is an error in every precision.
-            scale, interval = program.options.number("init_scale", 2.0**-100, 2.0**100), program.options.integer("growth_interval", 1, 1 << 30)
+            scale = program.options.number("init_scale", 2.0**-100, 2.0**100)
+            interval = program.options.integer("growth_interval", 1, 1 << 30)
             self.scaler = torch.cuda.amp.GradScaler(init_scale=scale, growth_interval=interval) if program.precision == FP16.name else None
         torch.set_num_threads(threads())
 

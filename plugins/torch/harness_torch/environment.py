@@ -1,11 +1,12 @@
 """The environment in which PyTorch is fast.
 
-BLAS, OpenMP and malloc read variables as a process starts, so the process sets them and starts again in place: its number, descriptors and
-standard streams stay. What the user has set stays as well.
+BLAS, OpenMP and malloc read variables when a process starts. The process therefore sets them and re-executes itself; its PID,
+descriptors and standard streams stay the same. Variables that the user has set take precedence.
 
-Debian's OpenBLAS 0.3.21 takes CPUs with AVX-512 that it does not know, of AMD and of Intel, for ones with AVX2, and glibc gives large buffers back
-after every operator, to fault them in anew for the next. Measured on a Sapphire Rapids, one thread, CPU seconds of a training step of BERT-Tiny at 32 sequences
-of 128 tokens: 0.80 without any of this, 0.71 without the core type, 0.55 with all of it.
+Debian's OpenBLAS 0.3.21 treats CPUs with AVX-512 that it does not know, from AMD and Intel, like CPUs with AVX2. glibc returns
+large buffers to the system after every operator and faults them in again for the next. CPU seconds of a training step of
+BERT-Tiny with 32 sequences of 128 tokens, measured on one thread of a Sapphire Rapids: 0.80 without any of this, 0.71 without
+the core type, 0.55 with all of it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """BERT in plain PyTorch operations.
 
-The model is a function of parameters by Hugging Face's names. Post-norm encoder, pooler, and a head: masked LM on the masked positions alone, with the
-decoder tied to the word embeddings, and next sentence; start and end of a span; labels of a sequence, a regression where there is one; the right
-one of a row of sequences. Source: Devlin et al. 2018 (arXiv:1810.04805), google-research/bert modeling.py.
+The model is a function of parameters with Hugging Face's names: a post-norm encoder, a pooler, and the head of a task. Heads
+are masked LM, on the masked positions only and with the decoder tied to the word embeddings, with next sentence; start and end
+of a span; labels of a sequence, or a regression; and the right one of several sequences. Source: Devlin et al. 2018
+(arXiv:1810.04805), google-research/bert modeling.py.
 
-Casts to float32 are written out where torch.autocast keeps operators there on a GPU (softmax, layer norm, losses), so that the same holds on the CPU.
+Where torch.autocast keeps operators in float32 on a GPU (softmax, layer norm, losses), the casts are explicit, so that the CPU
+does the same.
 """
 
 from __future__ import annotations
@@ -54,8 +56,8 @@ class Bert:
     def forward(
         self, p: Parameters, x: Inputs, train: bool, between: Callable[[], None] = lambda: None, see: See = lambda name, value: value
     ) -> dict[str, torch.Tensor]:
-        """Outputs by their names in Program.outputs. With train it drops out, and keeps of the outputs those that a loss needs. between is called between
-        layers, see with the result of every operator that a trace shows, by its name there."""
+        """Outputs by their names in Program.outputs. With train, dropout is on and only the outputs for the loss are kept. between is
+        called between layers, see with the name and the result of every operator that a trace shows."""
         m, task = self.program.model, self.program.task
         out: dict[str, torch.Tensor] = {}
         size, length = x.ids.shape
@@ -82,7 +84,8 @@ class Bert:
             return value.view(size, length, m.num_attention_heads, -1).transpose(1, 2)
 
         embeddings = "bert.embeddings."
-        h = F.embedding(x.ids, p[embeddings + "word_embeddings.weight"]) + F.embedding(x.types, p[embeddings + "token_type_embeddings.weight"])
+        words, types = p[embeddings + "word_embeddings.weight"], p[embeddings + "token_type_embeddings.weight"]
+        h = F.embedding(x.ids, words) + F.embedding(x.types, types)
         h = h + p[embeddings + "position_embeddings.weight"][:length]
         h = keep("embeddings", see("bert.embeddings", drop(norm(embeddings + "LayerNorm", h))))
         scale = 1 / math.sqrt(m.hidden_size // m.num_attention_heads)
@@ -105,8 +108,9 @@ class Bert:
         pooled = keep("pooler_output", see("bert.pooler.dense", torch.tanh(linear("bert.pooler.dense", h[:, 0]))))
         if task == "pretraining":
             masked = h.reshape(size * length, m.hidden_size).index_select(0, x.rows)
-            transformed = block("cls.predictions.transform.", F.gelu(linear("cls.predictions.transform.dense", masked), approximate=self.approximate))
-            logits = see("cls.predictions.decoder", F.linear(transformed, p[embeddings + "word_embeddings.weight"], p["cls.predictions.bias"]))
+            dense = linear("cls.predictions.transform.dense", masked)
+            transformed = block("cls.predictions.transform.", F.gelu(dense, approximate=self.approximate))
+            logits = see("cls.predictions.decoder", F.linear(transformed, words, p["cls.predictions.bias"]))
             out["mlm_logits"] = logits.view(size, -1, m.vocab_size)
             out["nsp_logits"] = linear("cls.seq_relationship", pooled, see)
         else:
@@ -139,7 +143,8 @@ class Bert:
 
 
 def cross_entropy(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None = None) -> tuple[torch.Tensor, Loss]:
-    """The sum over rows of weight x cross entropy, in float32, and the same in float64 with how often the first of the greatest logits is the label's."""
+    """The sum over rows of weight x cross entropy, in float32, and the same as a Loss in float64. A row is right if the label's logit is
+    the first of the greatest."""
     loss = F.cross_entropy(logits.float(), labels, reduction="none")
     right = logits.detach().argmax(dim=-1) == labels
     if weights is None:

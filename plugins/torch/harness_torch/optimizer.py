@@ -10,14 +10,15 @@ import torch
 
 from harness_plugin import Cost, Memory, Option, Optimizer, Tensor, TensorCost, Unsupported, Update, Values, threads
 
-# Arguments of constructors that are the host's business or say how to compute, not what.
+# Arguments of constructors that the host sets, or that say how to compute rather than what.
 HOST = {"params", "lr", "foreach", "fused", "capturable", "differentiable", "maximize"}
 REFUSED = {
     "LBFGS": "it evaluates the loss again within a step",
     "SparseAdam": "it takes sparse gradients, and harness has dense ones",
 }
 
-# Operations on each parameter, a root or a division counted as one. Source: the algorithms in PyTorch's documentation of the classes. Weight decay adds 2.
+# Operations on each parameter; a root or a division counts as one, and weight decay adds 2. Source: the algorithms in
+# PyTorch's documentation of the classes.
 OPERATIONS: dict[str, Callable[[dict[str, Any]], float]] = {
     "Adadelta": lambda s: 16 + decay(s),
     "Adagrad": lambda s: 7 + decay(s),
@@ -44,7 +45,8 @@ class TorchOptimizer(Optimizer):
         known = {n.lower(): c for n, c in vars(torch.optim).items() if inspect.isclass(c) and issubclass(c, torch.optim.Optimizer)}
         known.pop("optimizer", None)
         if name.lower() not in known:
-            raise SystemExit(f"torch.optim of PyTorch {torch.__version__} has no class {name}; it has {', '.join(sorted(c.__name__ for c in known.values()))}")
+            classes = ", ".join(sorted(c.__name__ for c in known.values()))
+            raise SystemExit(f"torch.optim of PyTorch {torch.__version__} has no class {name}; it has {classes}")
         self.rule = known[name.lower()]
         if self.rule.__name__ in REFUSED:
             raise SystemExit(f"torch.{self.rule.__name__} can't be used: {REFUSED[self.rule.__name__]}")
@@ -57,7 +59,7 @@ class TorchOptimizer(Optimizer):
         ]
 
     def slots(self, options: Values) -> Sequence[str]:
-        # What a class keeps is seen on parameters of one and of two axes.
+        # Parameters with one and two axes show what a class keeps.
         rule = Rule(self, options, [torch.zeros(7), torch.zeros(3, 5)], [True, True])
         rule.update(1, 1e-3)
         return rule.slots()
@@ -81,7 +83,7 @@ class TorchOptimizer(Optimizer):
         return Cost.over(tensors, names, of, assumed=assumed)
 
     def form(self, options: Values, shape: tuple[int, ...]) -> dict[str, Any]:
-        """State of a parameter of a shape as the class makes it: which entries there are, and what they are."""
+        """The state that the class creates for a parameter of a shape: names and values of its entries."""
         rule = Rule(self, options, [torch.zeros(shape)], [True])
         rule.update(1, 1e-3)
         return dict(rule.optimizer.state[rule.parameters[0]])
@@ -99,7 +101,7 @@ class TorchOptimizer(Optimizer):
 
 
 def elements(v: Any, like: tuple[int, ...], t: Tensor) -> int:
-    """Elements of an entry of a tensor's state, when v is the entry for a tensor of shape like. An axis of v that is as long as one of like is the tensor's."""
+    """Elements of an entry of a tensor's state, where v is the entry for a tensor of shape like, whose extents all differ."""
     if v is None:
         return 0
     if not isinstance(v, torch.Tensor):
@@ -142,7 +144,7 @@ class Rule:
         if settings.get("weight_decay"):
             groups[1]["weight_decay"] = 0
         try:
-            # The rate is set for each step; some classes want a positive one.
+            # The rate is set before each step; some classes require a positive one here.
             self.optimizer = o.rule([g for g in groups if g["params"]], lr=1e-3, **settings)
         except (TypeError, ValueError) as e:
             raise ValueError(f"{o.name}: {e}") from e
@@ -156,7 +158,7 @@ class Rule:
             raise Unsupported(f"torch.{type(self.optimizer).__name__}: {e}") from e
 
     def slots(self) -> list[str]:
-        """Names of the state, in the order in which the class makes it. The count of steps is the host's."""
+        """Names of the state, in the order in which the class creates it, without the step count, which the host keeps."""
         names: dict[str, None] = {}
         for p in self.parameters:
             names.update(dict.fromkeys(name for name, v in self.optimizer.state[p].items() if name != "step" and v is not None))
@@ -166,7 +168,8 @@ class Rule:
 class Session:
     """An update rule over the host's memory. Parameters, gradients and state are tensors over it.
 
-    A piece of state of a parameter lies at the beginning of the parameter's place in its slot. It may be as large as the parameter, smaller, or one number.
+    An entry of a parameter's state lies at the beginning of the parameter's place in its slot. It may be as large as the
+    parameter, smaller, or one number.
     """
 
     def __init__(self, o: TorchOptimizer, options: Values, memory: Memory):
@@ -190,7 +193,7 @@ class Session:
         if self.clip and update.gradient_norm > self.clip:
             # Without an epsilon, as the built-in optimizers do it; torch.nn.utils.clip_grad_norm_ adds 1e-6 to the norm.
             torch.from_numpy(self.memory.grads).mul_(self.clip / update.gradient_norm)
-        # At rate 0 nothing moves, but some rules (Rprop) go by sizes of their own.
+        # At rate 0 no parameter moves, but some rules (Rprop) use step sizes of their own.
         before = self.memory.params.copy() if update.lr == 0 else None
         if update.number == 1:
             self.rule, self.attached = self.begin(), False
@@ -223,7 +226,7 @@ class Session:
         return self.forms[shape]
 
     def write(self) -> None:
-        """Moves state that an update made anew into the slots, and lets the class go on with it there."""
+        """Moves state that an update allocated into the slots, and makes the class use it there."""
         for t, p in zip(self.memory.layout.tensors, self.rule.parameters):
             state = self.rule.optimizer.state[p]
             for name, v in state.items():
