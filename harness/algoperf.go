@@ -41,7 +41,7 @@ from τ = 1 to 4, scaled to 1 for an optimizer that is the fastest on every work
 		},
 	}
 	storeFlag(cmd.Flags(), &store)
-	cmd.Flags().BoolVar(&bySteps, "steps", false, "count steps and not measured seconds")
+	cmd.Flags().BoolVar(&bySteps, "steps", false, "count steps instead of measured seconds")
 	cmd.Flags().StringVar(&format, "format", "table", report.Formats)
 	return cmd
 }

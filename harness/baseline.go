@@ -74,8 +74,8 @@ accuracy on another CPU, can't be tested against one. A waiver in the file lets 
 	}
 	storeFlag(cmd.Flags(), &store)
 	cmd.Flags().StringVarP(&out, "out", "o", "", "file to write (default results/baselines/RECIPE.json)")
-	cmd.Flags().StringVar(&note, "note", "", "why it was saved, for those who read it")
-	cmd.Flags().BoolVar(&noTimes, "no-times", false, "leave times out: the machine had other work, or others will check on other machines")
+	cmd.Flags().StringVar(&note, "note", "", "why the baseline was saved")
+	cmd.Flags().BoolVar(&noTimes, "no-times", false, "leave out times: the machine was busy, or checks will run on other machines")
 	cmd.Flags().StringArrayVar(&tolerances, "tolerance", nil, "change a tolerance, such as step_seconds=0.1 or squad.f1=1 (repeatable)")
 	return cmd
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func newData() *cobra.Command {
-	cmd := &cobra.Command{Use: "data", Short: "Download, prepare and look at what models are trained on"}
+	cmd := &cobra.Command{Use: "data", Short: "Download, prepare and check training data"}
 	cmd.AddCommand(newDataFetch(), newDataPrepare(), newDataVerify(), newDataPretraining())
 	return cmd
 }
@@ -54,7 +54,7 @@ text with the same settings and seed, to the last random number.`,
 	f.Float64Var(&g.ShortSeqProb, "short-seq-prob", 0.1, "short_seq_prob")
 	f.Float64Var(&g.MaskedLMProb, "masked-lm-prob", 0.15, "masked_lm_prob")
 	f.BoolVar(&g.WholeWord, "whole-word", false, "do_whole_word_mask")
-	f.StringVar(&generator, "generator", "google", "the published program to follow")
+	f.StringVar(&generator, "generator", "google", "published program to reproduce")
 	_ = cmd.MarkFlagRequired("text")
 	return cmd
 }

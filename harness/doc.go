@@ -45,7 +45,7 @@
 //	version     print version, commit, Go version, kernels and platform
 //	completion  shell completion
 //
-// A backend is NAME or NAME:PRECISION. The first one is what the others are held against:
+// A backend is NAME or NAME:PRECISION. The others are compared with the first one:
 //
 //	harness compare --backends gpu-ref:fp32,gpu-ref:bf16,ipu:fp16.16 --out runs/formats
 //	harness compare --backends gpu-ref:fp32,gpu-ref:bf16,ipu:fp16.16 --out runs/formats --resume --format csv

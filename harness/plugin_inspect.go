@@ -41,7 +41,7 @@ evaluation (averages); of a backend: it computes a step again for optimizers tha
 			return tellDescription(cmd.OutOrStdout(), &d)
 		},
 	}
-	cmd.Flags().StringVar(&kind, "kind", "", "backend or optimizer; needed where one of each has the name")
+	cmd.Flags().StringVar(&kind, "kind", "", "backend or optimizer; needed if there is one of each with this name")
 	cmd.Flags().StringVar(&format, "format", "table", "table or json")
 	return cmd
 }

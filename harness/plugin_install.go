@@ -11,7 +11,7 @@ import (
 func newPluginInstall() *cobra.Command {
 	return &cobra.Command{
 		Use:   "install FILE|FOLDER",
-		Short: "Put a plugin into your plugin folder, and pin it",
+		Short: "Copy a plugin into your plugin folder, and pin it",
 		Long: `Install copies a plugin into your plugin folder: an executable named harness-backend-NAME or
 harness-optimizer-NAME, or a folder that holds such an executable, with all its files. It must answer when asked what
 it is. It replaces an installed plugin of the same name.
@@ -56,6 +56,6 @@ func newPluginUninstall() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&kind, "kind", "", "backend or optimizer; needed where one of each has the name")
+	cmd.Flags().StringVar(&kind, "kind", "", "backend or optimizer; needed if there is one of each with this name")
 	return cmd
 }

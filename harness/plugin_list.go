@@ -17,7 +17,7 @@ func newPluginList() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List all plugins: built-in ones and those it finds",
+		Short: "List all plugins, built-in or found",
 		Long: `List shows all backends and optimizers: the built-in ones, and executables named harness-backend-NAME or
 harness-optimizer-NAME, or folders of that name with such an executable in them, in the folders of
 $HARNESS_PLUGIN_PATH, in your plugin folder, and in $PATH.

@@ -77,6 +77,6 @@ runs it. Without one, attach a debugger to the process whose number is printed.`
 		},
 	}
 	cmd.Flags().BoolVar(&attach, "attach", false, "print what other commands need to attach to the plugin, and wait for them")
-	cmd.Flags().StringVar(&kind, "kind", "", "backend or optimizer; needed where one of each has the name")
+	cmd.Flags().StringVar(&kind, "kind", "", "backend or optimizer; needed if there is one of each with this name")
 	return cmd
 }

@@ -48,7 +48,7 @@ The exit code is 0 when everything passes, 1 when something does not, and 2 when
 				return err
 			}
 			if len(c.Precisions) > 0 && (kind != plugin.Backend || c.Oracle == "") {
-				return errors.New("--precisions chooses what of a backend is held against the oracle: give --oracle too")
+				return errors.New("--precisions selects what is compared with the oracle: give --oracle too, and a backend")
 			}
 			v, err := extension.Verify(cmd.Context(), kind, args[1], c, processes.Options{
 				Transport: host.Transport(transport), Output: cmd.ErrOrStderr(),

@@ -50,7 +50,7 @@ of a long step show its first and last cycles: those between are alike.`,
 		},
 	}
 	estimateFlags(cmd.Flags(), &q)
-	cmd.Flags().StringVar(&out, "out", "", "file for the trace; the pictures lie beside it")
+	cmd.Flags().StringVar(&out, "out", "", "file for the trace; the pictures are written beside it")
 	cmd.Flags().StringVar(&phase, "phase", "", "phase of the recipe (default: the first)")
 	return cmd
 }

@@ -20,7 +20,7 @@ func newRecipeImport() *cobra.Command {
 	var strict bool
 	cmd := &cobra.Command{
 		Use:   "import [flags] (COMMAND LINE | SCRIPT | -)",
-		Short: "Make a recipe of a Hugging Face command line",
+		Short: "Turn a Hugging Face command line into a recipe",
 		Long: `Import turns a command line of Hugging Face's run_qa.py or run_glue.py, or of optimum-graphcore's with its
 IPU options, into a recipe. Give the command line as it is, a file that holds one (run.sh), or - for standard input.
 Import names every option that the recipe can't honour, on standard error and in the recipe. It reads the IPU's
@@ -65,7 +65,7 @@ configuration from the file or folder that --ipu_config_name names; it knows Gra
 	f := cmd.Flags()
 	f.SetInterspersed(false) // what follows the first word is the command line's own
 	f.StringVar(&out, "out", "", "file to write (default standard output)")
-	f.StringVar(&ipuConfig, "ipu-config", "", "ipu_config.json to take in place of the one that the command line names")
+	f.StringVar(&ipuConfig, "ipu-config", "", "ipu_config.json to use instead of the one that the command line names")
 	f.BoolVar(&strict, "strict", false, "exit with 1 when something is not honoured")
 	return cmd
 }

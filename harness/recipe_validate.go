@@ -54,6 +54,6 @@ with 1 when one of them is not valid.`,
 		},
 	}
 	cmd.Flags().StringArrayVar(&sets, "set", nil, "change a field (repeatable)")
-	cmd.Flags().BoolVar(&alone, "no-plugins", false, "start no plugin to ask for its options")
+	cmd.Flags().BoolVar(&alone, "no-plugins", false, "do not start plugins to check their options")
 	return cmd
 }

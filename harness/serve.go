@@ -18,7 +18,7 @@ func newServe() *cobra.Command {
 	var store, address string
 	cmd := &cobra.Command{
 		Use:   "serve [FOLDER]",
-		Short: "Show runs in a browser and follow those that go on",
+		Short: "Show runs in a browser, and follow runs in progress",
 		Long: `Serve shows the pages of report for all runs of the index, wherever their folders are, or for those in and
 below a folder, and keeps them up to date while runs go on. It only reads. By default only this machine can reach it.
 Ctrl-C ends it.`,

@@ -35,7 +35,7 @@ func newVocab() *cobra.Command {
 	}
 	learn.Flags().StringArrayVar(&text, "text", nil, "text to learn from (repeatable)")
 	learn.Flags().StringVar(&out, "out", "", "file to write")
-	learn.Flags().IntVar(&size, "size", 30522, "tokens, special ones included, at most")
+	learn.Flags().IntVar(&size, "size", 30522, "greatest number of tokens, including special ones")
 	learn.Flags().IntVar(&alphabet, "alphabet", 1000,
 		"characters to keep, at most: the most frequent ones (Chinese wants some 6000)")
 	learn.Flags().BoolVar(&cased, "cased", false, "keep case and accents")
