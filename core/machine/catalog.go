@@ -1,9 +1,8 @@
-// Package machine reads descriptions of systems: which chips, links and hosts there are, with the sources of every
-// figure, as small YAML files. A backend has its own kind of description and its own catalog; what it computes from
-// one is its own as well.
+// Package machine reads descriptions of systems: small YAML files of chips, links and hosts, with a source for every
+// figure. Each backend has its own kind of description, its own catalog, and its own model that computes with them.
 //
-// It also has what models of different machines share: the time of a ring, and the fit of a model's constants to
-// published throughput.
+// The package also holds what these models share: the time of a ring, and the fit of a model's constants to published
+// throughput.
 package machine
 
 import (
@@ -41,8 +40,7 @@ type Catalog[T any, P interface {
 	Files fs.FS
 }
 
-// Names lists the systems that are built in, sorted. Files that only others extend begin with an underscore and
-// have no name.
+// Names lists the built-in systems, sorted. Files whose names begin with an underscore are only there to be extended.
 func (c Catalog[T, P]) Names() []string {
 	entries, _ := fs.ReadDir(c.Files, ".")
 	var names []string
@@ -84,8 +82,8 @@ func (c Catalog[T, P]) Load(name string) (*T, error) {
 // None is the name of no system: nothing is modelled.
 const None = "none"
 
-// Find returns the system that a host asks for: its description, its name, or the one of the backend's option. None
-// is an ErrUnsupported.
+// Find returns the system that a host asks for, by description or name, or else the one that the backend's option
+// names. The option None gives an ErrUnsupported.
 func (c Catalog[T, P]) Find(on backend.Machine, option string) (*T, error) {
 	switch {
 	case on.Description != "":
@@ -110,7 +108,7 @@ func (c Catalog[T, P]) Parse(text string) (*T, error) {
 	return s, nil
 }
 
-// lay puts a description over s, after what it extends.
+// lay decodes a description into s, on top of the one that it extends.
 func (c Catalog[T, P]) lay(s *T, text string, depth int) error {
 	if depth > maxExtends {
 		return fmt.Errorf("more than %d descriptions extend each other", maxExtends)
@@ -164,8 +162,7 @@ func keysOf(t reflect.Type) []string {
 	return list
 }
 
-// hint names the known key that a key was probably meant to be: one that is spelt nearly like it, in its place or
-// in another.
+// hint suggests the known key with the nearest spelling, at any level.
 func hint(key string, known []string) string {
 	names := make([]string, len(known))
 	for i, k := range known {
@@ -178,7 +175,7 @@ func hint(key string, known []string) string {
 	return ", did you mean " + known[slices.Index(names, near)] + "?"
 }
 
-// place shows an error of the YAML library in one piece: place, what is wrong, the line.
+// place formats an error of the YAML library: position, message and the line itself.
 func place(err error) error {
 	return errors.New(strings.TrimSpace(yaml.FormatError(err, false, true)))
 }

@@ -81,10 +81,11 @@ func (r *Row) Machine(update optimizer.Cost) backend.Machine {
 	return backend.Machine{System: r.System, Update: update, Packing: r.Packing}
 }
 
-// Fit finds the constants, all positive, for which modelled comes nearest to published throughput: the least sum of
-// squares of the logarithms of their ratios, so that 10% too fast weighs as much as 10% too slow, on large systems
-// as on small ones. It begins at start and goes along one constant after the other, in steps of 17% at first and of
-// 1% at last (a compass search): the same rows give the same constants, and fits of other rows try the same ones.
+// Fit finds the constants, all positive, for which the modelled throughput comes nearest to the published one. It
+// minimizes the sum of squared logarithms of their ratios, so that 10% too fast counts as much as 10% too slow, on
+// large systems and small ones alike. From start it moves along one constant after another, in steps of 17% at first
+// and 1% at the end (a compass search). The same rows always give the same constants, and fits of other rows try the
+// same grid of values.
 func Fit(rows []Row, start []float64, modelled func(r *Row, constants []float64) (float64, error)) ([]float64, error) {
 	steps := make([]int, len(start)) // each constant is start times fitStep to this power
 	constants := func(steps []int) []float64 {
@@ -133,7 +134,7 @@ func Fit(rows []Row, start []float64, modelled func(r *Row, constants []float64)
 	return constants(steps), nil
 }
 
-// A step of a fit, and how often it tries steps of one size.
+// fitStep is the smallest step of a fit; maxFitTries limits the rounds with one step size.
 const (
 	fitStep     = 1.01
 	maxFitTries = 100

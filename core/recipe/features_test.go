@@ -102,7 +102,7 @@ func TestOptionsByStep(t *testing.T) {
 
 func TestFeatureErrors(t *testing.T) {
 	for set, want := range map[string]string{
-		"phases.0.schedule.batch_scaling=quadratic":                   `phases.one.schedule.batch_scaling: is "quadratic", want one of linear, sqrt`,
+		"phases.0.schedule.batch_scaling=quadratic":                   `batch_scaling: is "quadratic", want one of linear, sqrt`,
 		"phases.0.schedule.batch_scaling=linear":                      `phases.one.schedule.reference_batch: is 0, want 1 to`,
 		"phases.0.schedule.reference_batch=256":                       `batch_scaling does not say`,
 		"phases.0.schedule.start_learning_rate=1e-4":                  `there is no warm-up`,

@@ -13,7 +13,11 @@ model: {size: tiny}
 defaults: {length: 64, global_batch: 8, schedule: {learning_rate: 1e-4}, optimizer: {name: adamw}}
 phases:
 - {name: before, max_predictions: 8, steps: 2}
-- {name: squad, task: question_answering, epochs: 2, question_answering: {doc_stride: 32, max_query_length: 16}, target: {metric: f1, value: 80}}
+- name: squad
+  task: question_answering
+  epochs: 2
+  question_answering: {doc_stride: 32, max_query_length: 16}
+  target: {metric: f1, value: 80}
 - {name: rte, dataset: RTE, epochs: 3, evaluation: {every: 5, patience: 2, keep_best: true}}
 - {name: c3, dataset: c3, epochs: 3}
 - {name: sts, dataset: stsb, epochs: 3}

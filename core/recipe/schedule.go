@@ -10,13 +10,18 @@ import (
 type Schedule struct {
 	// Kind is one of
 	//
-	//	constant    warm-up from 0, then the same. Hugging Face transformers, optimization.py, get_constant_schedule_with_warmup
-	//	linear      warm-up from 0, then down to 0 over the steps that are left. get_linear_schedule_with_warmup; Graphcore
-	//	polynomial  the same with a power and an end. get_polynomial_decay_schedule_with_warmup
-	//	google      decay over all steps, of which the first are replaced by a warm-up: the rate jumps down where that ends. google-research/bert, optimization.py
-	//	nvidia      the same, one step ahead ; NVIDIA has a power of 0.5. DeepLearningExamples PyTorch BERT, schedulers.py, PolyWarmUpScheduler
+	//	constant    warm-up from 0, then the same rate
+	//	linear      warm-up from 0, then down to 0 over the remaining steps
+	//	polynomial  the same with a power and an end
+	//	google      decay over all steps, the first of which are replaced by a warm-up: where that ends the rate jumps down
+	//	nvidia      the same, one step ahead; NVIDIA uses a power of 0.5
 	//
-	// In all but nvidia the first step has a rate of 0 when there is a warm-up.
+	// Sources: Hugging Face transformers, optimization.py, get_constant_schedule_with_warmup,
+	// get_linear_schedule_with_warmup (Graphcore's too) and get_polynomial_decay_schedule_with_warmup;
+	// google-research/bert, optimization.py; NVIDIA DeepLearningExamples, PyTorch BERT, schedulers.py,
+	// PolyWarmUpScheduler.
+	//
+	// With a warm-up the first step has a rate of 0, except under nvidia.
 	Kind string `yaml:"kind" json:"kind"`
 	// LearningRate is the highest.
 	LearningRate float64 `yaml:"learning_rate" json:"learning_rate"`

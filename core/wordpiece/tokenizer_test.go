@@ -88,15 +88,20 @@ func plainPieces(v *wordpiece.Vocab, words []string, limit int) []string {
 }
 
 // small is a vocabulary in which words break in all ways: whole, in pieces, and not at all.
-var small = []string{"[UNK]", "a", "ab", "abc", "##b", "##bc", "##c", "##d", "d", "i", "e", "##e", "##é", "é", "o", "##σ", "##ς", "σ", "ο", "##ο",
-	"中", "##中", "한", "ᄒ", "##ᅡ", "##ᆫ", "##한", ".", "!", "=", "##", "##\u0307", "E", "##E", "A", "##B", "—", "ж", "##ж", "и", "й", "##й"}
+var small = []string{
+	"[UNK]", "a", "ab", "abc", "##b", "##bc", "##c", "##d", "d", "i", "e", "##e", "##é", "é", "o",
+	"##σ", "##ς", "σ", "ο", "##ο", "中", "##中", "한", "ᄒ", "##ᅡ", "##ᆫ", "##한", ".", "!", "=", "##", "##\u0307",
+	"E", "##E", "A", "##B", "—", "ж", "##ж", "и", "й", "##й",
+}
 
 func tokenizers(t testing.TB) (ts []*wordpiece.Tokenizer, os []wordpiece.Options) {
 	v, err := wordpiece.NewVocab("small", small)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range []wordpiece.Options{wordpiece.Google(true), wordpiece.Google(false), wordpiece.HuggingFace(true), wordpiece.HuggingFace(false)} {
+	for _, o := range []wordpiece.Options{
+		wordpiece.Google(true), wordpiece.Google(false), wordpiece.HuggingFace(true), wordpiece.HuggingFace(false),
+	} {
 		o.MaxCharsPerWord = 6
 		tok, err := wordpiece.New(v, o)
 		if err != nil {
@@ -107,8 +112,9 @@ func tokenizers(t testing.TB) (ts []*wordpiece.Tokenizer, os []wordpiece.Options
 	return ts, os
 }
 
-// letters are characters that steps of the tokenizer treat each in its own way.
-var letters = []rune("aAbBcCdDeEiI éÉİΣσΟο\u0301\u0307\u0338中한ж\u0439.!#-'—≠=\t\n\r\v\x00\x7f\u200b\u00a0\u2028\u2029\u3000\ufeff\ufffd\U00020000\U0001f600\ue000\u037e\u212a豈")
+// letters are characters that the tokenizer's steps treat differently.
+var letters = []rune("aAbBcCdDeEiI éÉİΣσΟο\u0301\u0307\u0338中한ж\u0439.!#-'—≠=\t\n\r\v\x00\x7f" +
+	"\u200b\u00a0\u2028\u2029\u3000\ufeff\ufffd\U00020000\U0001f600\ue000\u037e\u212a豈")
 
 // TestAgainstPlain: the tokens are those of the reference's own steps.
 func TestAgainstPlain(t *testing.T) {
@@ -315,7 +321,8 @@ func TestVocabErrors(t *testing.T) {
 	if err != nil || v.Len() != 2 {
 		t.Fatalf("CR LF: %v", err)
 	}
-	if _, err := v.Special(wordpiece.Mask); !errors.Is(err, wordpiece.ErrInvalid) || !strings.Contains(err.Error(), "v.txt") || !strings.Contains(err.Error(), "[MASK]") {
+	if _, err := v.Special(wordpiece.Mask); !errors.Is(err, wordpiece.ErrInvalid) ||
+		!strings.Contains(err.Error(), "v.txt") || !strings.Contains(err.Error(), "[MASK]") {
 		t.Errorf("no [MASK]: %v", err)
 	}
 	if id, err := v.Special(wordpiece.Unk); err != nil || id != 1 {

@@ -56,7 +56,8 @@ func (f *Folder) Write(dir string, t Target) (Report, error) {
 	if t.Format == TensorFlow {
 		configName = googleConfigFile
 		if f.Config.Model.HiddenAct != bert.GELUNew {
-			rep.Notes = append(rep.Notes, `hidden_act is the erf form of GELU, and "gelu" of google-research/bert is the tanh form: it computes slightly other values`)
+			rep.Notes = append(rep.Notes, `hidden_act is the erf form of GELU, and "gelu" of google-research/bert is the tanh form: `+
+				`it computes slightly different values`)
 		}
 		config, err = f.Config.marshalGoogle()
 	} else {

@@ -284,7 +284,10 @@ func TestConfig(t *testing.T) {
 
 // TestConfigIsKept: keys that harness does not know survive, and its own key shows only where it matters.
 func TestConfigIsKept(t *testing.T) {
-	c, err := parseConfig([]byte(`{"vocab_size": 30, "pad_token_id": 0, "transformers_version": "4.6.0", "id2label": {"0": "no", "1": "yes"}, "label2id": {"no": 0, "yes": 1}, "nested": {"b": [1, 2.50]}}`))
+	c, err := parseConfig([]byte(`{
+		"vocab_size": 30, "pad_token_id": 0, "transformers_version": "4.6.0",
+		"id2label": {"0": "no", "1": "yes"}, "label2id": {"no": 0, "yes": 1}, "nested": {"b": [1, 2.50]}
+	}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"harness.invalid/core/wordpiece"
@@ -134,10 +133,10 @@ func readJSON(path string, v any) error {
 // vocab is the vocabulary of a tokenizer.json, whose ids must be 0 to n-1.
 func (t *tokenizerJSON) vocab(path string) (*wordpiece.Vocab, error) {
 	m := t.Model
-	if m.Type != "" && m.Type != "WordPiece" || m.Prefix != "" && m.Prefix != wordpiece.Continuing || m.Unknown != "" &&
-		m.Unknown != wordpiece.Unk {
-		return nil, fmt.Errorf("%s: model is %q with the prefix %q and %q for unknown words, want WordPiece with %q and %q", path, m.Type,
-			m.Prefix, m.Unknown, wordpiece.Continuing, wordpiece.Unk)
+	is := func(got, want string) bool { return got == "" || got == want }
+	if !is(m.Type, "WordPiece") || !is(m.Prefix, wordpiece.Continuing) || !is(m.Unknown, wordpiece.Unk) {
+		return nil, fmt.Errorf("%s: model is %q with the prefix %q and %q for unknown words, want WordPiece with %q and %q",
+			path, m.Type, m.Prefix, m.Unknown, wordpiece.Continuing, wordpiece.Unk)
 	}
 	tokens := make([]string, len(m.Vocab))
 	for token, id := range m.Vocab {
@@ -179,8 +178,11 @@ func (t Tokenizer) Save(dir string) error {
 
 // special are the tokens that a model needs, by what transformers calls them.
 var special = []struct{ key, token string }{
-	{"cls_token", wordpiece.Cls}, {"mask_token", wordpiece.Mask}, {"pad_token", wordpiece.Pad}, {"sep_token",
-		wordpiece.Sep}, {"unk_token", wordpiece.Unk},
+	{"cls_token", wordpiece.Cls},
+	{"mask_token", wordpiece.Mask},
+	{"pad_token", wordpiece.Pad},
+	{"sep_token", wordpiece.Sep},
+	{"unk_token", wordpiece.Unk},
 }
 
 // files are the contents of a tokenizer's files by name.
@@ -199,9 +201,11 @@ func (t Tokenizer) files() (map[string][]byte, error) {
 		return nil, err
 	}
 	config := map[string]any{
-		"clean_up_tokenization_spaces": true, "do_lower_case": t.Options.Lower, "tokenize_chinese_chars": t.Options.SplitChinese,
-		"strip_accents":   nil,
-		"tokenizer_class": "BertTokenizer",
+		"clean_up_tokenization_spaces": true,
+		"do_lower_case":                t.Options.Lower,
+		"tokenize_chinese_chars":       t.Options.SplitChinese,
+		"strip_accents":                nil,
+		"tokenizer_class":              "BertTokenizer",
 	}
 	if t.Options.StripAccents != t.Options.Lower {
 		config["strip_accents"] = t.Options.StripAccents
@@ -224,94 +228,12 @@ func (t Tokenizer) files() (map[string][]byte, error) {
 	if _, err := t.Vocab.WriteTo(&vocab); err != nil {
 		return nil, err
 	}
-	return map[string][]byte{vocabFile: vocab.Bytes(), tokenizerFile: full, tokenizerConfigFile: configText, specialTokensFile: specials}, nil
-}
-
-// marshal writes a tokenizer.json in the order of the tokenizers library.
-func (t Tokenizer) marshal(ids map[string]int32) ([]byte, error) {
-	type object = map[string]any
-	type added struct {
-		ID         int32  `json:"id"`
-		Content    string `json:"content"`
-		SingleWord bool   `json:"single_word"`
-		LStrip     bool   `json:"lstrip"`
-		RStrip     bool   `json:"rstrip"`
-		Normalized bool   `json:"normalized"`
-		Special    bool   `json:"special"`
-	}
-	var tokens []added
-	for token, id := range ids {
-		tokens = append(tokens, added{ID: id, Content: token, Special: true})
-	}
-	slices.SortFunc(tokens, func(a, b added) int { return int(a.ID - b.ID) })
-	piece := func(kind, id string, segment int) object { return object{kind: object{"id": id, "type_id": segment}} }
-	first := []object{piece("SpecialToken", wordpiece.Cls, 0), piece("Sequence", "A", 0), piece("SpecialToken", wordpiece.Sep, 0)}
-	named := func(token string) object {
-		return object{"id": token, "ids": []int32{ids[token]}, "tokens": []string{token}}
-	}
-	var accents any
-	if t.Options.StripAccents != t.Options.Lower {
-		accents = t.Options.StripAccents
-	}
-	longest := t.Options.MaxCharsPerWord
-	if !t.Options.DropUnassigned { // Google's tokenizer becomes transformers', and so does its limit
-		longest = wordpiece.HuggingFace(t.Options.Lower).MaxCharsPerWord
-	}
-	var vocab bytes.Buffer
-	vocab.WriteByte('{')
-	for id := range t.Vocab.Len() {
-		if id > 0 {
-			vocab.WriteByte(',')
-		}
-		token, err := marshal(t.Vocab.Token(int32(id)))
-		if err != nil {
-			return nil, err
-		}
-		fmt.Fprintf(&vocab, "%s:%d", token, id)
-	}
-	vocab.WriteByte('}')
-	return marshalIndent(struct {
-		Version       string  `json:"version"`
-		Truncation    any     `json:"truncation"`
-		Padding       any     `json:"padding"`
-		AddedTokens   []added `json:"added_tokens"`
-		Normalizer    any     `json:"normalizer"`
-		PreTokenizer  any     `json:"pre_tokenizer"`
-		PostProcessor any     `json:"post_processor"`
-		Decoder       any     `json:"decoder"`
-		Model         any     `json:"model"`
-	}{
-		Version: "1.0", AddedTokens: tokens,
-		Normalizer: struct {
-			Type         string `json:"type"`
-			CleanText    bool   `json:"clean_text"`
-			SplitChinese bool   `json:"handle_chinese_chars"`
-			StripAccents any    `json:"strip_accents"`
-			Lower        bool   `json:"lowercase"`
-		}{"BertNormalizer", true, t.Options.SplitChinese, accents, t.Options.Lower},
-		PreTokenizer: object{"type": "BertPreTokenizer"},
-		PostProcessor: struct {
-			Type    string   `json:"type"`
-			Single  []object `json:"single"`
-			Pair    []object `json:"pair"`
-			Special object   `json:"special_tokens"`
-		}{
-			"TemplateProcessing", first, append(slices.Clone(first), piece("Sequence", "B", 1), piece("SpecialToken", wordpiece.Sep, 1)),
-			object{wordpiece.Cls: named(wordpiece.Cls), wordpiece.Sep: named(wordpiece.Sep)},
-		},
-		Decoder: struct {
-			Type    string `json:"type"`
-			Prefix  string `json:"prefix"`
-			Cleanup bool   `json:"cleanup"`
-		}{"WordPiece", wordpiece.Continuing, true},
-		Model: struct {
-			Type    string          `json:"type"`
-			Unknown string          `json:"unk_token"`
-			Prefix  string          `json:"continuing_subword_prefix"`
-			Max     int             `json:"max_input_chars_per_word"`
-			Vocab   json.RawMessage `json:"vocab"`
-		}{"WordPiece", wordpiece.Unk, wordpiece.Continuing, longest, vocab.Bytes()},
-	})
+	return map[string][]byte{
+		vocabFile:           vocab.Bytes(),
+		tokenizerFile:       full,
+		tokenizerConfigFile: configText,
+		specialTokensFile:   specials,
+	}, nil
 }
 
 // marshal and marshalIndent write JSON without the escapes for HTML that encoding/json adds.

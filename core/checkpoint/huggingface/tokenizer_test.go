@@ -80,11 +80,31 @@ func TestTokenizerJSON(t *testing.T) {
 	}
 	full := got.(map[string]any)
 	for key, want := range map[string]string{
-		"version": `"1.0"`, "truncation": "null", "padding": "null",
-		"normalizer":     `{"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":true,"strip_accents":null,"lowercase":true}`,
-		"pre_tokenizer":  `{"type":"BertPreTokenizer"}`,
-		"decoder":        `{"type":"WordPiece","prefix":"##","cleanup":true}`,
-		"post_processor": `{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"[CLS]","type_id":0}},{"Sequence":{"id":"A","type_id":0}},{"SpecialToken":{"id":"[SEP]","type_id":0}}],"pair":[{"SpecialToken":{"id":"[CLS]","type_id":0}},{"Sequence":{"id":"A","type_id":0}},{"SpecialToken":{"id":"[SEP]","type_id":0}},{"Sequence":{"id":"B","type_id":1}},{"SpecialToken":{"id":"[SEP]","type_id":1}}],"special_tokens":{"[CLS]":{"id":"[CLS]","ids":[2],"tokens":["[CLS]"]},"[SEP]":{"id":"[SEP]","ids":[3],"tokens":["[SEP]"]}}}`,
+		"version":       `"1.0"`,
+		"truncation":    "null",
+		"padding":       "null",
+		"normalizer":    `{"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":true,"strip_accents":null,"lowercase":true}`,
+		"pre_tokenizer": `{"type":"BertPreTokenizer"}`,
+		"decoder":       `{"type":"WordPiece","prefix":"##","cleanup":true}`,
+		"post_processor": `{
+			"type": "TemplateProcessing",
+			"single": [
+				{"SpecialToken": {"id": "[CLS]", "type_id": 0}},
+				{"Sequence": {"id": "A", "type_id": 0}},
+				{"SpecialToken": {"id": "[SEP]", "type_id": 0}}
+			],
+			"pair": [
+				{"SpecialToken": {"id": "[CLS]", "type_id": 0}},
+				{"Sequence": {"id": "A", "type_id": 0}},
+				{"SpecialToken": {"id": "[SEP]", "type_id": 0}},
+				{"Sequence": {"id": "B", "type_id": 1}},
+				{"SpecialToken": {"id": "[SEP]", "type_id": 1}}
+			],
+			"special_tokens": {
+				"[CLS]": {"id": "[CLS]", "ids": [2], "tokens": ["[CLS]"]},
+				"[SEP]": {"id": "[SEP]", "ids": [3], "tokens": ["[SEP]"]}
+			}
+		}`,
 	} {
 		var w any
 		if err := json.Unmarshal([]byte(want), &w); err != nil {

@@ -77,7 +77,9 @@ func TestChanged(t *testing.T) {
 // legacy is a stream of pickles around a value, and what follows.
 func legacy(value, keys, data string) []byte {
 	facts := "\x80\x02}X\x0d\x00\x00\x00little_endian\x88s."
-	return []byte("\x80\x02\x8a\x0a" + string(magicNumber) + ".\x80\x02M\xe9\x03." + facts + "\x80\x02" + value + ".\x80\x02" + keys + "." + data)
+	return []byte("\x80\x02\x8a\x0a" + string(magicNumber) + ".\x80\x02M\xe9\x03." + facts +
+		"\x80\x02" + value + "." +
+		"\x80\x02" + keys + "." + data)
 }
 
 // storageOf is the code for a storage of floats with a key of one letter.
@@ -93,6 +95,11 @@ func TestRefuse(t *testing.T) {
 	vector := func(offset, size, stride string) string {
 		return dict(rebuild + one + offset + size + stride + "\x89NtR")
 	}
+	storageLength := func(number string) string {
+		return dict(strings.Replace(rebuild+one+"K\x00)))\x89NtR", "K\x01NtQ", number+"NtQ", 1))
+	}
+	const largest = "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f"
+	item := "X\x01\x00\x00\x00w" + rebuild + one + "K\x00K\x01\x85K\x01\x85\x89NtRs"
 	good := legacy(vector("K\x00", "K\x01\x85", "K\x01\x85"), keys, data)
 	if f, err := read(good); err != nil {
 		t.Fatal(err)
@@ -118,22 +125,18 @@ func TestRefuse(t *testing.T) {
 		"stack global":        {legacy("\x8c\x02os\x8c\x06system\x93", keys, data), `Python's "os.system"`},
 		"list holds itself":   {legacy("]q\x00h\x00a", "]", ""), "holds itself"},
 		"key is a list":       {legacy("}]K\x01s", "]", ""), "as a key"},
-		"storage too long": {legacy(dict(strings.Replace(rebuild+one+"K\x00)))\x89NtR", "K\x01NtQ", "J\xff\xff\xff\x7fNtQ", 1)), keys,
-			data), "length 2147483647 in a file of"},
-		"negative length": {legacy(dict(strings.Replace(rebuild+one+"K\x00)))\x89NtR", "K\x01NtQ", "J\xff\xff\xff\xffNtQ", 1)), keys,
-			data), "length -1"},
-		"shape too large":  {legacy(vector("K\x00", "K\x02\x85", "K\x00\x85"), keys, data), "has more elements than its storage"},
-		"stride too large": {legacy(vector("K\x00", "K\x01K\x01\x86", "K\x01\x85"), keys, data), "has the strides [1]"},
-		"offset too large": {legacy(vector("K\x02", "K\x01\x85", "K\x01\x85"), keys, data), "begins at 2 of a storage of 1"},
-		"negative extent":  {legacy(vector("K\x00", "J\xff\xff\xff\xff\x85", "K\x01\x85"), keys, data), "whole numbers of at least 0"},
-		"overflow": {legacy(vector("K\x00",
-			"\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x86", "K\x01K\x01\x86"), keys, data),
-			"too many elements"},
-		"no such key":      {legacy(vector("K\x00", "K\x01\x85", "K\x01\x85"), "]X\x01\x00\x00\x00ba", data), `storage "b" is not used`},
-		"fewer keys":       {legacy(vector("K\x00", "K\x01\x85", "K\x01\x85"), "]", data), "want a list of 1"},
-		"length differs":   {legacy(vector("K\x00", "K\x01\x85", "K\x01\x85"), keys, "\x02"+data[1:]+data[8:]), "has 2 elements, want 1"},
-		"bytes at the end": {append(slices.Clone(good), 0), "1 bytes follow the last storage"},
-		"name twice":       {legacy("}X\x01\x00\x00\x00w"+rebuild+one+"K\x00K\x01\x85K\x01\x85\x89NtRsX\x01\x00\x00\x00w"+rebuild+one+"K\x00K\x01\x85K\x01\x85\x89NtRs", keys, data), "already"},
+		"storage too long":    {legacy(storageLength("J\xff\xff\xff\x7f"), keys, data), "length 2147483647 in a file of"},
+		"negative length":     {legacy(storageLength("J\xff\xff\xff\xff"), keys, data), "length -1"},
+		"shape too large":     {legacy(vector("K\x00", "K\x02\x85", "K\x00\x85"), keys, data), "has more elements than its storage"},
+		"stride too large":    {legacy(vector("K\x00", "K\x01K\x01\x86", "K\x01\x85"), keys, data), "has the strides [1]"},
+		"offset too large":    {legacy(vector("K\x02", "K\x01\x85", "K\x01\x85"), keys, data), "begins at 2 of a storage of 1"},
+		"negative extent":     {legacy(vector("K\x00", "J\xff\xff\xff\xff\x85", "K\x01\x85"), keys, data), "whole numbers of at least 0"},
+		"overflow":            {legacy(vector("K\x00", largest+largest+"\x86", "K\x01K\x01\x86"), keys, data), "too many elements"},
+		"no such key":         {legacy(vector("K\x00", "K\x01\x85", "K\x01\x85"), "]X\x01\x00\x00\x00ba", data), `storage "b" is not used`},
+		"fewer keys":          {legacy(vector("K\x00", "K\x01\x85", "K\x01\x85"), "]", data), "want a list of 1"},
+		"length differs":      {legacy(vector("K\x00", "K\x01\x85", "K\x01\x85"), keys, "\x02"+data[1:]+data[8:]), "has 2 elements, want 1"},
+		"bytes at the end":    {append(slices.Clone(good), 0), "1 bytes follow the last storage"},
+		"name twice":          {legacy("}"+item+item, keys, data), "already"},
 	} {
 		_, err := read(test.file)
 		if err == nil || !strings.Contains(err.Error(), test.want) {

@@ -3,6 +3,7 @@ package safetensors
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -17,6 +18,10 @@ func TestRefuse(t *testing.T) {
 	tensorA := func(body string) []byte { return file(`{"a":{`+body+`}}`, exampleData) }
 	huge := file(exampleHeader, exampleData)
 	binary.LittleEndian.PutUint64(huge, MaxHeader+1)
+	two := func(nameA, shapeA, offsetsA, nameB, shapeB, offsetsB string) []byte {
+		const entry = `"%s":{"dtype":"U8","shape":%s,"data_offsets":%s}`
+		return file(fmt.Sprintf("{"+entry+","+entry+"}", nameA, shapeA, offsetsA, nameB, shapeB, offsetsB), "abc"[:int(offsetsB[3]-'0')])
+	}
 	past := file(exampleHeader, exampleData)
 	binary.LittleEndian.PutUint64(past, uint64(len(past)-prefix+1))
 	negative := file(exampleHeader, exampleData)
@@ -35,8 +40,8 @@ func TestRefuse(t *testing.T) {
 		"not UTF-8":           {file("{\"\xff\":1}", ""), "byte 10: header is not UTF-8"},
 		"second object":       {file(exampleHeader+"{}", exampleData), "more than white space follows"},
 		"broken JSON":         {file(`{"a":{"dtype"`, ""), "header:"},
-		"name twice":          {file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}`, "ab"), `name "a" occurs twice`},
-		"escaped name twice":  {file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"\u0061":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}`, "ab"), `name "a" occurs twice`},
+		"name twice":          {two("a", "[1]", "[0,1]", "a", "[1]", "[1,2]"), `name "a" occurs twice`},
+		"escaped name twice":  {two("a", "[1]", "[0,1]", `\u0061`, "[1]", "[1,2]"), `name "a" occurs twice`},
 		"metadata twice":      {file(`{"__metadata__":{},"__metadata__":{}}`, ""), "occurs twice"},
 		"metadata key twice":  {file(`{"__metadata__":{"a":"1","a":"2"}}`, ""), `has the key "a" twice`},
 		"metadata of numbers": {file(`{"__metadata__":{"a":1}}`, ""), "want a string"},
@@ -58,8 +63,8 @@ func TestRefuse(t *testing.T) {
 		"hole at the start": {tensorA(`"dtype":"U8","shape":[10],"data_offsets":[1,11]`), "leaves a hole after what ends at 0"},
 		"bytes at the end":  {tensorA(`"dtype":"U8","shape":[10],"data_offsets":[0,10]`), "tensors take "},
 		"past the end":      {tensorA(`"dtype":"U8","shape":[12],"data_offsets":[0,12]`), "tensors take "},
-		"overlap":           {file(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}}`, "abc"), `data of "b" begins at 1 of the buffer and overlaps`},
-		"same bytes":        {file(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}`, "ab"), "overlaps"},
+		"overlap":           {two("a", "[2]", "[0,2]", "b", "[2]", "[1,3]"), `data of "b" begins at 1 of the buffer and overlaps`},
+		"same bytes":        {two("a", "[2]", "[0,2]", "b", "[2]", "[0,2]"), "overlaps"},
 		"end at the limit": {tensorA(`"dtype":"U8","shape":[9223372036854775807],"data_offsets":[0,9223372036854775807]`),
 			"too many elements"},
 	} {

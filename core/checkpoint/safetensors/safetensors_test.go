@@ -34,8 +34,10 @@ func read(b []byte) (*weights.File, error) {
 
 // example is two tensors and metadata; every error test damages it.
 const (
-	exampleHeader = `{"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[1,3],"data_offsets":[8,11]}}`
-	exampleData   = "\x00\x00\x80\x3f\x00\x00\x00\xc0xyz"
+	exampleHeader = `{"__metadata__":{"format":"pt"},` +
+		`"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},` +
+		`"b":{"dtype":"U8","shape":[1,3],"data_offsets":[8,11]}}`
+	exampleData = "\x00\x00\x80\x3f\x00\x00\x00\xc0xyz"
 )
 
 func TestRead(t *testing.T) {

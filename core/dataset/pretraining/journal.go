@@ -44,9 +44,10 @@ func (w *preparation) begin() error {
 		if err := json.Unmarshal(text, &before); err != nil {
 			return fmt.Errorf("prepare: %s: %w", path, err)
 		}
-		if !w.same(&before.PrepareSettings, before.Text, before.Vocab, len(before.Sizes)-1) || len(before.Done) != len(before.Sizes) ||
-			before.Blocks > len(w.blocks) {
-			return fmt.Errorf("prepare: in %s other data is being prepared (another text, or other settings): choose another folder, or remove it", w.dir)
+		if !w.same(&before.PrepareSettings, before.Text, before.Vocab, len(before.Sizes)-1) ||
+			len(before.Done) != len(before.Sizes) || before.Blocks > len(w.blocks) {
+			return fmt.Errorf("prepare: in %s other data is being prepared (another text, or other settings): "+
+				"choose another folder, or remove it", w.dir)
 		}
 		w.journal = before
 		return nil

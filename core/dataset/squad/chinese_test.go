@@ -65,7 +65,8 @@ func chinese(t *testing.T, texts ...string) *wordpiece.Tokenizer {
 // read back as the passage has it.
 func TestChineseAnswers(t *testing.T) {
 	const context = "东京是日本的首都。1964年，东京 Tokyo 举办了奥运会。"
-	d, err := Parse([]byte(`{"version": "v1.0", "data": [{"title": "t", "id": "1", "paragraphs": [{"id": "p", "context": "`+context+`", "qas": [
+	d, err := Parse([]byte(`{"version": "v1.0", "data": [{"title": "t", "id": "1", "paragraphs": [{
+		"id": "p", "context": "`+context+`", "qas": [
 		{"id": "a", "question": "首都？", "answers": [{"text": "东京", "answer_start": 0}, {"text": "日本", "answer_start": 3}]},
 		{"id": "b", "question": "在哪？", "answers": [{"text": "东京 Tokyo", "answer_start": 13}]},
 		{"id": "c", "question": "哪年？", "answers": [{"text": "1964年", "answer_start": 9}]},

@@ -95,7 +95,8 @@ func TestRead(t *testing.T) {
 func TestReadErrors(t *testing.T) {
 	for _, c := range []struct{ task, text, want string }{
 		{"mrpc", "", "task mrpc: x: the file is empty: invalid data"},
-		{"mrpc", "a\tb\n", `x:1: the first line has 2 columns, "a|b": want a header with #1 String or sentence1 and #2 String or sentence2 (and Quality or label)`},
+		{"mrpc", "a\tb\n", `x:1: the first line has 2 columns, "a|b": ` +
+			`want a header with #1 String or sentence1 and #2 String or sentence2 (and Quality or label)`},
 		{"rte", "index\tsentence\tsentence2\tlabel\n", "did you mean sentence1?"},
 		{"rte", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\n", "x:2: the line has 3 columns, want 4"},
 		{"rte", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tmaybe\n", `x:2: the label is "maybe", want one of entailment, not_entailment`},

@@ -204,9 +204,20 @@ func TestBatches(t *testing.T) {
 		labels     []int32
 		targets    []float32
 	}{
-		{"rte", "sentence1\tsentence2\tlabel\na\tb\tnot_entailment\na\tb\tentailment\nb\tc\tnot_entailment\n", []int32{1, 0, 1}, nil},
-		{"sts-b", "sentence1\tsentence2\tscore\na\tb\t2.5\na\tb\t5\n", nil, []float32{2.5, 5}},
-		{"c3", `[[["a"], [{"question": "b", "choice": ["c", "d"], "answer": "d"}, {"question": "b", "choice": ["c", "d", "e"], "answer": "e"}], "1"]]`, []int32{0, 1, 0, 0, 0, 0, 1, 0}, nil},
+		{
+			"rte", "sentence1\tsentence2\tlabel\na\tb\tnot_entailment\na\tb\tentailment\nb\tc\tnot_entailment\n",
+			[]int32{1, 0, 1}, nil,
+		},
+		{
+			"sts-b", "sentence1\tsentence2\tscore\na\tb\t2.5\na\tb\t5\n",
+			nil, []float32{2.5, 5},
+		},
+		{
+			"c3", `[[["a"], [
+				{"question": "b", "choice": ["c", "d"], "answer": "d"},
+				{"question": "b", "choice": ["c", "d", "e"], "answer": "e"}], "1"]]`,
+			[]int32{0, 1, 0, 0, 0, 0, 1, 0}, nil,
+		},
 	} {
 		s := set(t, c.task, c.text, 8, true)
 		for _, size := range []int{1, 4, 100} {

@@ -1,5 +1,5 @@
-// Package machinetest holds the machine model of a backend against published throughput: that its constants are
-// those of the fit, that its errors are within the goal, and that docs/machines.md shows them.
+// Package machinetest tests a backend's machine model against published throughput: its constants are the fitted
+// ones, its errors stay within the goal, and docs/machines.md shows them.
 package machinetest
 
 import (
@@ -78,7 +78,7 @@ func Check(t *testing.T, m Model) {
 	m.checkDocument(t, table)
 }
 
-// remember keeps what the model said and what optimizers cost, since fits of other rows ask the same.
+// remember caches throughputs and optimizer costs, since fits of other rows ask for the same ones.
 func (m *Model) remember(t *testing.T) {
 	said, costs := map[string]float64{}, map[string]optimizer.Cost{}
 	m.rate = func(r *machine.Row, c []float64) (float64, error) {
@@ -110,7 +110,7 @@ func (m *Model) fit(t *testing.T, rows []machine.Row) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Three digits say all that so few rows can.
+	// So few rows support no more than three digits.
 	for i := range c {
 		c[i] = round(c[i])
 	}
@@ -125,8 +125,8 @@ func round(v float64) float64 {
 	return math.Round(v*scale) / scale
 }
 
-// checkFit: no constant can be moved by 5% for a fit that is better by more than a tenth, so that the file is that
-// of the rows and the model. Constants are rounded, and plans change in jumps: hence the tenth.
+// checkFit tests that moving any constant by 5% does not improve the fit by more than a tenth, so that the file belongs
+// to these rows and this model. The tenth allows for rounded constants and for plans that change in jumps.
 func (m *Model) checkFit(t *testing.T, rows []machine.Row) {
 	fitted := fittedRows(rows)
 	loss := func(c []float64) float64 {
@@ -154,8 +154,8 @@ func (m *Model) checkFit(t *testing.T, rows []machine.Row) {
 	}
 }
 
-// table is what the document shows: every row, those that were fitted first. The last column, what the model says
-// when the row's program is not among those that are fitted, is refreshed with -update only.
+// table is the table of the document: all rows, the fitted ones first. The last column is the error of a model that was
+// fitted without the row's program; it is computed with -update only.
 func (m *Model) table(t *testing.T, rows []machine.Row, refresh bool) string {
 	before := m.shown(t)
 	var b strings.Builder
@@ -226,8 +226,8 @@ func (m *Model) modelled(t *testing.T, r *machine.Row, c []float64) float64 {
 	return v
 }
 
-// leftOut is the error of a row when no row of its name, system and format is fitted: the same program in another
-// framework would give it away.
+// leftOut is the error of a row after a fit without it and without all rows of its name, system and format, because
+// the same program in another framework would give it away.
 func (m *Model) leftOut(t *testing.T, rows []machine.Row, r *machine.Row) float64 {
 	others := slices.DeleteFunc(fittedRows(rows), func(o machine.Row) bool {
 		return o.Name == r.Name && o.System == r.System && o.Precision == r.Precision
