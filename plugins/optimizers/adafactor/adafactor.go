@@ -1,4 +1,4 @@
-// Package adafactor is Adafactor, which keeps of a matrix's second moments only what its rows and columns have:
+// Package adafactor is Adafactor, which keeps only row and column statistics of a matrix's second moments:
 // Shazeer and Stern, "Adafactor: Adaptive Learning Rates with Sublinear Memory Cost", ICML 2018 (arXiv:1804.04235),
 // algorithms 4 and 5.
 //
@@ -11,7 +11,7 @@
 //	p  -= lr·s·u + lr·λ·p                                    s = max(eps2, rms(p)) with scale_parameter, else 1
 //
 // λ = weight_decay, 0 for biases and layer normalisation. R and C lie side by side at the beginning of the tensor's
-// part of the slot, so a slot is as long as the parameters are, and most of it is never touched. Arithmetic is
+// part of the slot. A slot is as long as the parameters, but most of it is never touched. Arithmetic is
 // float32, sums are float64.
 package adafactor
 

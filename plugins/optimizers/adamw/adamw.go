@@ -8,7 +8,7 @@
 //	p -= lr · (m̂ / (sqrt(v̂) + eps) + λ·p)        λ = weight_decay; 0 for biases and layer normalisation
 //
 // With bias_correction=false, eps=1e-6 and max_grad_norm=1 it is the AdamWeightDecayOptimizer with which
-// google-research/bert was trained; with clip_by=tensor, too, it is NVIDIA's BertAdam (DeepLearningExamples PyTorch
+// google-research/bert was trained; with clip_by=tensor as well, it is NVIDIA's BertAdam (DeepLearningExamples PyTorch
 // BERT, optimization.py). The moments are float32, and so is the arithmetic; norms are summed in float64. With
 // first_moment=fp16 m is stored in FP16 before it is used.
 package adamw

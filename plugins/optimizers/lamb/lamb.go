@@ -9,8 +9,8 @@
 //	u  = m̂ / (sqrt(v̂) + eps) + λ·p               λ = weight_decay; 0 for biases and layer normalisation
 //	p -= lr · ratio · u
 //
-// The trust ratio is taken of each tensor: min(‖p‖, max_weight_norm) / ‖u‖ when both norms are positive, else 1. A
-// tensor without decay has ratio 1 too, unless use_nvlamb is set (NVLAMB). The paper's φ is the identity;
+// Each tensor has its own trust ratio: min(‖p‖, max_weight_norm) / ‖u‖ if both norms are positive, else 1. A tensor
+// without decay also has ratio 1, unless use_nvlamb is set (NVLAMB). The paper's φ is the identity;
 // max_weight_norm clips it, as Graphcore's BERT does.
 //
 // The moments are float32, and so is the arithmetic; norms are summed in float64. Step writes u over the gradients.

@@ -6,8 +6,8 @@
 //	p -= lr · (sign(c) + λ·p)               λ = weight_decay; 0 for biases and layer normalisation; sign(0) = 0
 //	m  = beta2·m + (1-beta2)·g
 //
-// All elements move by the same amount, so the paper takes learning rates 3 to 10 times smaller than AdamW's and
-// decays as much larger. All arithmetic is float32; the norm is summed in float64.
+// All elements move by the same amount, so the paper uses learning rates 3 to 10 times smaller than AdamW's and weight
+// decays larger by the same factor. All arithmetic is float32; the norm is summed in float64.
 package lion
 
 import (

@@ -1,4 +1,4 @@
-// Package muon is Muon, momentum whose matrices are made orthogonal: Jordan et al., "Muon: An optimizer for hidden
+// Package muon is Muon, momentum with orthogonalised matrices: Jordan et al., "Muon: An optimizer for hidden
 // layers in neural networks" (2024, kellerjordan.github.io/posts/muon), with the decay and the scale of Liu et al.,
 // "Muon is Scalable for LLM Training" (2025, arXiv:2502.16982), so that learning rates are AdamW's.
 //
@@ -8,9 +8,9 @@
 //	X  = X / ‖X‖, then five times X = a·X + (b·A + c·A²)·X, A = X·Xᵀ, (a, b, c) = (3.4445, -4.7750, 2.0315)
 //	p -= lr · (0.2·sqrt(max(rows, columns))·X + λ·p)         λ = weight_decay
 //
-// The five steps bring all singular values into about [0.7, 1.2]. Matrices of weights with at least 16 rows and
-// columns are updated so; embeddings, biases, layer normalisation and the small output layers by AdamW with beta1,
-// beta2 and eps. All arithmetic is float32; norms are summed in float64.
+// The five steps bring all singular values into about [0.7, 1.2]. This applies to weight matrices with at least 16
+// rows and columns. AdamW, with beta1, beta2 and eps, updates embeddings, biases, layer normalisation and small output
+// layers. All arithmetic is float32; norms are summed in float64.
 package muon
 
 import (
@@ -35,7 +35,7 @@ var info = optimizer.Info{
 	},
 }
 
-// least is the number of rows and columns from which on a matrix of weights is made orthogonal.
+// least is the minimum number of rows and columns of a weight matrix that is orthogonalised.
 const least = 16
 
 // The coefficients of a Newton-Schulz step and the number of steps: Jordan et al. 2024, "tuning the coefficients".

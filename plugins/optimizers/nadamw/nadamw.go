@@ -1,7 +1,7 @@
 // Package nadamw is Adam with Nesterov's momentum and decoupled weight decay: Dozat, "Incorporating Nesterov
 // Momentum into Adam", ICLR workshop 2016, with the decay of Loshchilov and Hutter 2019 (arXiv:1711.05101), as
-// AlgoPerf's baseline has it (Dahl et al. 2023, arXiv:2306.07179) and optax computes it: the momentum is constant,
-// without Dozat's schedule, which torch.optim.NAdam has.
+// in AlgoPerf's baseline (Dahl et al. 2023, arXiv:2306.07179) and optax: the momentum is constant, without Dozat's
+// schedule, which torch.optim.NAdam has.
 //
 //	g  = g · min(1, max_grad_norm / ‖g‖)    ‖g‖ over all parameters; only when max_grad_norm > 0
 //	m  = beta1·m + (1-beta1)·g

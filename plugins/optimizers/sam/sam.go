@@ -6,9 +6,9 @@
 //	g  = ∇L(p + rho · g / ‖g‖)      second gradient, of the same batch; ‖g‖ over all parameters
 //	p  = AdamW(p, g)                moments, bias correction, decay and clipping are of the second gradient
 //
-// A step costs two gradients. The first one is that of the whole global batch, summed over micro-batches and
-// replicas, before the way up is taken: the paper's m is the global batch. Both are taken with the same dropout
-// masks, so they are gradients of one function. With rho=0 it is AdamW at twice the cost.
+// A step needs two gradients. The first is the gradient of the whole global batch, summed over micro-batches and
+// replicas before the probe: the paper's m is the global batch. Both use the same dropout masks, so they are gradients
+// of one function. With rho=0 the rule is AdamW at twice the cost.
 //
 // All arithmetic is float32; norms are summed in float64.
 package sam
@@ -24,7 +24,7 @@ import (
 var info = optimizer.Info{
 	Name: "sam", Version: "1", Doc: "sharpness-aware minimisation with AdamW (Foret et al. 2021, arXiv:2010.01412)",
 	Options: []option.Option{
-		{Name: "rho", Default: "0.05", Doc: "how far up the second gradient is taken: the L2 norm of the way"},
+		{Name: "rho", Default: "0.05", Doc: "L2 norm of the move up the first gradient, to where the second is computed"},
 		{Name: "beta1", Default: "0.9", Doc: "AdamW: decay of the first moment"},
 		{Name: "beta2", Default: "0.999", Doc: "AdamW: decay of the second moment"},
 		{Name: "eps", Default: "1e-8", Doc: "AdamW: added to the root of the second moment"},

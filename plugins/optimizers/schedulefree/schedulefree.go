@@ -8,12 +8,12 @@
 //	c  = lr² / Σ lr²                            over all steps up to this one
 //	x  = (1-c)·x + c·z                          the model: what is evaluated and handed on
 //
-// At the first step x = z = y. λ is weight_decay, 0 for biases and layer normalisation. As in the authors' program
-// x is not kept but found from y and z, so a device that rounds the parameters rounds x with them. z and v are
-// float32, and so is what is stored; x and y are computed in float64 from each other.
+// At the first step x = z = y. λ is weight_decay, 0 for biases and layer normalisation. As in the authors' program, x
+// is not stored but computed from y and z, so a device that rounds the parameters also rounds x. z, v and all that is
+// stored are float32; x and y are computed from each other in float64.
 //
-// The average takes the place of a schedule that goes down: give it a constant one after the warm-up. It follows
-// any other, whose rates weigh the average.
+// The average replaces a decreasing schedule: use a constant rate after the warm-up. Under any other schedule, the
+// rates weight the average.
 package schedulefree
 
 import (

@@ -14,11 +14,11 @@
 // w is (1-beta2) / (1-beta2^t), which makes means of sums, and 1 with beta2=1. ρ is epsilon + ridge · the greatest
 // eigenvalue. Matrices are cut in blocks of at most block_size rows and columns; embeddings keep all their rows. A
 // block that is not square is preconditioned on its shorter side alone, to the power -1/2, as Anil et al. do with
-// embeddings: so L and R fit where the block lies in a slot. The roots are state, too. They are taken anew at steps
-// 1, 2, 4, 8 ... and at all multiples of precondition_every from there on.
+// embeddings: so L and R fit where the block lies in a slot. The roots are state, too. They are recomputed at steps
+// 1, 2, 4, 8 ... and then at every multiple of precondition_every.
 //
-// Gupta et al. have beta1=0, beta2=1, ridge=0, graft=none and precondition_every=1, and epsilon is theirs: L and R
-// begin as epsilon times the identity.
+// Gupta et al. use beta1=0, beta2=1, ridge=0, graft=none and precondition_every=1. epsilon is theirs: L and R begin as
+// epsilon times the identity.
 //
 // Arithmetic is float32; norms are summed and roots are taken in float64.
 package shampoo
@@ -39,9 +39,9 @@ var info = optimizer.Info{
 	Options: []option.Option{
 		{Name: "beta1", Default: "0.9", Doc: "decay of the momentum"},
 		{Name: "beta2", Default: "0.999", Doc: "decay of the statistics, 1: sums"},
-		{Name: "epsilon", Default: "1e-16", Doc: "with how much of the identity statistics begin"},
+		{Name: "epsilon", Default: "1e-16", Doc: "multiple of the identity with which statistics begin"},
 		{Name: "ridge", Default: "1e-6", Doc: "added to statistics before their root, as a share of the greatest eigenvalue"},
-		{Name: "graft", Default: "diagonal", Doc: "diagonal: a tensor moves as far as without its preconditioners; none: as far as they say"},
+		{Name: "graft", Default: "diagonal", Doc: "length of an update: diagonal: that without preconditioners; none: that with them"},
 		{Name: "block_size", Default: "128", Doc: "greatest number of rows and columns of a block"},
 		{Name: "precondition_every", Default: "10", Doc: "steps between roots"},
 		{Name: "weight_decay", Default: "0.01", Doc: "decoupled weight decay λ; not on biases and layer normalisation"},
