@@ -16,13 +16,13 @@ type Arm struct {
 	Optimizer string // empty: the recipe's, which may differ from phase to phase
 }
 
-// ParseArm reads NAME or NAME:PRECISION of a backend. optimizer may be empty.
+// ParseArm returns the arm of a backend, NAME or NAME:PRECISION, and an optimizer, which may be empty.
 func ParseArm(backend, optimizer string) Arm {
 	name, precision, _ := strings.Cut(backend, ":")
 	return Arm{name, precision, optimizer}
 }
 
-// Arms are all backends with all optimizers, or with the recipe's where none is given.
+// Arms combines each backend with each optimizer, or with the recipe's if there are none.
 func Arms(backends, optimizers []string) []Arm {
 	if len(optimizers) == 0 {
 		optimizers = []string{""}
@@ -36,7 +36,7 @@ func Arms(backends, optimizers []string) []Arm {
 	return arms
 }
 
-// ArmOf is the arm that runs of r were recorded under.
+// ArmOf returns the arm of recipe r whose runs are recorded under a name.
 func ArmOf(r *recipe.Recipe, recorded results.Arm) Arm {
 	a := ParseArm(recorded.Backend, recorded.Optimizer)
 	if a.Optimizer == optimizerName(r, "") {
@@ -45,7 +45,7 @@ func ArmOf(r *recipe.Recipe, recorded results.Arm) Arm {
 	return a
 }
 
-// Spec is the backend as it is asked for: NAME or NAME:PRECISION.
+// Spec returns NAME or NAME:PRECISION of the backend.
 func (a Arm) Spec() string {
 	if a.Precision == "" {
 		return a.Backend
@@ -53,12 +53,12 @@ func (a Arm) Spec() string {
 	return a.Backend + ":" + a.Precision
 }
 
-// recorded is the arm as records name it.
+// recorded is the arm as it is named in records.
 func (a Arm) recorded(r *recipe.Recipe) results.Arm {
 	return results.Arm{Backend: a.Spec(), Optimizer: optimizerName(r, a.Optimizer)}
 }
 
-// optimizerName is what records call an optimizer. The recipe's own may differ from phase to phase.
+// optimizerName is the name of an optimizer in records. An empty name means the recipe's optimizers, joined by +.
 func optimizerName(r *recipe.Recipe, name string) string {
 	if name != "" {
 		return name
@@ -85,9 +85,8 @@ func (s *Session) planned(a Arm, seed uint64) Planned {
 	return Planned{a, seed, name}
 }
 
-// plan is all runs, seed by seed, so that a comparison that is cut short has whole pairs. Every other seed goes
-// through the arms the other way round: a machine that slows down or speeds up over time then does so to all of
-// them.
+// plan lists all runs, seed by seed, so that a comparison that is cut short has whole pairs. Every other seed goes
+// through the arms in reverse: if the machine slows down or speeds up over time, it does so for all of them.
 func (s *Session) plan() []Planned {
 	var list []Planned
 	seeds := max(1, s.Seeds)

@@ -7,20 +7,21 @@ import (
 	"harness.invalid/harness/train"
 )
 
-// Event is something that happened: a Note, RunStarted, RunAdvanced, RunEnded or StepLocked.
+// Event is a Note, RunStarted, RunAdvanced, RunEnded or StepLocked.
 type Event any
 
-// Observer is told what happens. Calls may come from several goroutines at once and should return soon.
+// Observer receives events. It may be called from several goroutines at once and should return quickly. Nil ignores
+// them.
 type Observer func(Event)
 
-// Note is a line for people: what is about to take time, what a plugin printed, what went wrong without stopping
+// Note is a line for people: what is about to take time, what a plugin printed, or what went wrong without stopping
 // the experiment.
 type Note struct{ Text string }
 
-// RunStarted says that a run is about to be trained.
+// RunStarted precedes the training of a run.
 type RunStarted struct{ Run string }
 
-// RunAdvanced says how far a run is.
+// RunAdvanced reports the progress of a run.
 type RunAdvanced struct {
 	Run string
 	train.Event
@@ -29,10 +30,10 @@ type RunAdvanced struct {
 // RunEnded follows every RunStarted, whether or not the run was completed.
 type RunEnded struct{ Run string }
 
-// StepLocked says that a step of Lockstep was done.
+// StepLocked reports a finished step of Lockstep.
 type StepLocked struct{ Step, Steps int }
 
-// note tells the observer, if there is one.
+// note reports a Note.
 func (o Observer) note(format string, args ...any) { o.tell(Note{fmt.Sprintf(format, args...)}) }
 
 func (o Observer) tell(e Event) {
@@ -41,7 +42,7 @@ func (o Observer) tell(e Event) {
 	}
 }
 
-// Write passes on what plugins print, one whole line a call.
+// Write reports what plugins print, one line per call.
 func (o Observer) Write(line []byte) (int, error) {
 	o.note("%s", strings.TrimSuffix(string(line), "\n"))
 	return len(line), nil

@@ -10,11 +10,11 @@ import (
 	"harness.invalid/results"
 )
 
-// Executor decides where runs are trained, and in which order or how many at once. What a run needs is a Planned
-// and the experiment; what it leaves is its folder.
+// Executor decides where runs are trained, in which order, and how many at once. A run needs its Planned and the
+// experiment, and leaves its folder.
 type Executor interface {
-	// Execute has the runs trained and returns them in the order of the plan. It stops at the first that fails, with a
-	// RunError.
+	// Execute trains the planned runs and returns them in the order of the plan. It stops at the first one that fails
+	// and returns its RunError.
 	Execute(ctx context.Context, s *Session, plan []Planned) ([]*results.Run, error)
 }
 
@@ -49,7 +49,8 @@ func (e *RunError) Error() string { return e.Run + ": " + e.Err.Error() }
 // Unwrap returns the error without the name of the run.
 func (e *RunError) Unwrap() error { return e.Err }
 
-// Train trains one run here, or takes it from its folder when the experiment goes on and it is complete there.
+// Train trains one run in this process. When the experiment is resumed and the run is already complete, Train only
+// opens it. Calls must not overlap.
 func (s *Session) Train(ctx context.Context, p Planned) (*results.Run, error) {
 	r, err := s.train(ctx, p)
 	if err != nil {
@@ -97,8 +98,8 @@ func (s *Session) train(ctx context.Context, p Planned) (_ *results.Run, err err
 	return results.Open(job.Dir)
 }
 
-// completed is the run that a job would go on with when nothing of it is left to do, nil when there is something or
-// there is no run. A run of another recipe, arm or data in the job's folder is an error.
+// completed returns the run in the job's folder if it is complete, and nil if it is not or if there is none. A run
+// of another recipe, arm or data set is an error.
 func completed(j *train.Job) (*results.Run, error) {
 	before, err := results.Open(j.Dir)
 	if err == nil {

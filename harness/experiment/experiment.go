@@ -1,10 +1,9 @@
-// Package experiment is the engine: it trains a recipe on several backends with several seeds and leaves runs that
-// can be compared. It needs no command line and no terminal; harness compare is flags, one call of Run, and
-// printing.
+// Package experiment trains a recipe on several backends with several seeds and leaves runs that can be compared.
+// It knows no command line and no terminal: harness compare is flags, one call of Run, and printing.
 //
-// A recipe comes from Load. Run starts every plugin once and asks it whether it can do its part, opens the data,
-// plans the runs, and has an Executor train them. What goes on is told to an Observer as events. Lockstep trains
-// two arms side by side instead, and Predict has a model that was trained before answer the examples of a task.
+// Load reads a recipe with its overrides and data files. Run asks every plugin whether it accepts its settings,
+// opens the data, plans the runs, and has an Executor train them. An Observer receives events meanwhile. Lockstep
+// trains two arms side by side instead, and Predict runs a fine-tuned model over the examples of its task.
 package experiment
 
 import (
@@ -20,7 +19,7 @@ import (
 	"harness.invalid/results/verdict"
 )
 
-// Experiment says what is trained, with what, and where its record is kept.
+// Experiment says what is trained, on what, and where the runs are kept.
 type Experiment struct {
 	Recipe *recipe.Recipe // with its data files; see Load
 	Arms   []Arm          // the first is what the others are compared with
@@ -39,15 +38,15 @@ type Experiment struct {
 	Observe   Observer       // nil: nobody
 }
 
-// Outcome is an experiment that came to its end.
+// Outcome is what a finished experiment left.
 type Outcome struct {
 	Dir  string         // of the runs' folders
 	Runs []*results.Run // all complete, in the order in which they were planned
 }
 
-// Run trains all runs that are not complete yet. An error that a run ended with is a RunError, one of a recipe that
-// does not fit the system it names an UnfitError. When ctx ends, the run under way saves a checkpoint, from which
-// Resume goes on.
+// Run trains all runs that are not complete yet. If a run fails, the error is a RunError; if a recipe names a
+// system that can't run it, an UnfitError. When ctx ends, the current run saves a checkpoint, from which Resume
+// continues.
 func Run(ctx context.Context, e Experiment) (_ *Outcome, err error) {
 	s, err := prepare(ctx, e)
 	if err != nil {
@@ -72,7 +71,7 @@ func Run(ctx context.Context, e Experiment) (_ *Outcome, err error) {
 	return &Outcome{Dir: s.Dir, Runs: runs}, nil
 }
 
-// Compare compares the arms and leaves the comparison beside the runs, in comparison.json.
+// Compare compares the arms and saves the comparison beside the runs, in comparison.json.
 func (o *Outcome) Compare() (*verdict.Comparison, error) {
 	c, err := verdict.Compare(o.Runs)
 	if err != nil {

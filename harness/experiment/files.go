@@ -9,7 +9,7 @@ import (
 	"harness.invalid/core/spelling"
 )
 
-// nameFiles sets the files of one name: text, prepared, vocab, model, TASK.train or TASK.dev.
+// nameFiles sets the files that belong to one name: text, prepared, vocab, model, TASK.train or TASK.dev.
 func nameFiles(f *recipe.Files, name string, paths []string) error {
 	one := func(into *string) error {
 		if len(paths) > 1 {

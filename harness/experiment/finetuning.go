@@ -11,7 +11,7 @@ import (
 	"harness.invalid/harness/pretrained"
 )
 
-// FineTuning names a model, a task, and the recipe by which the model learns the task or has learned it.
+// FineTuning names a model, a task, and the recipe that the model is or was fine-tuned with.
 type FineTuning struct {
 	Recipe string   // empty: finetune, or what LoadTrained finds
 	Set    []string // overrides of fields, PATH=VALUE
@@ -21,13 +21,13 @@ type FineTuning struct {
 	Dev    []string // files to evaluate on; empty: the recipe's
 }
 
-// ErrNoTask is the error where neither a FineTuning nor the recipe in its model's folder names a task.
+// ErrNoTask is returned when neither a FineTuning nor the recipe in its model's folder names a task.
 var ErrNoTask = errors.New("no task is given")
 
-// ErrNoExamples is the error of a FineTuning without files.
+// ErrNoExamples is returned by FineTuning.Load when files to train or to evaluate on are missing.
 var ErrNoExamples = errors.New("no files to train and to evaluate on are given")
 
-// Load reads the recipe to train by and makes it one for the task and the model.
+// Load returns the recipe for fine-tuning the model on the task.
 func (f FineTuning) Load() (*recipe.Recipe, error) {
 	f.Recipe = cmp.Or(f.Recipe, "finetune")
 	r, err := f.load(false)
@@ -49,8 +49,8 @@ func (f FineTuning) Load() (*recipe.Recipe, error) {
 	return r, nil
 }
 
-// LoadTrained reads the recipe by which the model was trained: where none is named, the one that the training left
-// in the model's folder, which also knows the task.
+// LoadTrained returns the recipe that the model was fine-tuned with. If none is named, it is the one that
+// fine-tuning left in the model's folder, which also names the task.
 func (f FineTuning) LoadTrained() (*recipe.Recipe, error) {
 	left := false
 	if path := filepath.Join(f.Model, pretrained.RecipeFile); f.Recipe == "" {
@@ -71,8 +71,8 @@ func (f FineTuning) LoadTrained() (*recipe.Recipe, error) {
 	return f.load(left)
 }
 
-// load reads the recipe for the task. Data files of a recipe that a training left are those of that training, and
-// do not count.
+// load reads the recipe and limits it to the task. A recipe that was left in the model's folder names data files of
+// that training, which are dropped.
 func (f FineTuning) load(left bool) (*recipe.Recipe, error) {
 	if f.Task == "" {
 		return nil, ErrNoTask

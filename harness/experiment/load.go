@@ -17,7 +17,7 @@ type Source struct {
 	Data   []string // files, NAME=FILE: text, prepared, vocab, model, TASK.train, TASK.dev; of one name there may be several
 }
 
-// SourceError is the error of a value in a Source.
+// SourceError reports a value of a Source or FineTuning that can't be used.
 type SourceError struct {
 	Field string // set, data or task
 	Value string // empty: Err has it
@@ -34,10 +34,10 @@ func (e *SourceError) Error() string {
 // Unwrap returns the error without the value.
 func (e *SourceError) Unwrap() error { return e.Err }
 
-// ErrNoFiles is the error of data files for a recipe that generates its data.
+// ErrNoFiles is returned for data files when the recipe generates its data.
 var ErrNoFiles = errors.New("generates its own data and reads no files")
 
-// Load reads a recipe and puts the data files in. Where these name a model to start from, it decides on the shape
+// Load reads a recipe and adds the data files. If they include a model to start from, that model decides the shape
 // of the network.
 func Load(s Source) (*recipe.Recipe, error) {
 	r, err := recipe.Load(s.Recipe, s.Set...)
@@ -64,7 +64,7 @@ func Load(s Source) (*recipe.Recipe, error) {
 	return r, useModel(r, s.Set)
 }
 
-// useModel lets the model folder decide on the shape of the network, and refuses overrides that say otherwise.
+// useModel takes the shape of the network from the model folder, and refuses overrides of it.
 func useModel(r *recipe.Recipe, overrides []string) error {
 	if r.Data.Files.Model == "" {
 		return nil

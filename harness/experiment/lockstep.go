@@ -13,9 +13,9 @@ import (
 	"harness.invalid/results"
 )
 
-// Lockstep trains the two arms of an experiment side by side for a number of steps and says where they part. They
-// must have one optimizer. Nothing is recorded but lockstep.json in the experiment's folder. resync gives the
-// second side the state of the first before each step.
+// Lockstep trains the two arms of an experiment side by side for a number of steps and says where they part. Both
+// need the same optimizer. It leaves lockstep.json in the experiment's folder, and no runs. With resync the second
+// side gets the state of the first before each step.
 func Lockstep(ctx context.Context, e Experiment, steps int, resync bool) (_ *lockstep.Record, err error) {
 	if len(e.Arms) != 2 || e.Arms[0].Optimizer != e.Arms[1].Optimizer {
 		return nil, fmt.Errorf("lockstep follows two backends with one optimizer, and the experiment has %d arms", len(e.Arms))
@@ -39,7 +39,7 @@ func Lockstep(ctx context.Context, e Experiment, steps int, resync bool) (_ *loc
 	return r, durable.WriteFile(filepath.Join(s.Dir, "lockstep.json"), r.WriteJSON)
 }
 
-// follow trains both sides and adds every step to the record.
+// follow trains both sides and adds each step to the record.
 func (s *Session) follow(ctx context.Context, r *lockstep.Record, steps int) (err error) {
 	var taken []*processes.Set
 	defer func() {

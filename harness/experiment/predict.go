@@ -12,7 +12,7 @@ import (
 	"harness.invalid/harness/train"
 )
 
-// Prediction has a model that was trained before answer the examples of a task.
+// Prediction says which fine-tuned model answers which examples.
 type Prediction struct {
 	Recipe    *recipe.Recipe // see FineTuning.LoadTrained
 	Arm       Arm            // without an optimizer
@@ -47,7 +47,7 @@ func Predict(ctx context.Context, p Prediction) (_ *evaluation.Data, _ *evaluati
 	return data, predictions, errors.Join(err, plugins.Close())
 }
 
-// counter tells how many sequences have been answered, and when all will be.
+// counter reports how many sequences have been answered, and estimates the time left.
 func (p Prediction) counter(task string) func(done, all int) {
 	began := time.Now()
 	return func(done, all int) {

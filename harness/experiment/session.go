@@ -26,9 +26,9 @@ type Session struct {
 	precisions map[string]string // that will run, by Arm.Spec
 }
 
-// prepare asks each plugin whether it can do its part, so that a wrong name ends the experiment before it began.
-// The first run of a backend takes the process that was asked, and that of the first backend the optimizers, too:
-// some plugins take seconds to start.
+// prepare asks every plugin whether it accepts its settings, so that a wrong name fails before anything is trained.
+// The processes that answered wait for the first run of their backend, since some plugins take seconds to start.
+// The optimizers of the first arm wait with its backend.
 func prepare(ctx context.Context, e Experiment) (_ *Session, err error) {
 	if len(e.Arms) == 0 {
 		return nil, errors.New("the experiment has no arm")
@@ -103,7 +103,7 @@ func (s *Session) askOptimizers(ctx context.Context) error {
 	return nil
 }
 
-// begin makes the folder of the experiment and opens its data there.
+// begin creates the folder of the experiment and opens its data there.
 func (s *Session) begin(what string) (err error) {
 	if s.Dir == "" {
 		if s.Resume {
@@ -122,7 +122,7 @@ func (s *Session) begin(what string) (err error) {
 	return err
 }
 
-// NewFolder makes a folder that nobody else has, under the name that is wanted or with a number behind it.
+// NewFolder creates a folder that did not exist: name itself, or name with a number appended.
 func NewFolder(name string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return "", err
@@ -146,15 +146,15 @@ func (s *Session) close() error {
 	return err
 }
 
-// job is the part of a run's job that an arm decides.
+// job is a training job of an arm, without what belongs to a single run.
 func (s *Session) job(a Arm, plugins train.Plugins) train.Job {
 	return train.Job{
 		Recipe: s.Recipe, Data: s.data, Backend: a.Backend, Precision: a.Precision, Optimizer: a.Optimizer, Plugins: plugins,
 	}
 }
 
-// model asks the backends of arms that name a system whether it can run the recipe, so that no arm is trained
-// before another one turns out not to fit. A single arm asks when its run begins.
+// model asks the backends of arms that name a system whether the system can run the recipe, so that no arm is
+// trained before another one turns out not to fit. A single arm asks when its run begins.
 func (s *Session) model(ctx context.Context) error {
 	if len(s.Arms) < 2 {
 		return nil
@@ -177,8 +177,7 @@ func (s *Session) model(ctx context.Context) error {
 	return nil
 }
 
-// enter puts a run into the index, or brings what is there up to date. An index that can't be written costs no run:
-// it can be made again.
+// enter adds a run to the index or updates it there. A failure is only noted: the index can be rebuilt, the run can't.
 func (s *Session) enter(ctx context.Context, dir string) {
 	if s.Index == "" {
 		return
@@ -195,7 +194,7 @@ func (s *Session) enter(ctx context.Context, dir string) {
 	}
 }
 
-// environment is what the record of a run says about where it was trained.
+// environment describes where a run is trained, for its record.
 func (s *Session) environment(plugins *processes.Set) results.Environment {
 	env := results.CaptureEnvironment(s.pool.Records()...)
 	env.Kernels, env.Transport = kernels.Path(), string(plugins.Transport())

@@ -7,7 +7,8 @@ import (
 	"harness.invalid/harness/train"
 )
 
-// UnfitError is the error of an arm whose recipe names a system that can't run it. Phases have the remedies that the backend knows.
+// UnfitError is returned when the recipe names a system that can't run it on an arm. Phases contain the remedies
+// that the backend knows.
 type UnfitError struct {
 	Recipe *recipe.Recipe
 	Arm    Arm
@@ -20,7 +21,7 @@ func (u *UnfitError) Error() string { return u.Err.Error() }
 // Unwrap returns the error without the remedies.
 func (u *UnfitError) Unwrap() error { return u.Err }
 
-// explainUnfit makes an UnfitError of an error that a train.Unfit caused, and returns any other as it is.
+// explainUnfit wraps an error caused by a train.Unfit in an UnfitError, and returns any other as it is.
 func (s *Session) explainUnfit(err error, a Arm) error {
 	var phases train.Unfit
 	if !errors.As(err, &phases) {

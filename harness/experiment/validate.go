@@ -13,8 +13,8 @@ import (
 	"harness.invalid/harness/processes"
 )
 
-// Validate asks the plugins that a recipe names whether they take its settings. Notes tell of those that are not
-// installed: another machine may have them. It ends the processes that wait in the pool.
+// Validate asks the plugins that a recipe names whether they accept its settings. Plugins that are not installed
+// are listed in notes, as another machine may have them. The pool's processes have ended when it returns.
 func Validate(ctx context.Context, pool *processes.Pool, r *recipe.Recipe) (notes []string, err error) {
 	defer func() { err = errors.Join(err, pool.Close()) }()
 	here := catalog.Names(plugin.Backend)

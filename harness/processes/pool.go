@@ -16,8 +16,8 @@ import (
 	"harness.invalid/results"
 )
 
-// Pool has the plugins of an experiment. Each is started and asked what it is before the first run; the set that
-// answered waits for a run that takes it, since some plugins need seconds to start.
+// Pool has the plugins of an experiment. Each is started and asked what it is before the first run. The set that
+// answered then waits until a run takes it, since some plugins need seconds to start.
 type Pool struct {
 	options   Options
 	described map[string]backend.Info
@@ -25,13 +25,13 @@ type Pool struct {
 	records   []results.Plugin
 }
 
-// NewPool makes a pool without any plugin. Options.Arena is not used: every set has its own.
+// NewPool returns an empty pool. Options.Arena is not used: every set has its own.
 func NewPool(o Options) *Pool {
 	return &Pool{options: o, described: map[string]backend.Info{}, waiting: map[string]*Set{}}
 }
 
-// Waiting is a set with a backend that waits for a run, which may be for hours. It is started when there is none,
-// or when a plugin of it died.
+// Waiting returns the set that waits with a backend. If there is none, or if one of its plugins has died in the
+// meantime, Waiting starts one.
 func (p *Pool) Waiting(ctx context.Context, backend string) (*Set, error) {
 	if s, ok := p.waiting[backend]; ok {
 		if !s.Exited() {
@@ -50,7 +50,7 @@ func (p *Pool) Waiting(ctx context.Context, backend string) (*Set, error) {
 	return s, nil
 }
 
-// Take is a set for one run, which the caller closes: the one that waits, or where another run took it a new one.
+// Take returns a set for one run: the one that waits, or else a new one. The caller closes it.
 func (p *Pool) Take(ctx context.Context, backend string) (*Set, error) {
 	s, err := p.Waiting(ctx, backend)
 	delete(p.waiting, backend)
@@ -67,7 +67,7 @@ func (p *Pool) Close() error {
 	return errors.Join(errs...)
 }
 
-// Records are the plugins that were asked, for the environment of runs.
+// Records returns the plugins that were asked, for the environment of runs.
 func (p *Pool) Records() []results.Plugin { return p.records }
 
 // Backend asks a backend what it is, once.
@@ -87,9 +87,9 @@ func (p *Pool) Backend(ctx context.Context, name string) (backend.Info, error) {
 	return info, p.note(plugin.Backend, name, info.Version, s.backend)
 }
 
-// Optimizer asks an optimizer whether it takes the options of a recipe and can work with all backends that were
-// asked. It is started for this alone, or where with names a backend in the set that waits there, in which a run
-// then finds it.
+// Optimizer asks an optimizer whether it accepts its options and can work with all backends asked so far. If with
+// names a backend, the optimizer is started in the set that waits with it, where a run finds it; otherwise it runs
+// for this question only.
 func (p *Pool) Optimizer(ctx context.Context, u recipe.Optimizer, with string) error {
 	if with == "" {
 		o, err := Launch(ctx, plugin.Optimizer, u.Name, Options{Transport: host.Stream})
@@ -109,7 +109,7 @@ func (p *Pool) Optimizer(ctx context.Context, u recipe.Optimizer, with string) e
 	return p.agrees(ctx, o, u)
 }
 
-// agrees asks an optimizer that runs.
+// agrees asks a running optimizer.
 func (p *Pool) agrees(ctx context.Context, o *host.Process, u recipe.Optimizer) error {
 	info, err := o.Optimizer().Describe(ctx)
 	if err != nil {
@@ -126,7 +126,7 @@ func (p *Pool) agrees(ctx context.Context, o *host.Process, u recipe.Optimizer) 
 	return p.note(plugin.Optimizer, u.Name, info.Version, o)
 }
 
-// note keeps a plugin for the record. An optimizer is asked once for each phase's options, and noted once.
+// note adds a plugin to the records, once: optimizers are asked for each phase.
 func (p *Pool) note(k plugin.Kind, name, version string, of *host.Process) error {
 	if slices.ContainsFunc(p.records, func(r results.Plugin) bool { return r.Kind == string(k) && r.Name == name }) {
 		return nil

@@ -1,6 +1,5 @@
-// Package processes owns the plugins that run: it starts them as the catalog says, asks them what they are, keeps
-// those that wait for a run, and ends them. A Set is what one run trains with; a Pool hands sets out to the runs of
-// an experiment.
+// Package processes owns running plugins: it starts them as the catalog says, asks them what they are, hands them
+// out to runs, and ends them. A Set has the plugins of one run; a Pool has the sets of an experiment.
 package processes
 
 import (
@@ -47,7 +46,7 @@ func Start(ctx context.Context, e catalog.Entry, o Options) (*host.Process, erro
 	return p, ExplainChange(err, e)
 }
 
-// Spec is what the host sets for every start of a plugin.
+// Spec returns how this program starts a plugin, without transport, arena and output.
 func Spec(e catalog.Entry) (host.Spec, error) {
 	s := host.Spec{
 		Kind: e.Kind, Name: e.Name, Path: e.Path, Args: e.Args, Env: e.Env, Address: e.Address,
@@ -63,8 +62,7 @@ func Spec(e catalog.Entry) (host.Spec, error) {
 	return s, err
 }
 
-// ExplainChange adds to the error of a pinned plugin that has changed how the change is accepted. Other errors stay
-// as they are.
+// ExplainChange adds a hint to the error of a pinned plugin that has changed. Other errors stay as they are.
 func ExplainChange(err error, e catalog.Entry) error {
 	if !errors.Is(err, host.ErrChanged) {
 		return err
@@ -72,7 +70,7 @@ func ExplainChange(err error, e catalog.Entry) error {
 	return hint.With(err, "if the change is yours, accept it with: harness plugin install %s", hint.Quote(e.Source()))
 }
 
-// Prefixed passes lines on to out, each after the plugin's kind and name. It is nil when out is.
+// Prefixed returns a writer that passes lines on to out, each after the plugin's kind and name, or nil if out is nil.
 func Prefixed(out io.Writer, e catalog.Entry) io.Writer {
 	if out == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"harness.invalid/harness/train"
 )
 
-// Set is the plugins of one run, a backend and the optimizers that its phases ask for, and the memory that they
+// Set has the plugins of one run, a backend and the optimizers that its phases ask for, and the memory that they
 // share with the host.
 type Set struct {
 	options Options
@@ -25,7 +25,7 @@ type Set struct {
 
 var _ train.Plugins = (*Set)(nil)
 
-// NewSet starts a backend. Optimizers are started when a phase asks for them. The set has an arena of its own.
+// NewSet starts a backend; optimizers are started when a phase asks for them. The set has an arena of its own.
 func NewSet(ctx context.Context, backend string, o Options) (*Set, error) {
 	a, err := arena.New()
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Set) Allocate(l *tensor.Layout, slots int) (train.Memory, error) {
 	return train.Memory{Layout: l, Params: r.Params(), Grads: r.Grads(), Slots: r.Slots()}, nil
 }
 
-// Exited reports whether any of the plugins is gone.
+// Exited reports whether any of the plugins has exited.
 func (s *Set) Exited() bool {
 	exited := s.backend.Exited()
 	for _, p := range s.rules {
