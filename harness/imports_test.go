@@ -135,7 +135,6 @@ func checkImport(t *testing.T, file, path string) {
 	t.Errorf("%s lies outside of the fixed top level", file)
 }
 
-// within reports whether path is folder or lies under it.
 // pluginOf is the folder of the plugin that a file belongs to, such as plugins/ipu or plugins/optimizers/lamb.
 func pluginOf(file string) string {
 	parts, depth := strings.Split(file, "/"), 2
@@ -145,6 +144,7 @@ func pluginOf(file string) string {
 	return strings.Join(parts[:depth], "/")
 }
 
+// within reports whether path is folder or lies under it.
 func within(path, folder string) bool {
 	return path == folder || strings.HasPrefix(path, folder+"/")
 }
