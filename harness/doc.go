@@ -10,6 +10,7 @@
 // Every command explains itself with --help.
 //
 //	compare     train a recipe on several backends, with several optimizers and seeds, and compare; --lockstep: where do two part?
+//	verdict     judge scores that others measured
 //
 //	run         train a recipe once on one backend
 //	finetune    fine-tune a model on SQuAD, GLUE, CLUE and similar tasks
