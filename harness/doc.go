@@ -9,8 +9,8 @@
 //
 // Every command explains itself with --help.
 //
-//	compare     train a recipe on several backends, with several optimizers and seeds, and compare; --lockstep: where do two part?
-//	verdict     judge scores that others measured
+//	compare     train a recipe on several backends, with several optimizers and seeds, and compare; --lockstep: find where two diverge
+//	verdict     judge scores that others measured by the same rules
 //
 //	run         train a recipe once on one backend
 //	finetune    fine-tune a model on SQuAD, GLUE, CLUE and similar tasks
@@ -38,7 +38,7 @@
 //	plugin      list, inspect, verify, write, install and debug backends and optimizers
 //
 //	check       check runs against a baseline: did something get worse?
-//	baseline    write a baseline
+//	baseline    keep runs as what later ones are checked against
 //	score       score predictions of all tasks, and the runs of a benchmark
 //	mlperf      score runs to a target as MLPerf does, with its test of reference convergence points
 //	algoperf    score optimizers over several recipes as AlgoPerf does
@@ -77,5 +77,5 @@
 //	HARNESS_STORE        index of runs: a SQLite file, or postgres://USER@HOST/DATABASE
 //	HARNESS_CPU          generic, avx2, avx512, avx512bf16 or amx: the highest level of instructions to use
 //
-// Recipes, plugins and the design of the program are described in docs.
+// docs/README.md is the index of the documentation: recipes, plugins, machines, and the design of the program.
 package main
