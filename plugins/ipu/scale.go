@@ -49,7 +49,7 @@ func newScale(v *option.Values, policy *emulator.Policy) (scale, error) {
 	return scale{Scale: f}, nil
 }
 
-// update takes the histogram of a step.
+// update changes the scale after a step with this histogram.
 func (s *scale) update(large, all int64) {
 	if s.period == 0 {
 		return
@@ -78,8 +78,8 @@ func (s *scale) save() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// load takes back what save returned. A run may change between a static and an automatic scale: what does not apply
-// is left.
+// load restores what save returned. A run may change between a static and an automatic scale; what does not apply is
+// ignored.
 func (s *scale) load(state []byte) error {
 	var read scale
 	if err := json.Unmarshal(state, &read); err != nil {
@@ -97,8 +97,8 @@ func (s *scale) load(state []byte) error {
 	return nil
 }
 
-// exceptions are those of FP_ICTL that end the run. Division by zero has no place among them: a softmax divides by a
-// sum of at least 1, a norm by the root of a variance to which eps was added.
+// exceptions are those of FP_ICTL that end the run. Division by zero cannot happen: a softmax divides by a sum of at
+// least 1, a norm by the root of a variance plus eps.
 type exceptions struct{ inv, oflo bool }
 
 func readExceptions(text string) (e exceptions, err error) {

@@ -1,11 +1,11 @@
 // Package costmodel models time and memory of BERT on NVIDIA's GPUs.
 //
-// A micro-batch is a list of kernels. A matrix product is dealt to the multiprocessors in blocks and waves and
-// bounded by arithmetic, cache or memory; everything else is bounded by the memory. Launching the kernels takes the
-// host as long as their number says, and the slower of host and device counts. Gradients are summed over GPUs by a
-// ring within the node and one between nodes, beside the last backward pass as far as that lasts.
+// A micro-batch is a list of kernels. A matrix product runs on the multiprocessors in blocks and waves, bound by
+// arithmetic, cache or memory; everything else is bound by memory. The host launches the kernels, and the slower of
+// host and device sets the time. GPUs sum gradients by a ring within the node and one between nodes, in parallel
+// with the last backward pass.
 //
-// docs/machines.md holds the model against published throughput and says what it can not explain.
+// docs/machines.md holds the model against published throughput and says what it cannot explain.
 package costmodel
 
 import (
@@ -18,7 +18,7 @@ import (
 	"harness.invalid/plugins/gpu-ref/execution"
 )
 
-// model is a program on a system under way to an estimate.
+// model is a program on a system, on its way to an estimate.
 type model struct {
 	program              backend.Program
 	plan                 execution.Plan
@@ -78,8 +78,8 @@ func newModel(p backend.Program, plan execution.Plan, sys *System, on backend.Ma
 	}, nil
 }
 
-// lengths are the lengths of the micro-batches, all equally frequent. Lengths of sequences are taken as even from the
-// shortest to the longest, so that at 512 tokens their mean is the half: the packing factor of Wikipedia is 2.0
+// lengths lists the lengths of the micro-batches, all equally frequent. Sequence lengths are assumed uniform from
+// the shortest to the longest, so that their mean at 512 tokens is half of that: Wikipedia's packing factor is 2.0
 // there, 1.7 at 384 and 1.17 at 128 tokens (Krell et al. 2021, arXiv:2107.02027; graphcore/examples).
 func (m *model) lengths() []int {
 	L, bin := m.program.Length, m.plan.LengthBins

@@ -35,20 +35,20 @@ func (c cost) times(f float64) cost { return cost{c.compute * f, c.memory * f, c
 // tiles are the blocks of C that cuBLAS computes on a multiprocessor, largest first.
 var tiles = []struct{ rows, columns int }{{256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}, {64, 32}, {32, 32}}
 
-// innerBlock is the unit of the inner dimension of a tile: what is over is computed in vain.
+// innerBlock is the unit of the inner dimension of a tile; the last block is computed in full.
 const innerBlock = 32
 
 // sharedBytesPerCycle is what the shared memory of a multiprocessor reads or writes. Source: NVIDIA, Tesla V100 GPU
 // Architecture, 2017: 128 bytes a clock.
 const sharedBytesPerCycle = 128
 
-// multiply is groups matrix products C[m, n] = A[m, k]·B[k, n] in one kernel. Blocks of C are dealt to the
-// multiprocessors in waves, the last of which is as long as the others however few blocks it has. A block takes as
-// long as its arithmetic or as its operands from the cache, and the kernel no less than operands and results from
-// memory. Without asynchronous copies the warps that compute also load the operands and store them into shared
-// memory: a block fills a multiprocessor, and no other has the tensor cores meanwhile. The blocks of a wave write
-// their results at the same time, when none computes. Where C has fewer blocks than there are multiprocessors, the
-// inner dimension is cut as well.
+// multiply prices groups matrix products C[m, n] = A[m, k]·B[k, n] in one kernel. The multiprocessors take blocks of
+// C in waves; the last wave takes as long as the others, however few blocks it has. A block takes as long as its
+// arithmetic or as loading its operands from the cache, whichever is longer, and the kernel at least as long as
+// moving operands and results to and from memory. Without asynchronous copies the warps that compute also load the
+// operands and store them in shared memory: a block then fills a multiprocessor, and the tensor cores wait
+// meanwhile. The blocks of a wave write their results together, while none computes. When C has fewer blocks than
+// there are multiprocessors, the inner dimension is split as well.
 func (m *model) multiply(groups, rows, inner, columns int) cost {
 	c := &m.system.Chip
 	flopsPerSM := m.flops / float64(c.Multiprocessors)
@@ -79,8 +79,8 @@ func (m *model) multiply(groups, rows, inner, columns int) cost {
 	return cost{compute: best, kernels: 1}
 }
 
-// passes are kernels that read and write elements, counted in elements read or written: each takes its bytes from
-// memory, and instructions.
+// passes prices kernels by the elements that they read and write: each takes the time of its bytes and of its
+// instructions.
 func (m *model) passes(elements, moved, kernels float64) cost {
 	n := elements * moved
 	c := &m.system.Chip

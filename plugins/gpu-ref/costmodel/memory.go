@@ -8,8 +8,8 @@ import (
 // Memory that nothing of the model takes: context, libraries, and what the allocator can't use.
 const overheadBytes = 2 << 30
 
-// memory is the plan of a GPU's memory. Activations of a layer and token are 34 H + 5 A S bytes in FP16 with the
-// masks of dropout, of 1 byte each. Source: Korthikanti et al. 2022, arXiv:2205.05198, section 4.1.
+// memory plans a GPU's memory. Activations of a layer and token are 34 H + 5 A S bytes in FP16 with the masks of
+// dropout, of 1 byte each. Source: Korthikanti et al. 2022, arXiv:2205.05198, section 4.1.
 func (m *model) memory() []backend.DeviceMemory {
 	c := &m.program.Model
 	tokens, H, scores := float64(m.program.MicroBatch*m.program.Length), float64(c.HiddenSize), float64(c.NumAttentionHeads*m.program.Length)

@@ -15,7 +15,7 @@ func (m *model) assumptions(open *execution.Plan) []backend.Assumption {
 	if open.OpenRecompute && m.plan.Recompute != bert.RecomputeNone {
 		reason := "with auto the run keeps all activations; published pipelines recompute layers"
 		if m.plan.Devices() == 1 {
-			reason = "with auto the run keeps all activations; on the machine the program fits with less"
+			reason = "with auto the run keeps all activations; on one IPU the model takes what fits"
 		}
 		list = append(list, backend.Assumption{
 			Setting: "recomputation", Modelled: string(m.plan.Recompute), Run: string(open.Recompute), Reason: reason,

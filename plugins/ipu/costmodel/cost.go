@@ -19,9 +19,9 @@ func (m *model) cycles(c cost) float64 {
 	return c.compute + c.exchange + c.supersteps*superstepCycles
 }
 
-// superstepCycles is what each superstep costs besides its work: synchronisation, the start of an exchange, tiles
-// that wait for the slowest. It is an assumption, 0.3 microseconds: nothing is published, and the rows that there are
-// don't tell it from vectorCycles.
+// superstepCycles is the cost of a superstep besides its work: synchronisation, the start of an exchange, and tiles
+// waiting for the slowest. It is an assumption, 0.3 microseconds: nothing is published, and the published rows
+// cannot tell it apart from vectorCycles.
 const superstepCycles = 500
 
 // multiply is the cost of a product.
@@ -31,8 +31,8 @@ func (m *model) multiply(groups, rows, inner, columns int) cost {
 	return p.cost
 }
 
-// vector is the cost of passes over elements that lie evenly on the tiles: each pass reads and writes an element in
-// place.
+// vector is the cost of passes over elements that are spread evenly over the tiles; each pass reads and writes an
+// element in place.
 func (m *model) vector(elements, passes float64) cost {
 	return cost{compute: elements * passes * m.vectorCycles / float64(m.chip.Tiles), supersteps: passes / passesPerSuperstep}
 }
@@ -42,7 +42,7 @@ func (m *model) move(elements float64) cost {
 	return cost{exchange: elements * m.format.bytes / m.exchangeBytesPerSecond * m.chip.ClockHz, supersteps: 1}
 }
 
-// Passes over elements, counted in the codelets of poplibs: what is read and written once is a pass.
+// Passes over elements, counted in the codelets of poplibs: one pass reads and writes an element once.
 const (
 	biasPasses        = 1
 	residualPasses    = 1

@@ -2,8 +2,8 @@ package costmodel
 
 import "harness.invalid/core/machine"
 
-// copySeconds is what activations and their gradients take between IPUs at the end of each cycle, all at once, each
-// over the links of its pair; nothing computes meanwhile.
+// copySeconds is the time that IPUs take at the end of a cycle to pass activations and their gradients to each
+// other: all at once, each over the links of its pair, while nothing computes.
 func (m *model) copySeconds(devices int) float64 {
 	if devices < 2 {
 		return 0
@@ -17,8 +17,8 @@ func (m *model) copySeconds(devices int) float64 {
 	return bytes/(float64(links)*l.BytesPerSecond*l.Efficiency) + l.HopSeconds
 }
 
-// ringSeconds is one pass of a ring over the replicas for what each IPU of them has, all IPUs at once: within a rack
-// over IPU-Links; between racks each member passes on its share over the gateways.
+// ringSeconds is one pass of a ring over the replicas, for all IPUs of a replica at once: within a rack over
+// IPU-Links; between racks each member passes on its share over the gateways.
 func (m *model) ringSeconds(bytes, tensors float64) float64 {
 	l, n := &m.system.Links, m.program.Replicas
 	rate := float64(l.BetweenPairs) * l.BytesPerSecond * l.Efficiency
@@ -31,8 +31,8 @@ func (m *model) ringSeconds(bytes, tensors float64) float64 {
 	return t
 }
 
-// hostSeconds are those that the host takes to prepare a global batch: tokens, segments and mask, positions, labels and
-// weights, 4 bytes each.
+// hostSeconds is the time in which the host prepares a global batch: tokens, segments and mask, positions, labels
+// and weights, 4 bytes each.
 func (m *model) hostSeconds() float64 {
 	p := &m.program
 	return float64(p.GlobalBatch()) * 4 * float64(3*p.Length+3*p.MaxPredictions+2) / m.hostBytesPerSecond

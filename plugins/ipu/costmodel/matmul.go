@@ -98,8 +98,8 @@ func (m *model) planProduct(p product) tiling {
 	return known
 }
 
-// front lists the tilings of a product that no other one beats in both memory and time: by memory, and each faster
-// than the one before.
+// front lists the tilings of a product that no other one beats in both memory and time, ordered by memory; each is
+// faster than the one before.
 func (m *model) front(p product) []tiling {
 	c := &m.chip
 	width := m.format.bytes
@@ -152,8 +152,8 @@ func (m *model) front(p product) []tiling {
 	return slices.Clip(front)
 }
 
-// serialise computes a product whose blocks do not fit in two halves, one after the other: half of the columns, of
-// the rows, or of the inner products.
+// serialise computes a product whose blocks do not fit as two halves, one after the other: half of the columns, of
+// the rows, of the inner products, or of the groups.
 func (m *model) serialise(p product) tiling {
 	best := tiling{cost: cost{compute: math.Inf(1)}}
 	for _, half := range []product{
@@ -173,7 +173,7 @@ func (m *model) serialise(p product) tiling {
 	return best
 }
 
-// parts are the numbers of parts that differ in the size of the largest one.
+// parts lists the numbers of parts that differ in the size of the largest one.
 func parts(n, most int) []int {
 	var list []int
 	for k := 1; k <= min(n, most); {

@@ -16,7 +16,7 @@ const (
 	codeBytesPerSuperstep = 256
 )
 
-// memory is the plan of each IPU's memory: what is always there, and the most that is there at one time.
+// memory plans the memory of each IPU: what is always there, and the most that is there at one time.
 func (m *model) memory(stages []stage) []backend.DeviceMemory {
 	if m.plan.LayersPerPhase > 0 {
 		return m.memoryPhased(stages)
@@ -44,7 +44,8 @@ func (m *model) memory(stages []stage) []backend.DeviceMemory {
 	return list
 }
 
-// held are bytes of an IPU that do not depend on how its products are computed; there are as many gradients as weights.
+// held counts the bytes of an IPU that do not depend on how its products are computed; gradients take as much as
+// weights.
 type held struct {
 	weights, stash, live, state float64
 }
@@ -115,7 +116,7 @@ func (m *model) activationBytes(stages []stage, i int) (kept, alive float64) {
 	return kept, alive
 }
 
-// stageSupersteps are those of a stage's different operators: layers share theirs.
+// stageSupersteps counts the supersteps of a stage's different operators; layers share theirs.
 func (m *model) stageSupersteps(s *stage) float64 {
 	n := s.units
 	b := m.work(units{min(n.embeddings, 1), min(n.attention, 1), min(n.feedForward, 1), min(n.heads, 1)})

@@ -22,7 +22,7 @@ var formats = map[string]format{
 	"fp32":    {4, 4, 4, 2},
 }
 
-// model is a program on a system under way to an estimate.
+// model is a program on a system, on its way to an estimate.
 type model struct {
 	program backend.Program
 	plan    execution.Plan

@@ -26,7 +26,7 @@ func (w *phasedWork) did(name string, seconds float64) {
 	}
 }
 
-// visit adds that of a phase.
+// visitPhase adds the visit of a phase.
 func (m *model) visitPhase(w *phasedWork, phases []stage, v int, visit emulator.Visit) {
 	i, rate := visit.Stage, m.system.Streaming.BytesPerSecond
 	s := &phases[i]
@@ -66,12 +66,12 @@ func (m *model) visitPhase(w *phasedWork, phases []stage, v int, visit emulator.
 	w.did("streaming", move)
 }
 
-// timePhased puts the step together where phases follow each other. Every micro-batch goes through all of them and
-// back.
+// timePhased puts together the step of phased execution. Every micro-batch goes through all phases and back.
 //
-// The weights of a phase come while the one before it computes: from Streaming Memory, each replica a share, and then
-// round the ring. Activations that wait for the backward pass, and sums of gradients over micro-batches, move while
-// nothing computes. Behind the last micro-batch gradients are reduced and each replica updates its share.
+// The weights of a phase arrive while the phase before it computes: each replica reads a share from Streaming
+// Memory, and a ring distributes the shares. Activations that wait for the backward pass, and sums of gradients over
+// micro-batches, move while nothing computes. After the last micro-batch, gradients are reduced and each replica
+// updates its share.
 func (m *model) timePhased(phases []stage) backend.Estimate {
 	var w phasedWork
 	for v, visit := range m.plan.Visits() {
@@ -118,7 +118,7 @@ func (m *model) phaseParameters(s *stage) float64 {
 	return n
 }
 
-// gatherSeconds is what the weights of a phase take to come.
+// gatherSeconds is the time that the weights of a phase take to arrive.
 func (m *model) gatherSeconds(s *stage) float64 {
 	bytes := m.phaseParameters(s) * m.format.bytes
 	t := bytes / m.shards() / m.system.Streaming.BytesPerSecond
@@ -128,8 +128,8 @@ func (m *model) gatherSeconds(s *stage) float64 {
 	return t
 }
 
-// memoryPhased is the plan of the memory of the one IPU: the most that a phase takes of each kind. The weights of the
-// next phase come into the memory of the tiles for input and output, or, when that is too small, beside.
+// memoryPhased plans the memory of the one IPU: the most that any phase takes of each kind. The weights of the next
+// phase go into the memory of the input and output tiles, or beside it if that is too small.
 func (m *model) memoryPhased(phases []stage) []backend.DeviceMemory {
 	m.temporaries = 0
 	// Phases of layers share their code.

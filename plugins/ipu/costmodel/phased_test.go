@@ -7,8 +7,8 @@ import (
 	"harness.invalid/core/backend"
 )
 
-// TestPhased: one IPU goes through a model whose weights alone are two thirds of its memory. Micro-batches that are as
-// large as memory allows share the way of the weights; those that are added up have it each.
+// TestPhased: one IPU goes through a model whose weights alone are two thirds of its memory. Micro-batches that are
+// as large as memory allows share the transfer of the weights; accumulated ones pay for it each.
 func TestPhased(t *testing.T) {
 	p := with(large(t), "pipeline", "all", "execution", "phased")
 	p.MicroBatch, p.Accumulation, p.Replicas = 4, 1, 16
