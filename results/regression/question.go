@@ -92,7 +92,8 @@ func test(name string, was, is map[uint64]float64, q question) Fact {
 	noise := (e.high - e.low) / 2
 	df, share := e.further(0)
 	se := noise / distuv.StudentsT{Sigma: 1, Nu: df}.Quantile(1-q.alpha)
-	f.Test, f.Noise, f.Power = e.test, shown(noise), new(results.Number(powerRegressed(2*limit, limit, statistics.GreatestSD(df)*se, df, q.alpha)))
+	f.Test, f.Noise, f.Power = e.test, shown(noise), new(results.Number(powerRegressed(2*limit, limit, statistics.GreatestSD(df)*se,
+		df, q.alpha)))
 	switch f.Standing = e.standing(limit); f.Standing {
 	case Holds:
 		f.Reason = "no worse than the tolerance"

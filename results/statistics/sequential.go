@@ -9,9 +9,9 @@ import (
 	"harness.invalid/results"
 )
 
-// Plan says after how many pairs the differences of a comparison are looked at, and how much evidence a verdict takes at each look. Looking again and
-// again at the same level would make many more false verdicts than a single look; the levels of a plan are set so that all looks together make at
-// most Alpha of each kind.
+// Plan says after how many pairs the differences of a comparison are looked at, and how much evidence a verdict
+// takes at each look. Looking again and again at the same level would make many more false verdicts than a single
+// look; the levels of a plan are set so that all looks together make at most Alpha of each kind.
 type Plan struct {
 	Alpha float64 `json:"alpha"`
 	Looks []Look  `json:"looks"` // by Pairs, ascending
@@ -26,8 +26,9 @@ type Look struct {
 	Difference float64 `json:"difference"`
 }
 
-// The least numbers of pairs for a verdict, and the largest number of pairs of a plan. With fewer pairs than these, differences that fall into two
-// narrow groups all land in one group too often, and then look certain: 2 of 2^n times.
+// The least numbers of pairs for a verdict, and the largest number of pairs of a plan. With fewer pairs than these,
+// differences that fall into two narrow groups all land in one group too often, and then look certain: 2 of 2^n
+// times.
 const (
 	LeastPairs           = 6
 	LeastPairsDifference = 8
@@ -39,12 +40,14 @@ const (
 // planAlpha is the error rate that the levels of sequential plans are calibrated for.
 const planAlpha = 0.05
 
-// Sequential is the plan that looks after every pair from LeastPairs to last. Its nominal levels rise in proportion to the number of pairs.
+// Sequential is the plan that looks after every pair from LeastPairs to last. Its nominal levels rise in proportion
+// to the number of pairs.
 //
-// At the margin, the t statistic of TOST has a distribution that does not depend on the standard deviation, and so has that of the test against 0
-// at no difference. A level is therefore calibrated once, by simulation: for each number of pairs last, the factor of proportionality is the
-// largest with which a path of t statistics crosses its boundary with probability alpha or less, whether differences are normal, have
-// heavy tails (t with 3 degrees of freedom), or fall into two groups of any width (see sequential_test.go). Looks that stop at the first crossing
+// At the margin, the t statistic of TOST has a distribution that does not depend on the standard deviation, and so
+// has that of the test against 0 at no difference. A level is therefore calibrated once, by simulation: for each
+// number of pairs last, the factor of proportionality is the largest with which a path of t statistics crosses its
+// boundary with probability alpha or less, whether differences are normal, have heavy tails (t with 3 degrees of
+// freedom), or fall into two groups of any width (see sequential_test.go). Looks that stop at the first crossing
 // are repeated confidence intervals in the sense of Jennison and Turnbull 1989, J. R. Statist. Soc. B 51:305.
 func Sequential(last int, alpha float64) (Plan, error) {
 	if alpha != planAlpha {
@@ -83,8 +86,9 @@ func (p Plan) At(n int) (Look, bool) {
 // Last is the number of pairs after which the plan ends.
 func (p Plan) Last() int { return p.Looks[len(p.Looks)-1].Pairs }
 
-// Intervals are the repeated confidence intervals of a look for a mean difference with standard deviation sd over l.Pairs pairs: the one that must
-// lie within the margin for EQUIVALENT, and the one that must leave out 0 for DIFFERENT. One that comes too early is nil.
+// Intervals are the repeated confidence intervals of a look for a mean difference with standard deviation sd over
+// l.Pairs pairs: the one that must lie within the margin for EQUIVALENT, and the one that must leave out 0 for
+// DIFFERENT. One that comes too early is nil.
 func (l Look) Intervals(mean, sd float64) (equivalence, difference *Interval) {
 	t := distuv.StudentsT{Sigma: 1, Nu: float64(l.Pairs - 1)}
 	se := sd / math.Sqrt(float64(l.Pairs))

@@ -197,7 +197,8 @@ func (q Question) follow(x, y []float64) (Answer, error) {
 	}
 	if a.N < len(x) || a.N == 0 {
 		a = q.answer(x, y, len(x), statistics.InferPaired(statistics.Differences(x, y), q.Margin, q.Alpha))
-		a.Verdict, a.Reason = Inconclusive, fmt.Sprintf("%d %s; the plan looks first after %d", len(x), plural(len(x), "pair"), plan.Looks[0].Pairs)
+		a.Verdict, a.Reason = Inconclusive, fmt.Sprintf("%d %s; the plan looks first after %d", len(x), plural(len(x), "pair"),
+			plan.Looks[0].Pairs)
 	}
 	return a, nil
 }
@@ -215,7 +216,8 @@ func (q Question) look(l statistics.Look, x, y []float64) Answer {
 	}
 	a := q.answer(x, y, len(x), inf)
 	if early && a.Verdict == Different {
-		a.Verdict, a.Reason = Inconclusive, fmt.Sprintf("the plan calls arms different after %d pairs at the earliest", statistics.LeastPairsDifference)
+		a.Verdict, a.Reason = Inconclusive, fmt.Sprintf("the plan calls arms different after %d pairs at the earliest",
+			statistics.LeastPairsDifference)
 	}
 	a.Reason += fmt.Sprintf(" (sequential plan, after %d pairs)", len(x))
 	return a

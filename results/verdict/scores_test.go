@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The F1 of BERT-Large on SQuAD v1.1 that Graphcore published in the logs of its TensorFlow 1 application: five seeds on
-// IPUs, ten on GPUs.
+// The F1 of BERT-Large on SQuAD v1.1 that Graphcore published in the logs of its TensorFlow 1 application: five
+// seeds on IPUs, ten on GPUs.
 const (
 	publishedIPU = "f1\n90.84\n91.06\n90.70\n90.72\n91.16\n"
 	publishedGPU = "f1\n90.60\n90.65\n90.96\n90.44\n90.58\n90.78\n90.81\n90.82\n90.51\n90.68\n"
@@ -74,7 +74,8 @@ func TestScores(t *testing.T) {
 		"too early yet": {column(80, 82, 79, 80, 82, 78), true, Inconclusive, 6, "after 8 pairs at the earliest"},
 		"far":           {column(80, 82, 79, 80, 82, 78, 80, 81), true, Different, 8, "after 8 pairs"},
 	} {
-		a, err := OfScores(scores(t, base, "f1"), scores(t, c.arm, "f1"), Question{Metric: "f1", Margin: 2, Alpha: 0.05, Sequential: c.sequential})
+		a, err := OfScores(scores(t, base, "f1"), scores(t, c.arm, "f1"), Question{Metric: "f1", Margin: 2, Alpha: 0.05,
+			Sequential: c.sequential})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
