@@ -12,7 +12,7 @@ import (
 
 const module = "harness.invalid/"
 
-// layers are the rules of the house: code under a folder may import of this module only what one of its prefixes
+// layers are the rules of imports: code under a folder may import of this module only what one of its prefixes
 // allows; =FOLDER allows that package and none below it. The first folder that matches decides. Tests may reach
 // further, generators are modules of their own.
 var layers = []struct {
@@ -41,11 +41,11 @@ var layers = []struct {
 	{"results/baselines", []string{"results/regression"}, nil},
 	{"results", []string{"core/recipe", "core/durable"}, []string{"results/index", "results/statistics", "results/verdict",
 		"results/regression", "results/scoring", "results/baselines"}},
-	{"harness/catalog", []string{"core", "plugins"}, nil}, // nobody else knows a plugin by more than its name
+	{"harness/catalog", []string{"core", "plugins"}, nil}, // all other packages know a plugin only by its name
 	{"harness", []string{"core", "results", "harness"}, nil},
 }
 
-// TestImports holds the structure of the house: imports go down, only core/plugin speaks gRPC, only package main
+// TestImports checks the layers: imports go down, only core/plugin speaks gRPC, only package main
 // has a command line, only the catalog knows plugins, and a plugin knows no other one.
 func TestImports(t *testing.T) {
 	seen := 0

@@ -12,9 +12,9 @@
 //	checkpoints/       core/checkpoint's
 //
 // and whatever a task writes: PHASE.schedule.json (what the devices of a pipeline did in which cycle),
-// PHASE.predictions.json, and PHASE.scores.json with the score of each example. A line goes to the system as soon
-// as it is there and to the disk with each checkpoint; all other files are renamed into place. A process that dies
-// loses the line that it was writing at most, a power cut what came after the last checkpoint.
+// PHASE.predictions.json, and PHASE.scores.json with the score of each example. Lines go to the operating
+// system at once and to the disk with each checkpoint; all other files are renamed into place. A process that dies
+// loses at most the line that it was writing; a power failure loses what came after the last checkpoint.
 //
 // Times in this package are measured, in seconds of wall time. Those of a machine model are called modelled and are
 // never added to the others.

@@ -7,7 +7,7 @@
 //
 // An arena is empty at first and grows with allocations, so it can be handed over before the size of a model is
 // known, and can hold one layout after the other as a recipe goes through its phases. An arena has no lock: the
-// order of calls decides whose turn it is.
+// order of calls synchronises all access.
 //
 // # Where the memory lies
 //

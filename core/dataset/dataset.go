@@ -1,10 +1,10 @@
-// Package dataset is what the makers of training data have in common: a Source deals global batches, and a Position
+// Package dataset is what all kinds of training data have in common: a Source deals global batches, and a Position
 // says where it is.
 //
-// The makers are packages of their own: pretraining turns text into masked LM and next sentence prediction, squad
-// turns questions about passages into spans, world writes a generated corpus in the file formats of both. Files
-// come in, bert.Batch comes out; which batch comes at which step is a function of the files, the settings and the
-// seed alone.
+// Each kind of data has its own package: pretraining turns text into masked LM and next sentence prediction, squad
+// turns questions about passages into spans, tasks covers classification, regression and multiple choice, and
+// synthetic writes a generated corpus in the file formats of pretraining and squad. Files go in, bert.Batch comes
+// out; the batch of a step is a function of the files, the settings and the seed alone.
 package dataset
 
 import "harness.invalid/core/bert"

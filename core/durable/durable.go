@@ -1,5 +1,5 @@
-// Package durable writes files atomically and locks them between processes. A path and what to write go in; whoever
-// reads the path sees the old or the new content, never a part of it, even if the process is killed or the machine
+// Package durable writes files atomically and locks them between processes. A path and what to write go in; a reader
+// of the path sees the old or the new content, never a part of it, even if the process is killed or the machine
 // loses power.
 package durable
 

@@ -96,7 +96,7 @@ func (p *Plan) Again(c *bert.Config, stage int) (first, end int) {
 	return 0, 0
 }
 
-// recompute is what a stage of a complete plan is told to recompute.
+// recompute is what a stage of a complete plan recomputes.
 func (p *Plan) recompute(stage int) bert.Recompute {
 	if stage > 0 && stage == len(p.Stages)-1 {
 		return bert.RecomputeNone

@@ -10,7 +10,7 @@ import (
 // ring is an all-reduce over n replicas in ring order, as introduced by Baidu (2017) and used by GCL and NCCL. A
 // buffer is cut into as many parts as there are replicas. Part c starts at replica c+1, adds up replicas c+2, c+3,
 // ... (modulo n), and is complete at replica c: the reduce-scatter. Then it goes round once more: the all-gather.
-// Every element so has one order of summation, whoever computes it.
+// Every element therefore has one order of summation, whichever thread computes it.
 type ring struct {
 	n      int
 	pieces []piece

@@ -6,8 +6,8 @@
 // backend.Backend or an optimizer.Optimizer. Nothing of the host is linked into a plugin. What both ends share is
 // in internal/wire, which describes the protocol; proto/v1 is its contract, for plugins in any language.
 //
-// Nothing that a plugin holds is precious: the host owns parameters, gradients and optimizer state, and may start
-// another plugin in place of one that died. A plugin never outlives its host.
+// No state is lost with a plugin: the host owns parameters, gradients and optimizer state, and may start another
+// plugin in place of one that died. A plugin never outlives its host.
 package plugin
 
 import "harness.invalid/core/plugin/internal/wire"

@@ -11,10 +11,10 @@ import (
 	"harness.invalid/core/spelling"
 )
 
-// decoder fills Go values from nodes. It goes on after a mistake, so that all of a file are told at once.
+// decoder fills Go values from nodes. It continues after a mistake, to report all mistakes of a file at once.
 type decoder struct{ errs []error }
 
-// maxErrors are told at a time.
+// maxErrors is the number of mistakes reported at a time.
 const maxErrors = 10
 
 func (d *decoder) failf(p position, format string, args ...any) {

@@ -6,8 +6,8 @@
 // field. The result is plain data, complete with all defaults: the training loop reads nothing else, and a run
 // stores it as it was resolved.
 //
-// Two runs may be compared when their recipes have the same Fingerprint: all that could change a number, without
-// what belongs to a backend alone.
+// Two runs may be compared when their recipes have the same Fingerprint. It covers every field that can change a
+// number, except the settings of a single backend.
 package recipe
 
 import (
@@ -168,7 +168,7 @@ type Options map[string]string
 
 // Verdict is the rule of the comparison.
 type Verdict struct {
-	// Primary is the metric that the comparison is about; the others are told beside it.
+	// Primary is the metric that decides the comparison; the others are reported beside it.
 	Primary string `yaml:"primary" json:"primary"`
 	// Margins are, by metric, the greatest differences that do not matter. Two backends are equivalent in a metric
 	// when the confidence interval of their difference lies within its margin.

@@ -8,7 +8,7 @@ type pair struct {
 	count       int64   // occurrences in the text
 	words       []int32 // where it has occurred; some words may be listed twice, or not have it any more
 
-	// What the heap goes by. A merge changes many counts at once, and the heap takes them in one by one.
+	// The heap's own view of the pair. A merge changes many counts at once; the heap takes them over one by one.
 	score float64 // the higher, the sooner merged
 	rank  int64   // count that the score is of
 	place int32   // in the heap; -1: not there

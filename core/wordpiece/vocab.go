@@ -137,8 +137,8 @@ func (v *Vocab) WriteTo(w io.Writer) (int64, error) {
 	return n, b.Flush()
 }
 
-// Save writes the vocabulary as a vocab.txt: under another name first, so that whoever reads path finds the old
-// file or the whole new one, even after a crash.
+// Save writes the vocabulary as a vocab.txt: under another name first, so that a reader of path finds the old file or
+// the complete new one, even after a crash.
 func (v *Vocab) Save(path string) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package extension is what people do with plugins besides training with them: find, describe and list them, verify
-// them against their contract, install and remove them. The commands of harness plugin print what it returns.
+// Package extension manages plugins: it finds, describes and lists them, verifies them against their contract, and
+// installs and removes them. The commands of harness plugin print what it returns.
 package extension
 
 import (

@@ -1,5 +1,5 @@
-// Package fetch downloads data sets from the addresses that their makers give: it goes on where a download was cut
-// short, holds every file against a sum, and unpacks archives. Addresses go in, a folder of files comes out.
+// Package fetch downloads data sets from the addresses that their makers give. It resumes interrupted downloads,
+// checks every file against a sum, and unpacks archives. Addresses go in, a folder of files comes out.
 package fetch
 
 import (
@@ -26,9 +26,9 @@ type Fetcher struct {
 	Wait time.Duration
 	// Patience is how long a server may send nothing before the connection is given up for another attempt. 0: a minute.
 	Patience time.Duration
-	// Progress is told how many bytes of a file are there. total is -1 while it is not known. nil: nobody is told.
+	// Progress receives the number of bytes of a file so far. total is -1 while it is unknown. It may be nil.
 	Progress func(name string, done, total int64)
-	// Say is told what is done, in words. nil: nobody is told.
+	// Say receives messages about what is being done. It may be nil.
 	Say func(format string, args ...any)
 }
 

@@ -23,7 +23,7 @@ import (
 	"harness.invalid/core/durable"
 )
 
-// published holds a file against the list of sums that its makers publish.
+// published checks a file against the list of sums that its makers publish.
 func (f *Fetcher) published(ctx context.Context, file File, at string) error {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(f.Patience, time.Minute)) // a list is short
 	defer cancel()

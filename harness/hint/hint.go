@@ -1,4 +1,5 @@
-// Package hint is advice that goes with an error: a line that says what to do about it, with commands that a shell takes as they stand.
+// Package hint adds advice to an error: a line that says what to do about it, with commands that can be pasted into a
+// shell.
 package hint
 
 import (

@@ -25,7 +25,7 @@ type card struct {
 type strip struct {
 	Metric, Verdict, Class, Reason string
 	Difference                     string
-	Primary                        bool // its reason is told above
+	Primary                        bool // its reason is shown above
 	// In percent of the picture's width. Low and High are the ends of the interval, cut off if Open.
 	At, Low, Width    string
 	HasPoint, HasBand bool

@@ -1,5 +1,5 @@
-// Package skeleton writes new plugins: small ones that work, with a test, in Go or Python, to be filled with a rule
-// or a device of one's own.
+// Package skeleton writes new plugins: small ones that work, with a test, in Go or Python, in which the
+// author replaces the rule or the device.
 package skeleton
 
 import (

@@ -1,7 +1,7 @@
 // Package regression checks new runs against a baseline that people reviewed.
 //
 // In flow runs (results.Run) and a Baseline, a small JSON file. Out flows a Check for `harness check`: a list of
-// facts that hold, have regressed, or cannot be told. Facts of single runs are exact (check.go, exact.go): equal
+// facts that hold, have regressed, or are undecided. Facts of single runs are exact (check.go, exact.go): equal
 // bits on equal kernels. Facts over seeds are tested against a tolerance (sampled.go, question.go).
 package regression
 

@@ -16,7 +16,7 @@ type Standing string
 // The standings, from good to bad.
 const (
 	Holds       Standing = "holds"
-	NotCompared Standing = "not compared" // there is nothing to hold it against, or not here; it decides nothing
+	NotCompared Standing = "not compared" // the baseline has no counterpart, or not for this machine; it decides nothing
 	Waived      Standing = "waived"       // it does not hold, and a waiver says that this is known
 	Undecided   Standing = "UNDECIDED"    // the runs can't tell
 	Regressed   Standing = "REGRESSED"

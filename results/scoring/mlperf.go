@@ -105,7 +105,7 @@ type RCPTest struct {
 	Batch     float64        `json:"batch"`
 	Runs      int            `json:"runs"`
 	Mean      results.Number `json:"mean"`  // olympic, of the runs
-	Point     string         `json:"point"` // that they were held against
+	Point     string         `json:"point"` // that they were compared with
 	Reference results.Number `json:"reference"`
 	Least     results.Number `json:"least"` // the least mean that passes
 	Passed    bool           `json:"passed"`

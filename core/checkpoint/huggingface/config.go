@@ -5,8 +5,8 @@
 // here loads there and the other way round. Reading is generous where files in the wild differ: tensors in shards,
 // in PyTorch's pytorch_model.bin or in TensorFlow's checkpoints; an encoder without the prefix bert., gamma and
 // beta for the layer normalisations, tied tensors that are stored or left out, NVIDIA's dense_act, packed query,
-// key and value, padded vocabularies, a model inside of a training checkpoint. What was missing and what was left
-// over is told, never guessed.
+// key and value, padded vocabularies, a model inside of a training checkpoint. Missing tensors and
+// unused ones are reported, never guessed.
 package huggingface
 
 import (

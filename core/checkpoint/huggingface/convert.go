@@ -35,7 +35,7 @@ type Target struct {
 	DType      tensor.DType // of the parameters: F32, F16 or BF16; "": as they are, doubles as F32
 	ShardBytes int64        // greatest size of a file of safetensors; 0: one file
 	Tokenizer  *Tokenizer   // nil: the files beside the source are copied, and what they lack is made
-	// Progress is told now and then how many bytes are done; its error stops the writing. nil: nobody is told.
+	// Progress receives the number of bytes written from time to time; its error stops the writing. It may be nil.
 	Progress func(done, total int64) error
 }
 

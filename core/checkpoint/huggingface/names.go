@@ -131,7 +131,7 @@ func fromTensorFlow(variable string) (parameter, slot string, transposed, ok boo
 
 var layerPart = regexp.MustCompile(`\.layer\.(\d+)\.`)
 
-// toTensorFlow is the variable of a parameter: the other way round.
+// toTensorFlow returns the variable of a parameter, the reverse mapping.
 func toTensorFlow(parameter string) (variable string, transposed bool) {
 	if name, ok := tensorFlow[parameter]; ok {
 		return name, false

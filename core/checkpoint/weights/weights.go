@@ -1,4 +1,4 @@
-// Package weights is named tensors in files, whichever format laid them out there.
+// Package weights represents named tensors in files, independent of the file format.
 //
 // A format's package (safetensors, pytorch, tensorflow) reads what a file says about its tensors and hands over
 // where the bytes of each lie, as a Tensor of a Part. From then on all formats are alike: a Tensor is a view of

@@ -41,7 +41,7 @@ type Preparation struct {
 	PrepareSettings
 	Shards  int // 0: as many as make 64 MiB each
 	Workers int // goroutines that tokenize; 0: one for each CPU. The data does not depend on it
-	// Progress is told how much of a stage is done; nil: nobody is.
+	// Progress receives how much of a stage is done. It may be nil.
 	Progress func(stage string, done, total int64)
 }
 

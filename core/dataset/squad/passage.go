@@ -79,7 +79,7 @@ func (p *passage) cut(character func(word int)) {
 	}
 }
 
-// text returns words i to j: with one space between them, and in Chinese as they stand.
+// text returns words i to j: with one space between them; Chinese as it is in the passage.
 func (p *passage) text(i, j int) string {
 	if p.starts != nil {
 		return p.context[p.starts[i] : p.starts[j]+len(p.words[j])]

@@ -21,14 +21,14 @@
 //	In which country does Peter Hudson live?  Norway
 //	What does Ada Jensen play?                piano
 //
-// In nearly nine questions of ten the relation alone finds the answer, as in these: nobody else's country is told.
-// In the rest the context tells the same of another person, and the name decides. More of these, and longer
-// passages, make the number of steps before a small model finds answers at all vary with the seed by hundreds. An
-// answer is one or two words that the context holds once.
+// In nearly nine questions of ten the relation alone determines the answer, as in these: the context names no other
+// person's country. In the rest the context states the same relation for another person, so the name decides. With
+// more of these, or with longer passages, the number of steps before a small model finds any answers would vary by
+// hundreds from seed to seed. An answer is one or two words that occur once in the context.
 //
-// People are either training or dev people, one in ten. Whoever is asked for, told about or given as an answer in
-// one file of questions does not appear in the other. The text tells the lives of all, but its quizzes ask only for
-// training people.
+// One person in ten is a dev person, the others are training people. Everyone who occurs in one file of questions, in
+// a question, passage or answer, is absent from the other. The text tells the lives of all, but its quizzes ask only
+// about training people.
 //
 // The text of 1200 people has 29,713 sentences in 3,625 documents, 289,747 words and punctuation marks, 559
 // different ones; the most frequent, the full stop, makes up 10.3%. Contexts have 46 on average.

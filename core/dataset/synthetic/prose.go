@@ -15,7 +15,7 @@ type prose struct {
 	facts      []fact
 	introduced []*person // have been the subject, called by their full names
 	mentioned  []*person // all who are named so far
-	subject    *person   // of the last sentence, if a pronoun would mean them and nobody else
+	subject    *person   // of the last sentence, if a pronoun would be unambiguous
 }
 
 // fact says that text[start:end] is the value of the relation for a person.

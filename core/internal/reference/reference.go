@@ -1,4 +1,4 @@
-// Package reference finds what tests are held against: golden vectors of independent programs and real data. A name
+// Package reference finds reference material for tests: golden vectors of independent programs, and real data. A name
 // goes in, a path comes out.
 //
 // The full material may lie beside a checkout, in a folder shared. Excerpts of it are in testdata, under the same

@@ -1,6 +1,5 @@
-// Package builtin holds the recipes that come with harness, as text. A recipe is named as its file, with the
-// folders that it lies in: nvidia/large-phase1. Files whose name begins with _ are parts that recipes extend, and
-// no recipes.
+// Package builtin holds the recipes that come with harness, as text. A recipe has the name of its file, including
+// folders: nvidia/large-phase1. Files whose names begin with _ are not recipes but parts that recipes extend.
 package builtin
 
 import (

@@ -1,6 +1,5 @@
-// Package pystring has the few methods of Python's str that BERT's reference programs lean on: lower, split and
-// isspace. Go's own functions differ from them in a handful of characters, and each of those can move a token or a
-// score.
+// Package pystring has the few methods of Python's str that BERT's reference programs use: lower, split and isspace.
+// Go's own functions differ from them for a handful of characters, and each of those can change a token or a score.
 //
 // Sources: CPython, Objects/unicodeobject.c (handle_capital_sigma, lower_ucs4) and Objects/unicodetype_db.h;
 // Unicode Standard, section 3.13, Default Case Algorithms. Characters that a Unicode edition newer than Go's tables

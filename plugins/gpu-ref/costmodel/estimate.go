@@ -5,7 +5,7 @@
 // host and device sets the time. GPUs sum gradients by a ring within the node and one between nodes, in parallel
 // with the last backward pass.
 //
-// docs/machines.md holds the model against published throughput and says what it cannot explain.
+// docs/machines.md compares the model with published throughput and says what it cannot explain.
 package costmodel
 
 import (

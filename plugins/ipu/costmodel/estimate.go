@@ -10,7 +10,7 @@
 // What a plan leaves open is chosen so that the program fits and is fast; the estimate lists such choices as
 // assumptions.
 //
-// docs/machines.md holds the model against published throughput and says what it cannot explain.
+// docs/machines.md compares the model with published throughput and says what it cannot explain.
 package costmodel
 
 import (

@@ -1,5 +1,5 @@
-// Package draw makes choices for the makers of training data from the counter-based streams of core/random: the
-// same choices for the same seed and use, whatever was drawn before for another use.
+// Package draw makes random choices for training data from the counter-based streams of core/random. The same seed
+// and use give the same choices, independent of draws for other uses.
 package draw
 
 import (
