@@ -1,18 +1,18 @@
-// Package checkpoint keeps the state of a run on disk, so that it can go on after it was stopped, with the same bits.
+// Package checkpoint stores the state of a run on disk, so that a stopped run can continue bit for bit.
 //
 // The host owns all state of a run, so one folder holds all of it:
 //
 //	model.safetensors       parameters, FP32, with Hugging Face's names
-//	average.safetensors     the parameters that evaluations are of, where the optimizer trains at others; absent when it does not
+//	average.safetensors     the averaged parameters that evaluations use; only with optimizers that average
 //	optimizer.safetensors   the optimizer's slots, SLOT/PARAMETER, FP32; absent when it has none
-//	state.json              counters, the position in the data, and what plugins keep for themselves
+//	state.json              counters, the position in the data, and the plugins' own state
 //	SHA256SUMS              of these, as sha256sum -c reads it
 //
-// A folder is written under another name and renamed when it is complete, and its sums are checked before anything
-// in it is believed: a write that was torn is an error with the name of the file, never a run that goes wrong.
+// A folder is written under a temporary name and renamed once it is complete. Open checks its sums first, so that
+// an interrupted write is an error that names the file, never a run with wrong numbers.
 //
-// The formats of others are in the packages below: huggingface opens and writes models in any of them; safetensors,
-// pytorch and tensorflow know one kind of file each; weights is what all have in common.
+// The subpackages read and write other programs' formats: huggingface whole models, safetensors, pytorch and
+// tensorflow one kind of file each; weights is what they share.
 package checkpoint
 
 import (
@@ -31,10 +31,10 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// ErrDamaged is wrapped by every error about a folder that is not what Save left.
+// ErrDamaged is wrapped by every error about a folder that differs from what Save wrote.
 var ErrDamaged = errors.New("checkpoint is damaged")
 
-// State is all of a run but its tensors.
+// State is the state of a run without its tensors.
 type State struct {
 	Fingerprint string `json:"fingerprint"` // of the recipe
 	DataDigest  string `json:"data_digest"` // of the data's contents
@@ -42,19 +42,19 @@ type State struct {
 
 	PhaseIndex int    `json:"phase_index"`
 	Phase      string `json:"phase"`
-	Step       int    `json:"step"`        // steps of the phase that are done, those that were skipped among them
+	Step       int    `json:"step"`        // steps of the phase so far, including skipped ones
 	TotalSteps int    `json:"total_steps"` // the same over all phases
-	Updates    int    `json:"updates"`     // steps of the phase in which the optimizer took part
+	Updates    int    `json:"updates"`     // steps of the phase that updated the parameters
 	Skipped    int    `json:"skipped"`     // steps of the phase that were skipped because a gradient was not finite
 
 	BatchDigest string          `json:"batch_digest,omitempty"` // running digest of the batches so far
 	Position    json.RawMessage `json:"position,omitempty"`     // of the data source, as it wrote it
 	Backend     Plugin          `json:"backend"`
 	Optimizer   Plugin          `json:"optimizer"`
-	Host        json.RawMessage `json:"host,omitempty"` // what else the host wants to find again
+	Host        json.RawMessage `json:"host,omitempty"` // the host's own state
 }
 
-// Plugin is which plugin took part and what it keeps for itself.
+// Plugin names a plugin of the run and holds its own state.
 type Plugin struct {
 	Name    string            `json:"name"`
 	Version string            `json:"version,omitempty"`
@@ -67,7 +67,7 @@ type Tensors struct {
 	Layout  *tensor.Layout
 	Params  []float32 // [Layout.Len()]
 	Slots   []Slot
-	Average []float32 // [Layout.Len()], parameters of the model where Params are others (optimizer.Averager); nil: Params are
+	Average []float32 // [Layout.Len()], averaged parameters (optimizer.Averager); nil: the optimizer does not average
 }
 
 // Slot is a section that belongs to the optimizer.
@@ -85,11 +85,11 @@ const (
 	sumsFile      = "SHA256SUMS"
 )
 
-// Name is the name of a checkpoint's folder. Sorted by name, the checkpoints of a run are in the order of time.
+// Name is the name of a checkpoint's folder. The names of a run's checkpoints sort in the order of time.
 func (s State) Name() string { return fmt.Sprintf("%02d-%s-%08d", s.PhaseIndex, s.Phase, s.Step) }
 
-// Save writes a checkpoint into the folder dir/State.Name() and returns its path. A checkpoint that has the name
-// already is replaced.
+// Save writes a checkpoint into the folder dir/State.Name() and returns its path. It replaces a checkpoint of the
+// same name.
 func Save(dir string, s State, t Tensors) (path string, err error) {
 	path = filepath.Join(dir, s.Name())
 	fail := func(err error) (string, error) { return "", fmt.Errorf("checkpoint %s: %w", path, err) }
@@ -133,7 +133,7 @@ func Save(dir string, s State, t Tensors) (path string, err error) {
 	return path, nil
 }
 
-// contents are the files' tensors.
+// contents returns the tensors of each file.
 func contents(t Tensors) (model, average, slots []weights.Content, err error) {
 	fail := func(err error) (_, _, _ []weights.Content, _ error) { return nil, nil, nil, err }
 	if t.Layout == nil {
@@ -162,16 +162,16 @@ func contents(t Tensors) (model, average, slots []weights.Content, err error) {
 	return model, average, slots, nil
 }
 
-// Checkpoint is an open checkpoint, known to be whole.
+// Checkpoint is an open checkpoint whose sums were checked.
 type Checkpoint struct {
 	State
 	Path      string
-	Averaged  bool // the model is an average, and other parameters are trained
+	Averaged  bool // evaluations use an average; the trained parameters are stored beside it
 	model     *weights.File
-	optimizer *weights.File // nil: there are no slots
+	optimizer *weights.File // nil: no slots
 }
 
-// Open checks a checkpoint's folder and reads its state; tensors are read when they are asked for.
+// Open checks a checkpoint's folder and reads its state. Tensors are read on demand.
 func Open(path string) (*Checkpoint, error) {
 	c := &Checkpoint{Path: path}
 	if err := c.open(); err != nil {
@@ -219,7 +219,7 @@ func (c *Checkpoint) Close() error {
 	return errors.Join(errs...)
 }
 
-// ModelFile is the file with the parameters of the model: those that evaluations are of.
+// ModelFile is the file with the parameters that evaluations use.
 func (c *Checkpoint) ModelFile() string {
 	if c.Averaged {
 		return filepath.Join(c.Path, averageFile)
@@ -227,8 +227,7 @@ func (c *Checkpoint) ModelFile() string {
 	return filepath.Join(c.Path, modelFile)
 }
 
-// ReadParams reads the parameters that are trained into a section. Tensors that the layout lacks or has in another
-// shape are an error: a run goes on with the very model that it had.
+// ReadParams reads the trained parameters into a section. Names and shapes must be exactly those of the layout.
 func (c *Checkpoint) ReadParams(l *tensor.Layout, params []float32) error {
 	return c.read(c.model, "", l, params)
 }
@@ -269,8 +268,8 @@ func (c *Checkpoint) read(f *weights.File, prefix string, l *tensor.Layout, valu
 	return nil
 }
 
-// Latest opens the newest checkpoint in a folder that is whole. damaged says what is wrong with those that are
-// newer. There being none is an error that wraps fs.ErrNotExist.
+// Latest opens the newest intact checkpoint in a folder. damaged says what is wrong with newer ones. If there is
+// none, the error wraps fs.ErrNotExist.
 func Latest(dir string) (c *Checkpoint, damaged []error, err error) {
 	names, err := list(dir)
 	if err != nil {
@@ -283,11 +282,11 @@ func Latest(dir string) (c *Checkpoint, damaged []error, err error) {
 		}
 		damaged = append(damaged, err)
 	}
-	return nil, damaged, fmt.Errorf("%s holds no checkpoint that is whole: %w", dir, fs.ErrNotExist)
+	return nil, damaged, fmt.Errorf("%s holds no intact checkpoint: %w", dir, fs.ErrNotExist)
 }
 
-// Prune removes all checkpoints of a folder but the newest keep, and what was left of writes that broke off. Nobody
-// else may be saving there.
+// Prune removes all but the newest keep checkpoints of a folder, and leftovers of interrupted writes. No other
+// process may be saving there.
 func Prune(dir string, keep int) error {
 	names, err := list(dir)
 	if err != nil {
@@ -308,7 +307,7 @@ func Prune(dir string, keep int) error {
 	return nil
 }
 
-// list returns the names of the checkpoints in a folder, oldest first, and of nothing else.
+// list returns the names of a folder's checkpoints, oldest first.
 func list(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

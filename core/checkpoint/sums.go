@@ -30,10 +30,10 @@ func (w *sumWriter) file(name string, write func(io.Writer) error) error {
 	return err
 }
 
-// tempSuffix ends the names of folders that are not complete, or not wanted any more; they begin with a dot.
+// tempSuffix ends the names of incomplete and outdated folders; the names begin with a dot.
 const tempSuffix = ".tmp"
 
-// replaceDir puts a folder at path whose files write makes. It has its name only when all of it is on the disk.
+// replaceDir puts a folder at path whose files write makes. It gets its name only once all of it is on disk.
 func replaceDir(path string, write func(*sumWriter) error) (err error) {
 	parent := filepath.Dir(path)
 	if err := os.MkdirAll(parent, 0o777); err != nil {
@@ -63,8 +63,8 @@ func replaceDir(path string, write func(*sumWriter) error) (err error) {
 	} else if _, statErr := os.Lstat(path); statErr != nil {
 		return err
 	}
-	// A folder can't be renamed over one that is not empty. Between the two renames the path is not there, but both
-	// of its contents are.
+	// A folder cannot be renamed over a non-empty one. Between the two renames the path is missing, but both
+	// versions exist.
 	old := strings.TrimSuffix(temp, tempSuffix) + ".old" + tempSuffix
 	if err := os.Rename(path, old); err != nil {
 		return err

@@ -11,10 +11,11 @@ import (
 	"harness.invalid/core/spelling"
 )
 
-// decoder fills Go values from nodes. It continues after a mistake, to report all mistakes of a file at once.
+// decoder fills Go values from nodes. It continues after a mistake, so that all mistakes in a file are reported at
+// once.
 type decoder struct{ errs []error }
 
-// maxErrors is the number of mistakes reported at a time.
+// maxErrors limits the mistakes reported at a time.
 const maxErrors = 10
 
 func (d *decoder) failf(p position, format string, args ...any) {
@@ -25,15 +26,15 @@ func (d *decoder) failf(p position, format string, args ...any) {
 
 func (d *decoder) err() error { return errors.Join(d.errs...) }
 
-// defaulter is a type whose fields are not zero when they are not given.
+// defaulter is a type with defaults other than zero.
 type defaulter interface{ setDefaults() }
 
-// nodeDecoder is a type that looks at a node before its fields are filled in.
+// nodeDecoder is a type that sees its node before its fields are filled in.
 type nodeDecoder interface {
 	prepare(d *decoder, n *node)
 }
 
-// decode fills v, which can be set, from n. path is where it stands in the recipe.
+// decode fills v, which must be settable, from n. path is its place in the recipe.
 func (d *decoder) decode(n *node, v reflect.Value, path string) {
 	if n.kind == null {
 		return // keeps the default
@@ -122,7 +123,7 @@ func (d *decoder) object(n *node, v reflect.Value, path string) {
 	}
 }
 
-// keysOf are the keys that a struct takes, those of embedded structs among them.
+// keysOf lists the keys of a struct, including those of embedded structs.
 func keysOf(t reflect.Type) []string {
 	var keys []string
 	for i := range t.NumField() {
@@ -136,7 +137,7 @@ func keysOf(t reflect.Type) []string {
 	return keys
 }
 
-// memberOf is the field of a struct under a key; the zero Value when there is none.
+// memberOf returns the field of a struct for a key, or the zero Value.
 func memberOf(v reflect.Value, key string) reflect.Value {
 	for i := range v.NumField() {
 		switch k, inline := keyOf(v.Type().Field(i)); {
@@ -156,7 +157,7 @@ func keyOf(f reflect.StructField) (key string, inline bool) {
 	return key, rest == "inline"
 }
 
-// setScalar reads text as v's type; the error is what was wanted.
+// setScalar parses text as v's type. Its error says what is wanted.
 func setScalar(v reflect.Value, text string) error {
 	switch v.Kind() {
 	case reflect.String:

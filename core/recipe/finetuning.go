@@ -10,8 +10,8 @@ import (
 	"harness.invalid/core/dataset/tasks"
 )
 
-// squadName is the data set of question answering that names no other. It is not spelt out in a settled recipe, so
-// that both ways of saying it have one fingerprint.
+// squadName is the default data set of question answering. A settled recipe leaves it out, so that naming it does
+// not change the fingerprint.
 const squadName = "squad"
 
 // FineTuning is the task of the phase's data set; nil for pre-training, and for a classification without one.
@@ -27,7 +27,7 @@ func (p *Phase) FineTuning() *tasks.Task {
 	return t
 }
 
-// Metrics are what an evaluation of the phase measures, in the order of tables.
+// Metrics lists what an evaluation of the phase measures, in the order of tables.
 func (p *Phase) Metrics() []Metric {
 	t := p.FineTuning()
 	var list []Metric
@@ -39,7 +39,7 @@ func (p *Phase) Metrics() []Metric {
 	return list
 }
 
-// Judge is the metric that says which of two evaluations of the phase is better.
+// Judge is the metric that decides which of two evaluations is better.
 func (p *Phase) Judge() Metric {
 	name := p.Evaluation.Metric
 	if t := p.FineTuning(); name == "" && t != nil {
@@ -52,7 +52,7 @@ func (p *Phase) Judge() Metric {
 	return m
 }
 
-// settleDataset fills in what follows from the data set.
+// settleDataset fills in the fields that follow from the data set.
 func (p *Phase) settleDataset(at func(error, ...string) error) error {
 	var known []string
 	for _, t := range bert.Tasks() {
@@ -85,7 +85,7 @@ func (p *Phase) settleDataset(at func(error, ...string) error) error {
 	return nil
 }
 
-// settleFiles brings the names of tasks into their form in the table.
+// settleFiles normalizes the names of tasks.
 func (f *Files) settleFiles() error {
 	for _, name := range slices.Sorted(maps.Keys(f.Tasks)) {
 		t, err := tasks.Named(name)
@@ -108,7 +108,7 @@ func (p *Phase) validateBest(at func(error, ...string) error) error {
 	case e.Patience < 0 || e.Patience > 1<<30:
 		return at(fmt.Errorf("is %d, want 0 to %d", e.Patience, 1<<30), "evaluation", "patience")
 	case e.Patience > 0 && e.Every == 0:
-		return at(fmt.Errorf("is %d, but the phase is evaluated at its end only: want evaluation.every", e.Patience), "evaluation", "patience")
+		return at(fmt.Errorf("is %d, but the phase is only evaluated at its end: want evaluation.every", e.Patience), "evaluation", "patience")
 	case e.Metric != "":
 		if err := p.measures(e.Metric); err != nil {
 			return at(err, "evaluation", "metric")
@@ -117,7 +117,7 @@ func (p *Phase) validateBest(at func(error, ...string) error) error {
 	return nil
 }
 
-// measures is an error when the phase has no such metric.
+// measures returns an error if the phase has no such metric.
 func (p *Phase) measures(name string) error {
 	var names []string
 	for _, m := range p.Metrics() {
@@ -133,12 +133,12 @@ func (p *Phase) measures(name string) error {
 	return nil
 }
 
-// fineTuningMargin is the margin of a metric for which a recipe has none, in points.
+// fineTuningMargin is the default margin of a metric, in points.
 const fineTuningMargin = 1
 
-// LoadFineTuning is Load of a recipe for one task: of its phases those stay that are on it. Where there are none,
-// the first of the task's kind is taken with its settings, as SQuAD's for another set of questions. What belonged
-// to the others goes. The data are files.
+// LoadFineTuning loads a recipe for one task. It keeps the phases on that task; if there are none, it takes the
+// first phase of the task's kind with its settings, such as SQuAD's for another set of questions. Other phases are
+// dropped. The data are files.
 func LoadFineTuning(ref, task string, overrides ...string) (*Recipe, error) {
 	t, err := tasks.Named(task)
 	if err != nil {
@@ -151,7 +151,7 @@ func LoadFineTuning(ref, task string, overrides ...string) (*Recipe, error) {
 	return finish(root, nameOf(ref), overrides, func(r *Recipe) error { return r.only(t) })
 }
 
-// only leaves the phases on a task. The recipe is not settled yet.
+// only keeps the phases on a task. The recipe is not settled yet.
 func (r *Recipe) only(t *tasks.Task) error {
 	var phases []Phase
 	similar := -1
@@ -167,7 +167,7 @@ func (r *Recipe) only(t *tasks.Task) error {
 	}
 	if len(phases) == 0 {
 		if similar < 0 {
-			return fmt.Errorf("recipe %s has no phase that is fine-tuned on %s, and none of its kind (%s)", r.Name, t.Name, t.Kind)
+			return fmt.Errorf("recipe %s has no phase that fine-tunes on %s, and none of its kind (%s)", r.Name, t.Name, t.Kind)
 		}
 		p := r.Phases[similar]
 		p.Task, p.Dataset, p.NumLabels, p.Target, p.Evaluation.Metric = t.Kind, t.Name, 0, nil, ""

@@ -121,7 +121,7 @@ func TestLoadFineTuning(t *testing.T) {
 			t.Errorf("%s for %s is not what was written: %v", c.ref, c.task, err)
 		}
 	}
-	if _, err := recipe.LoadFineTuning("quick", "rte"); err == nil || !strings.Contains(err.Error(), "no phase that is fine-tuned on rte") {
+	if _, err := recipe.LoadFineTuning("quick", "rte"); err == nil || !strings.Contains(err.Error(), "no phase that fine-tunes on rte") {
 		t.Errorf("quick for rte gives %v", err)
 	}
 	if _, err := recipe.LoadFineTuning("finetune", "rtx"); err == nil {

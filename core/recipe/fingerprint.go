@@ -14,10 +14,9 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Fingerprint is a SHA-256 over everything that must be the same for two runs to be compared, in hexadecimal. Left
-// out is what belongs to a backend alone (backends), what only explains (name, doc, source), what judges results
-// when they are there (verdict), where files lie (data.files: their contents have a digest of their own), and what
-// changes no number (checkpoint_every).
+// Fingerprint is a SHA-256, in hexadecimal, over everything that must be equal for two runs to be compared. It
+// leaves out settings of single backends (backends), explanations (name, doc, source), the rule that judges results
+// (verdict), paths (data.files: a digest covers their contents), and what changes no number (checkpoint_every).
 func (r *Recipe) Fingerprint() string {
 	h := sha256.New()
 	io.WriteString(h, "harness recipe 1\n")
@@ -25,7 +24,7 @@ func (r *Recipe) Fingerprint() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// identity is the part of a recipe that the fingerprint is about.
+// identity is the part of a recipe that the fingerprint covers.
 func (r *Recipe) identity() *Recipe {
 	id := *r
 	id.Name, id.Doc, id.Source, id.Backends, id.Verdict = "", "", "", nil, Verdict{}
@@ -36,7 +35,7 @@ func (r *Recipe) identity() *Recipe {
 	return &id
 }
 
-// canonical is JSON with keys in one order and the shortest numbers that read back equal.
+// canonical is JSON with sorted keys and the shortest numbers that round-trip.
 func (r *Recipe) canonical() []byte {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -47,7 +46,7 @@ func (r *Recipe) canonical() []byte {
 	return out.Bytes()
 }
 
-// Write writes the recipe with all its values. Read again, it is the same recipe.
+// Write writes the recipe with all its values. Parse reads it back as the same recipe.
 func (r *Recipe) Write(w io.Writer) error {
 	return yaml.NewEncoder(w, yaml.UseLiteralStyleIfMultiline(true)).Encode(r)
 }
@@ -55,9 +54,9 @@ func (r *Recipe) Write(w io.Writer) error {
 // Difference is a field in which two recipes differ.
 type Difference struct {
 	Path string `json:"path"` // phases.squad.steps
-	A    string `json:"a"`    // value in the first recipe as JSON; empty: it has none
+	A    string `json:"a"`    // value in the first recipe as JSON; empty: missing there
 	B    string `json:"b"`
-	// Identity tells that the field is part of the fingerprint.
+	// Identity reports whether the field is part of the fingerprint.
 	Identity bool `json:"identity"`
 }
 
@@ -71,14 +70,15 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %s, %s", d.Path, show(d.A), show(d.B))
 }
 
-// Diff lists the fields in which two recipes differ, sorted by path. Phases are matched by name, and Path has the name.
+// Diff lists the fields in which two recipes differ, sorted by path. Phases are matched by name; Path contains the
+// name.
 func Diff(a, b *Recipe) []Difference {
 	all := compare(flatten(a), flatten(b))
 	identity := compare(flatten(a.identity()), flatten(b.identity()))
 	for i := range all {
 		all[i].Identity = slices.ContainsFunc(identity, func(d Difference) bool { return d.Path == all[i].Path })
 	}
-	// The order of phases is part of what they do, and shows in no field of theirs.
+	// The order of phases matters, but no field of a phase shows it.
 	if x, y := a.phaseNames(), b.phaseNames(); !slices.Equal(x, y) {
 		all = append(all, Difference{"phases", fmt.Sprint(x), fmt.Sprint(y), true})
 		slices.SortStableFunc(all, func(d, e Difference) int { return bytes.Compare([]byte(d.Path), []byte(e.Path)) })
@@ -98,10 +98,10 @@ func compare(a, b map[string]string) []Difference {
 	return out
 }
 
-// Fields are all single values of the recipe as JSON, by their paths: phases.squad.steps. Phases go by their names.
+// Fields maps the path of every single value of the recipe to its JSON: phases.squad.steps. Phases go by name.
 func (r *Recipe) Fields() map[string]string { return flatten(r) }
 
-// flatten gives every single value of a recipe under its path.
+// flatten collects every single value of a recipe under its path.
 func flatten(r *Recipe) map[string]string {
 	var tree map[string]any
 	dec := json.NewDecoder(bytes.NewReader(r.canonical()))

@@ -14,8 +14,8 @@ import (
 	"harness.invalid/core/spelling"
 )
 
-// Load reads a recipe and applies overrides. ref is the name of a built-in recipe, or a path: it has a separator or
-// ends in .yaml or .yml. An override is PATH=VALUE, such as phases.phase1.steps=10 (see the --set flag).
+// Load reads a recipe and applies overrides. ref is the name of a built-in recipe, or a path with a separator or
+// the ending .yaml or .yml. An override is PATH=VALUE, such as phases.phase1.steps=10 (see the --set flag).
 func Load(ref string, overrides ...string) (*Recipe, error) {
 	root, err := resolve(ref, "", nil)
 	if err != nil {
@@ -24,8 +24,7 @@ func Load(ref string, overrides ...string) (*Recipe, error) {
 	return finish(root, nameOf(ref), overrides, nil)
 }
 
-// Parse reads a recipe from text; name stands for it in errors. What it extends, when it is a path, is relative to
-// the working folder.
+// Parse reads a recipe from text. Errors call it name. Paths that it extends are relative to the working folder.
 func Parse(name string, text []byte, overrides ...string) (*Recipe, error) {
 	root, err := parseRecipe(name, text)
 	if err != nil {
@@ -37,7 +36,7 @@ func Parse(name string, text []byte, overrides ...string) (*Recipe, error) {
 	return finish(root, nameOf(name), overrides, nil)
 }
 
-// Text is the file of a recipe as it was written, with its comments and without what it extends.
+// Text returns a recipe's file as written, with comments and without the recipes that it extends.
 func Text(ref string) ([]byte, error) {
 	if isPath(ref) {
 		return readFile(ref, ref)
@@ -49,7 +48,7 @@ func Text(ref string) ([]byte, error) {
 	return text, nil
 }
 
-// Names are the built-in recipes, sorted.
+// Names lists the built-in recipes, sorted.
 func Names() []string { return builtin.Names() }
 
 func nameOf(ref string) string {
@@ -60,7 +59,7 @@ func nameOf(ref string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(base, ".yaml"), ".yml")
 }
 
-// isPath tells a file from a built-in recipe, whose name may have slashes too.
+// isPath tells a file from a built-in recipe, whose name may contain slashes too.
 func isPath(ref string) bool {
 	if strings.HasSuffix(ref, ".yaml") || strings.HasSuffix(ref, ".yml") {
 		return true
@@ -71,8 +70,8 @@ func isPath(ref string) bool {
 	return strings.ContainsRune(ref, '/') || strings.ContainsRune(ref, filepath.Separator)
 }
 
-// resolve reads the recipe that ref means, seen from a folder, and what it extends. above are the recipes that lead
-// here.
+// resolve reads the recipe that ref names, relative to a folder, and the recipes that it extends. above lists the
+// recipes on the way here.
 func resolve(ref, dir string, above []string) (*node, error) {
 	if !isPath(ref) {
 		text, ok := builtin.Read(ref)
@@ -106,7 +105,7 @@ func noRecipe(ref string) error {
 		ref, spelling.Hint(ref, builtin.Names()), ref)
 }
 
-// readFile reads a recipe's file; ref is what was asked for.
+// readFile reads a recipe's file; ref is the user's word for it.
 func readFile(path, ref string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -119,7 +118,7 @@ func readFile(path, ref string) ([]byte, error) {
 	return text, nil
 }
 
-// parseRecipe reads one file and refuses keys that no recipe has, before other files are laid over it.
+// parseRecipe reads one file and rejects unknown keys before it is merged with others.
 func parseRecipe(name string, text []byte) (*node, error) {
 	root, err := parse(name, text)
 	if err != nil {
@@ -133,12 +132,12 @@ func parseRecipe(name string, text []byte) (*node, error) {
 	return root, d.err()
 }
 
-// document is a recipe file: a Recipe and what goes into making one.
+// document is a recipe file: a Recipe, and the keys that build one.
 type document struct {
-	// Extends is the recipe that this one changes, or several that are laid over each other in their order:
-	// built-in names, or paths relative to this file.
+	// Extends is the recipe that this one changes, or several that are merged in order: built-in names, or paths
+	// relative to this file.
 	Extends []string `yaml:"extends"`
-	// Defaults are what phases have where they say nothing else.
+	// Defaults are the defaults of all phases.
 	Defaults Phase `yaml:"defaults"`
 	Recipe   `yaml:",inline"`
 }
@@ -146,7 +145,7 @@ type document struct {
 // maxExtends is the longest chain of recipes that extend each other.
 const maxExtends = 16
 
-// extend lays a recipe over those that it extends. What several have in common need not agree: the later one counts.
+// extend merges a recipe with those that it extends. Where several of them set the same key, the last one counts.
 func extend(root *node, dir string, above []string) (*node, error) {
 	parents := root.get("extends")
 	if parents == nil || parents.kind == null {
@@ -173,7 +172,7 @@ func extend(root *node, dir string, above []string) (*node, error) {
 		if err != nil {
 			var inside *Error
 			if errors.As(err, &inside) {
-				return nil, err // has its own place
+				return nil, err // names its own place
 			}
 			return nil, parent.pos.errorf("extends: %v", err)
 		}
@@ -188,15 +187,14 @@ func extend(root *node, dir string, above []string) (*node, error) {
 	return merge(base, root.without("extends")), nil
 }
 
-// without returns an object without some keys.
+// without returns an object without the given keys.
 func (n *node) without(keys ...string) *node {
 	out := *n
 	out.fields = slices.DeleteFunc(slices.Clone(n.fields), func(f field) bool { return slices.Contains(keys, f.key) })
 	return &out
 }
 
-// finish applies overrides, gives phases their defaults, makes a change of the caller's where there is one, and
-// checks everything.
+// finish applies overrides, phase defaults and the caller's change, if any, and checks everything.
 func finish(root *node, name string, overrides []string, change func(*Recipe) error) (*Recipe, error) {
 	root = root.clone()
 	for _, o := range overrides {
@@ -212,7 +210,7 @@ func finish(root *node, name string, overrides []string, change func(*Recipe) er
 	var d decoder
 	r := &Recipe{}
 	r.setDefaults()
-	// extends went away when files were laid over each other; defaults are checked and then no more needed.
+	// The merge removed extends. defaults are checked here and then dropped.
 	var defaults document
 	if n := root.get("defaults"); n != nil {
 		d.decode(n, reflect.ValueOf(&defaults.Defaults).Elem(), "defaults")
@@ -239,7 +237,7 @@ func finish(root *node, name string, overrides []string, change func(*Recipe) er
 	return r, nil
 }
 
-// nearest is the place of the value at a path, or of what is nearest above it.
+// nearest returns the position of the value at a path, or of its nearest parent.
 func (n *node) nearest(path []string) position {
 	if len(path) == 0 {
 		return n.pos

@@ -8,10 +8,10 @@ import (
 	"harness.invalid/core/spelling"
 )
 
-// merge lays over on top of base and returns the result; neither is changed. Objects are merged key by key, and a
-// key with no value goes back to its default. Items of two lists of named things (phases) are merged by name, new
-// ones come after the others; any other list is replaced. An object under a new name (another optimizer) is
-// replaced as a whole, its old settings would not fit.
+// merge puts over on top of base and returns the result; neither changes. Objects are merged key by key; a null
+// resets a key to its default. Lists of named items (phases) are merged by name, new items last; any other list is
+// replaced. An object with a new name (another optimizer) is replaced as a whole, since its old settings would not
+// fit.
 func merge(base, over *node) *node { return mergeAt(base, over, true) }
 
 func mergeAt(base, over *node, root bool) *node {
@@ -87,7 +87,7 @@ func set(root *node, override string) error {
 	return setAt(root, strings.Split(path, "."), value, "")
 }
 
-// moveTo gives all positions of a tree to one place: lines and columns of an override say nothing.
+// moveTo sets all positions of a tree to one place: an override has no useful lines and columns.
 func (n *node) moveTo(p position) {
 	n.pos = p
 	for _, item := range n.items {
@@ -99,7 +99,7 @@ func (n *node) moveTo(p position) {
 	}
 }
 
-// setAt sets the value at a path below n, making objects on the way.
+// setAt sets the value at a path below n and creates objects on the way.
 func setAt(n *node, path []string, value *node, done string) error {
 	key := path[0]
 	here := strings.TrimPrefix(done+"."+key, ".")
@@ -140,7 +140,7 @@ func setAt(n *node, path []string, value *node, done string) error {
 	return setAt(next, path[1:], value, here)
 }
 
-// pick returns the items of a list that a key of a path means.
+// pick returns the items of a list that a key of a path selects.
 func (n *node) pick(key string) ([]int, error) {
 	if key == "*" {
 		all := make([]int, len(n.items))

@@ -7,7 +7,7 @@ import (
 	"harness.invalid/core/dataset/tasks"
 )
 
-// Metric is something that an evaluation measures. Names and units are the same in recipes, run records and tables.
+// Metric is a measure of an evaluation. Recipes, run records and tables use the same names and units.
 type Metric struct {
 	Name   string
 	Doc    string
@@ -36,7 +36,7 @@ var metrics = []Metric{
 	{tasks.Spearman, "Spearman rank correlation coefficient x 100", labelled, true},
 }
 
-// Metrics are all metrics, in the order of tables.
+// Metrics lists all metrics, in the order of tables.
 func Metrics() []Metric { return slices.Clone(metrics) }
 
 // MetricNamed finds a metric.
@@ -48,5 +48,5 @@ func MetricNamed(name string) (Metric, bool) {
 	return metrics[i], true
 }
 
-// Of reports whether a task is measured by the metric.
+// Of reports whether the metric applies to a task.
 func (m Metric) Of(t bert.Task) bool { return slices.Contains(m.Tasks, t) }

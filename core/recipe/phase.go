@@ -6,62 +6,64 @@ import (
 	"harness.invalid/core/bert"
 )
 
-// Phase is a stretch of training with one task, length and schedule. It starts from the parameters that the phase
-// before it left; a head that was not there before is initialised.
+// Phase is a stretch of training with one task, length and schedule. It starts from the previous phase's
+// parameters; a new head is initialised.
 type Phase struct {
 	// Name is what tables and overrides call the phase.
 	Name string `yaml:"name" json:"name"`
 	// Task is pretraining, question_answering, classification or multiple_choice; that of the dataset if one is given.
 	Task bert.Task `yaml:"task" json:"task"`
-	// Dataset is what is fine-tuned on, such as squad, mrpc or tnews; question answering has squad if not given.
+	// Dataset is the data set of fine-tuning, such as squad, mrpc or tnews; squad by default for question
+	// answering.
 	Dataset string `yaml:"dataset,omitempty" json:"dataset,omitempty"`
 	// NumLabels of a classification, 1 is a regression, or choices of a question; those of the dataset if not given.
 	NumLabels int `yaml:"num_labels,omitempty" json:"num_labels,omitempty"`
-	// Length is the number of tokens of a sequence, padding included.
+	// Length is the number of tokens of a sequence, including padding.
 	Length int `yaml:"length" json:"length"`
-	// MaxPredictions is the number of masked positions of a sequence, padding included.
+	// MaxPredictions is the number of masked positions of a sequence, including padding.
 	MaxPredictions int `yaml:"max_predictions,omitempty" json:"max_predictions,omitempty"`
 
-	// SequencesPerPack puts up to so many sequences of pre-training into one row of Length tokens, where they do
+	// SequencesPerPack packs up to this many pre-training sequences into one row of Length tokens, where they do
 	// not see each other. Batches then count rows, and a row has room for max_predictions + sequences_per_pack - 1
 	// masked positions. 0 or 1: a row is a sequence. Evaluation does not pack.
 	SequencesPerPack int `yaml:"sequences_per_pack,omitempty" json:"sequences_per_pack,omitempty"`
 
-	// GlobalBatch is the number of sequences of one step: micro_batch x accumulation x replicas. What is not given
-	// follows from the others.
+	// GlobalBatch is the number of sequences of one step: micro_batch x accumulation x replicas. Missing ones
+	// follow from the others.
 	GlobalBatch int `yaml:"global_batch" json:"global_batch"`
-	// MicroBatch is the number of sequences that a device takes at once.
+	// MicroBatch is the number of sequences that a device processes at once.
 	MicroBatch int `yaml:"micro_batch" json:"micro_batch"`
-	// Accumulation is the number of micro-batches that a device adds up before the step.
+	// Accumulation is the number of micro-batches that a device accumulates before the step.
 	Accumulation int `yaml:"accumulation" json:"accumulation"`
 	// Replicas is the number of devices that share the global batch; 1 if not given.
 	Replicas int `yaml:"replicas" json:"replicas"`
 
-	// Steps is the length of the phase; in fine-tuning it may be given in epochs instead.
+	// Steps is the length of the phase. Fine-tuning may give epochs instead.
 	Steps int `yaml:"steps,omitempty" json:"steps,omitempty"`
 	// Epochs is the length of the phase in passes over its data.
 	Epochs float64 `yaml:"epochs,omitempty" json:"epochs,omitempty"`
 
 	Schedule  Schedule  `yaml:"schedule" json:"schedule"`
 	Optimizer Optimizer `yaml:"optimizer" json:"optimizer"`
-	// CarryOptimizerState starts the phase from the moments that the phase before left, as NVIDIA's second phase of
-	// pre-training does; the optimizer's count of steps begins anew. Both phases have the same optimizer.
+	// CarryOptimizerState starts the phase from the previous phase's moments, as NVIDIA's second phase of
+	// pre-training does; the optimizer's step count restarts. Both phases must have the same optimizer.
 	CarryOptimizerState bool `yaml:"carry_optimizer_state,omitempty" json:"carry_optimizer_state,omitempty"`
-	// Alternatives are the settings of other optimizers, by name, for when the command line asks for them (--optimizers).
+	// Alternatives are settings of other optimizers, by name, that the command line can select (--optimizers).
 	Alternatives map[string]Optimizer `yaml:"alternatives,omitempty" json:"alternatives,omitempty"`
 
 	Masking           *Masking           `yaml:"masking,omitempty" json:"masking,omitempty"`
 	QuestionAnswering *QuestionAnswering `yaml:"question_answering,omitempty" json:"question_answering,omitempty"`
 
 	Evaluation Evaluation `yaml:"evaluation" json:"evaluation"`
-	// Target is what the phase is to reach; steps and time to it are reported.
+	// Target is a goal of the phase; the steps and time to reach it are reported.
 	Target *Target `yaml:"target,omitempty" json:"target,omitempty"`
-	// CheckpointEvery so many steps, besides the end of the phase; 0: only there. It is not part of the fingerprint.
+	// CheckpointEvery is the number of steps between checkpoints; 0: only at the end of the phase. It is not part
+	// of the fingerprint.
 	CheckpointEvery int `yaml:"checkpoint_every,omitempty" json:"checkpoint_every,omitempty"`
 
-	// HiddenDropoutProb goes before the model's in this phase.
+	// HiddenDropoutProb overrides the model's in this phase.
 	HiddenDropoutProb *float64 `yaml:"hidden_dropout_prob,omitempty" json:"hidden_dropout_prob,omitempty"`
-	// AttentionProbsDropoutProb goes before the model's in this phase.
+	// AttentionProbsDropoutProb overrides the model's in this phase.
 	AttentionProbsDropoutProb *float64 `yaml:"attention_probs_dropout_prob,omitempty" json:"attention_probs_dropout_prob,omitempty"`
 }
 
@@ -69,25 +71,25 @@ type Phase struct {
 type Optimizer struct {
 	// Name of a plugin, such as adamw or lamb.
 	Name string `yaml:"name" json:"name"`
-	// LearningRate goes before the schedule's: rules differ in what they need.
+	// LearningRate overrides the schedule's, since rules need different rates.
 	LearningRate float64 `yaml:"learning_rate,omitempty" json:"learning_rate,omitempty"`
 	// Options are the plugin's own.
 	Options Options `yaml:"options,omitempty" json:"options,omitempty"`
 }
 
-// Masking is how words are hidden from the masked LM. The values that are not given are those of google-research/bert,
+// Masking is how words are hidden from the masked LM. Defaults are those of google-research/bert,
 // create_pretraining_data.py, which masks 80% of the chosen tokens, replaces 10% and leaves 10%.
 type Masking struct {
-	// Kind is static (masks are drawn DupeFactor times and then come again, as published) or dynamic (they are
-	// drawn anew every time).
+	// Kind is static (masks are drawn DupeFactor times and then repeat, as published) or dynamic (every pass draws
+	// new ones).
 	Kind string `yaml:"kind" json:"kind"`
-	// DupeFactor is the number of passes over the text with different masks when they are static.
+	// DupeFactor is the number of passes over the text with different static masks.
 	DupeFactor int `yaml:"dupe_factor" json:"dupe_factor"`
 	// WholeWord hides all pieces of a word together.
 	WholeWord bool `yaml:"whole_word" json:"whole_word"`
-	// MaskedLMProb is the share of tokens that is predicted.
+	// MaskedLMProb is the share of tokens to predict.
 	MaskedLMProb float64 `yaml:"masked_lm_prob" json:"masked_lm_prob"`
-	// ShortSeqProb is the share of sequences that are shorter than Length, so that the model sees those as well.
+	// ShortSeqProb is the share of sequences shorter than Length, so that the model sees such ones as well.
 	ShortSeqProb float64 `yaml:"short_seq_prob" json:"short_seq_prob"`
 }
 
@@ -97,10 +99,10 @@ const (
 	DynamicMasking = "dynamic"
 )
 
-// QuestionAnswering is how contexts longer than a sequence are cut and how answers are read off. The values that
-// are not given are those of google-research/bert, run_squad.py.
+// QuestionAnswering is how long contexts are cut into windows and how answers are decoded. Defaults are those of
+// google-research/bert, run_squad.py.
 type QuestionAnswering struct {
-	// DocStride is the distance in tokens between the beginnings of two windows on the same context.
+	// DocStride is the distance in tokens between the starts of two windows on the same context.
 	DocStride int `yaml:"doc_stride" json:"doc_stride"`
 	// MaxQueryLength is the number of tokens of the question that are kept.
 	MaxQueryLength int `yaml:"max_query_length" json:"max_query_length"`
@@ -131,11 +133,11 @@ type Evaluation struct {
 	KeepBest bool `yaml:"keep_best,omitempty" json:"keep_best,omitempty"`
 }
 
-// Target is a value of a metric that a run is to reach.
+// Target is a value of a metric for a run to reach.
 type Target struct {
 	// Metric that the phase evaluates, such as masked_lm_loss or f1.
 	Metric string `yaml:"metric" json:"metric"`
-	// Value to reach: to fall to for a loss, to rise to for a score.
+	// Value to reach: from above for a loss, from below for a score.
 	Value float64 `yaml:"value" json:"value"`
 }
 
@@ -153,9 +155,9 @@ func (q *QuestionAnswering) setDefaults() {
 	*q = QuestionAnswering{DocStride: 128, MaxQueryLength: 64, NBest: 20, MaxAnswerLength: 30}
 }
 
-// OptimizerNamed returns the settings of an optimizer in the phase: its own for its own or for "", those under
-// alternatives, or else the optimizer's defaults. The learning rate is filled in, and is that of the phase's global
-// batch.
+// OptimizerNamed returns the settings of an optimizer in the phase: the phase's own for its optimizer or "", else
+// those under alternatives, else the optimizer's defaults. The learning rate is filled in, scaled to the phase's
+// global batch.
 func (p *Phase) OptimizerNamed(name string) Optimizer {
 	o := p.Optimizer
 	if name != "" && name != o.Name {
@@ -169,8 +171,8 @@ func (p *Phase) OptimizerNamed(name string) Optimizer {
 	return o
 }
 
-// TotalSteps is the number of steps of the phase over data of so many sequences: Steps, or as many whole steps as
-// fit into the epochs, at least one (google-research/bert, run_squad.py: int(sequences / batch * epochs)).
+// TotalSteps is the number of steps of the phase over the given number of sequences: Steps, or the whole steps in
+// its epochs, at least one (google-research/bert, run_squad.py: int(sequences / batch * epochs)).
 func (p *Phase) TotalSteps(sequences int) int {
 	if p.Steps > 0 {
 		return p.Steps
@@ -178,10 +180,10 @@ func (p *Phase) TotalSteps(sequences int) int {
 	return max(1, int(float64(sequences)/float64(p.GlobalBatch)*p.Epochs))
 }
 
-// Cut is how a global batch is spread over time and devices.
+// Cut divides a global batch over time and devices.
 type Cut struct{ MicroBatch, Accumulation, Replicas int }
 
-// Cut returns how a backend with these settings cuts the global batch.
+// Cut returns how a backend with these settings divides the global batch.
 func (p *Phase) Cut(b Backend) (Cut, error) {
 	if !b.cuts() {
 		return Cut{p.MicroBatch, p.Accumulation, p.Replicas}, nil
@@ -193,7 +195,7 @@ func (p *Phase) Cut(b Backend) (Cut, error) {
 	return c, nil
 }
 
-// cut fills in what is 0 of a global batch and its cut, and checks the product.
+// cut fills in the zeros of a global batch and its cut, and checks the product.
 func cut(global, micro, accumulation, replicas int) (int, Cut, error) {
 	given := fmt.Sprintf("global_batch %d, micro_batch %d, accumulation %d, replicas %d", global, micro, accumulation, replicas)
 	if global < 0 || micro < 0 || accumulation < 0 || replicas < 0 || global > 1<<30 || micro > 1<<16 || accumulation > 1<<20 ||

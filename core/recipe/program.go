@@ -8,14 +8,14 @@ import (
 )
 
 // Program returns what a backend runs in a phase of the recipe. It is the only place where a phase becomes a
-// program, so that what is trained, what is asked of a trained model and what is modelled are the same.
+// program, so training, prediction and the machine models agree.
 //
-//	backendName, precision  as in ForBackend; an empty precision is the recipe's, or else the backend's default
+//	backendName, precision  as in ForBackend; an empty precision means the recipe's, else the backend's default
 //	vocabulary              entries of the vocabulary that the data has
 //	seed                    of the run
 //
-// Options are those in force before the first step; see Backend.OptionsAt. A program that no backend could run is
-// an error that names the phase.
+// Options are those of the first step; see Backend.OptionsAt. If no backend could run the program, the error names
+// the phase.
 func (r *Recipe) Program(p *Phase, backendName, precision string, vocabulary int, seed uint64) (backend.Program, error) {
 	config, err := r.ModelConfig(vocabulary)
 	if err != nil {

@@ -1,13 +1,13 @@
-// Package recipe is what a run is: model, data, and phases of training with their lengths, batches, steps,
-// schedules and optimizers, in one file.
+// Package recipe describes a run in one file: model, data, and phases of training with their lengths, batches,
+// steps, schedules and optimizers.
 //
-// A recipe is YAML. Load reads it strictly (a key that is not known is an error with its place and the nearest
-// known one), lays it over the recipe that it extends, applies overrides from the command line and checks every
-// field. The result is plain data, complete with all defaults: the training loop reads nothing else, and a run
-// stores it as it was resolved.
+// A recipe is YAML. Load parses it strictly (the error about an unknown key has its position and the nearest known
+// key), merges it with the recipe that it extends, applies overrides from the command line and checks every field.
+// The result is plain data with all defaults filled in: the training loop reads nothing else, and a run stores this
+// resolved form.
 //
-// Two runs may be compared when their recipes have the same Fingerprint. It covers every field that can change a
-// number, except the settings of a single backend.
+// Two runs can be compared if their recipes have the same Fingerprint. It covers everything that could change a
+// number, except the settings of single backends.
 package recipe
 
 import (
@@ -21,11 +21,11 @@ import (
 
 // Recipe is one experiment.
 type Recipe struct {
-	// Name is what commands and tables call the recipe: the file's name without .yaml unless given.
+	// Name identifies the recipe in commands and tables: by default the file's name without .yaml.
 	Name string `yaml:"name" json:"name"`
 	// Doc says in a line or two what the recipe is for.
 	Doc string `yaml:"doc,omitempty" json:"doc,omitempty"`
-	// Source says where its values come from: a paper, or a file of a published system.
+	// Source is the origin of its values: a paper, or a file of a published system.
 	Source string `yaml:"source,omitempty" json:"source,omitempty"`
 
 	Model  Model   `yaml:"model" json:"model"`
@@ -36,11 +36,11 @@ type Recipe struct {
 	// Backends are settings of single backends, by name (ipu) or by name and precision (gpu-ref:fp16). They are not
 	// part of the fingerprint.
 	Backends map[string]Backend `yaml:"backends,omitempty" json:"backends,omitempty"`
-	// Verdict says what makes two backends equivalent. It is not part of the fingerprint.
+	// Verdict defines when two backends are equivalent. It is not part of the fingerprint.
 	Verdict Verdict `yaml:"verdict" json:"verdict"`
 }
 
-// Model is the shape of the network: a published size, or any of Hugging Face's keys, which go before the size's.
+// Model is the shape of the network: a published size, and any of Hugging Face's keys, which override the size's.
 type Model struct {
 	// Size is tiny, mini, small, medium, base or large; empty: base, changed by the keys that are given.
 	Size        string `yaml:"size,omitempty" json:"size,omitempty"`
@@ -56,21 +56,21 @@ type Vocab struct {
 	Size int `yaml:"size" json:"size"`
 	// Lowercase folds case and strips accents, as the uncased models do.
 	Lowercase bool `yaml:"lowercase" json:"lowercase"`
-	// PadToMultipleOf rounds the model's vocab_size up, as NVIDIA does to 8 (30528): the entries added are never seen.
+	// PadToMultipleOf rounds the model's vocab_size up, as NVIDIA does to 8 (30528). The added entries never occur.
 	PadToMultipleOf int `yaml:"pad_to_multiple_of" json:"pad_to_multiple_of"`
 }
 
 // Data says where text and questions come from.
 type Data struct {
-	// Kind is generated (a world made up from a seed, the same everywhere), files, or prepared (files, of which the
-	// text was prepared by harness data prepare).
+	// Kind is generated (a made-up world drawn from a seed, the same everywhere), files, or prepared (files with
+	// text that harness data prepare has tokenized).
 	Kind string `yaml:"kind" json:"kind"`
 	// Generated sets the size of the made-up world.
 	Generated Generated `yaml:"generated,omitempty" json:"generated"`
-	// Files are paths, seen from the working folder and mostly given on the command line (--data squad.train=FILE).
-	// They are not part of the fingerprint: runs store a digest of what the files hold.
+	// Files are paths relative to the working folder, mostly given on the command line (--data squad.train=FILE).
+	// They are not part of the fingerprint: runs store a digest of the contents.
 	Files Files `yaml:"files,omitempty" json:"-"`
-	// HeldOut is the share of documents that is kept from training to evaluate pre-training on.
+	// HeldOut is the share of documents withheld from training to evaluate pre-training.
 	HeldOut float64 `yaml:"held_out" json:"held_out"`
 }
 
@@ -85,9 +85,9 @@ var dataKinds = []string{GeneratedData, FilesData, PreparedData}
 
 // Generated is the size of the made-up world.
 type Generated struct {
-	// Seed makes one world; the seed of a run does not change it.
+	// Seed determines the world; the seed of a run does not change it.
 	Seed int `yaml:"seed" json:"seed"`
-	// People is the number of people, each with a document of facts and with questions about them.
+	// People is the number of people, each with a document of facts and questions about them.
 	People int `yaml:"people" json:"people"`
 	// Questions is the number of questions to train on.
 	Questions int `yaml:"questions" json:"questions"`
@@ -100,28 +100,28 @@ type Files struct {
 	// Text files for pre-training: one sentence a line, a blank line between documents. They may be compressed with
 	// gzip, zstd or bzip2.
 	Text []string `yaml:"text,omitempty"`
-	// Prepared are folders that harness data prepare wrote, one for each length of a sequence in the recipe.
+	// Prepared are folders from harness data prepare, one for each sequence length in the recipe.
 	Prepared []string `yaml:"prepared,omitempty"`
-	// Vocab is a vocabulary with one entry a line; none: one is learned from the text.
+	// Vocab is a vocabulary with one entry a line. Without one, a vocabulary is learned from the text.
 	Vocab string `yaml:"vocab,omitempty"`
-	// Model is a folder in Hugging Face's format whose parameters training starts from; its config.json goes before
-	// the recipe's model, and its vocab.txt is the vocabulary unless another one is given.
+	// Model is a folder in Hugging Face's format with the initial parameters. Its config.json overrides the
+	// recipe's model, and its vocab.txt is the default vocabulary.
 	Model string `yaml:"model,omitempty"`
 	// SQuAD v1.1 in its own JSON format.
 	SQuAD TaskFiles `yaml:"squad,omitempty"`
-	// Tasks are the files of all other tasks, by their names.
+	// Tasks are the files of all other tasks, by name.
 	Tasks map[string]TaskFiles `yaml:"tasks,omitempty"`
 }
 
-// TaskFiles are the examples of a task, as its makers distribute them.
+// TaskFiles are the examples of a task in its makers' format.
 type TaskFiles struct {
-	// Train is what is fine-tuned on.
+	// Train is the training set.
 	Train []string `yaml:"train,omitempty"`
-	// Dev is what is evaluated on.
+	// Dev is the evaluation set.
 	Dev []string `yaml:"dev,omitempty"`
 }
 
-// Of are the files of a task.
+// Of returns the files of a task.
 func (f *Files) Of(task string) TaskFiles {
 	if task == squadName {
 		return f.SQuAD
@@ -141,21 +141,20 @@ func (f *Files) Set(task string, files TaskFiles) {
 	f.Tasks[task] = files
 }
 
-// Backend is how one backend runs the recipe.
+// Backend holds one backend's settings for the recipe.
 type Backend struct {
 	// Precision is one of the backend's number formats; empty: its default. A precision on the command line
-	// (gpu-ref:fp16) goes before.
+	// (gpu-ref:fp16) overrides it.
 	Precision string `yaml:"precision,omitempty" json:"precision,omitempty"`
 	// Options are the backend's own.
 	Options Options `yaml:"options,omitempty" json:"options,omitempty"`
-	// OptionsByStep change options in the middle of a phase: by the number of steps of the phase that are done,
-	// from the step after them on. So a loss scale follows a schedule: options {loss_scale: 4096}, options_by_step
-	// {1500: {loss_scale: 256}}.
+	// OptionsByStep changes options in the middle of a phase, after the given number of its steps. A loss scale can
+	// follow a schedule: options {loss_scale: 4096}, options_by_step {1500: {loss_scale: 256}}.
 	OptionsByStep map[string]Options `yaml:"options_by_step,omitempty" json:"options_by_step,omitempty"`
-	// MicroBatch cuts the global batch another way than the phase does. When it, accumulation or replicas is given,
-	// none of the phase's is used.
+	// MicroBatch divides the global batch in another way than the phase does. If it, accumulation or replicas is
+	// given, none of the phase's three is used.
 	MicroBatch int `yaml:"micro_batch,omitempty" json:"micro_batch,omitempty"`
-	// Accumulation is the number of micro-batches that a device adds up.
+	// Accumulation is the number of micro-batches that a device accumulates.
 	Accumulation int `yaml:"accumulation,omitempty" json:"accumulation,omitempty"`
 	// Replicas is the number of devices.
 	Replicas int `yaml:"replicas,omitempty" json:"replicas,omitempty"`
@@ -163,17 +162,17 @@ type Backend struct {
 	Phases map[string]Backend `yaml:"phases,omitempty" json:"phases,omitempty"`
 }
 
-// Options are settings of a plugin as text; the plugin says which it knows.
+// Options are a plugin's settings as text; the plugin declares which it knows.
 type Options map[string]string
 
-// Verdict is the rule of the comparison.
+// Verdict is the rule of a comparison.
 type Verdict struct {
 	// Primary is the metric that decides the comparison; the others are reported beside it.
 	Primary string `yaml:"primary" json:"primary"`
-	// Margins are, by metric, the greatest differences that do not matter. Two backends are equivalent in a metric
-	// when the confidence interval of their difference lies within its margin.
+	// Margins are the greatest irrelevant differences, by metric. Two backends are equivalent in a metric when the
+	// confidence interval of their difference lies within its margin.
 	Margins map[string]float64 `yaml:"margins" json:"margins"`
-	// Alpha is the probability of calling two backends equivalent, or different, that are not.
+	// Alpha is the probability of wrongly calling two backends equivalent or different.
 	Alpha float64 `yaml:"alpha" json:"alpha"`
 }
 
@@ -185,8 +184,8 @@ func (r *Recipe) setDefaults() {
 	r.Verdict = Verdict{Alpha: 0.05}
 }
 
-// ModelConfig is the shape of the network over a vocabulary of so many entries. A vocab_size in the recipe must not
-// be less.
+// ModelConfig is the shape of the network for a vocabulary of the given size. A vocab_size in the recipe must not
+// be smaller.
 func (r *Recipe) ModelConfig(vocabulary int) (bert.Config, error) {
 	c := r.Model.Config
 	if c.VocabSize == 0 {
@@ -211,11 +210,11 @@ func (p *Phase) PhaseModel(config bert.Config) bert.Config {
 	return config
 }
 
-// Head is what the model of the phase is trained for.
+// Head is the head of the phase's model.
 func (p *Phase) Head() bert.Head { return bert.Head{Task: p.Task, Labels: p.NumLabels} }
 
-// ForBackend returns the settings of a backend, NAME or NAME:PRECISION, in a phase. From the weakest to the
-// strongest: those of NAME, of NAME in the phase, of NAME:PRECISION, of NAME:PRECISION in the phase.
+// ForBackend returns the settings of a backend, NAME or NAME:PRECISION, in a phase. Later ones override earlier
+// ones: those of NAME, of NAME in the phase, of NAME:PRECISION, of NAME:PRECISION in the phase.
 func (r *Recipe) ForBackend(name, precision, phase string) Backend {
 	s := Backend{Options: Options{}}
 	keys := []string{name}
@@ -233,7 +232,7 @@ func (r *Recipe) ForBackend(name, precision, phase string) Backend {
 	return s
 }
 
-// lay puts what is set in t over s.
+// lay overrides s with the fields set in t.
 func (s *Backend) lay(t Backend) {
 	if t.Precision != "" {
 		s.Precision = t.Precision
@@ -247,7 +246,7 @@ func (s *Backend) lay(t Backend) {
 	}
 }
 
-// OptionsAt are the options in force when so many steps of the phase are done.
+// OptionsAt returns the options in force after the given number of steps of the phase.
 func (s Backend) OptionsAt(done int) Options {
 	o := maps.Clone(s.Options)
 	steps, _ := changes(s.OptionsByStep) // which settle has checked
@@ -259,7 +258,7 @@ func (s Backend) OptionsAt(done int) Options {
 	return o
 }
 
-// changes are the steps at which options change, in their order.
+// changes lists the steps at which options change, in order.
 func changes(byStep map[string]Options) ([]int, error) {
 	var steps []int
 	for _, key := range slices.Sorted(maps.Keys(byStep)) {

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Schedule is the learning rate over the steps of a phase. The published ones differ in small ways that change
-// results, so each is here as its source has it.
+// Schedule is the learning rate over the steps of a phase. Published schedules differ in small ways that change
+// results, so each follows its source exactly.
 type Schedule struct {
 	// Kind is one of
 	//
@@ -23,28 +23,28 @@ type Schedule struct {
 	//
 	// With a warm-up the first step has a rate of 0, except under nvidia.
 	Kind string `yaml:"kind" json:"kind"`
-	// LearningRate is the highest.
+	// LearningRate is the highest rate.
 	LearningRate float64 `yaml:"learning_rate" json:"learning_rate"`
-	// BatchScaling says how the rate grows with the global batch: linear (Goyal et al. 2017, arXiv:1706.02677) or
+	// BatchScaling is how the rate grows with the global batch: linear (Goyal et al. 2017, arXiv:1706.02677) or
 	// sqrt (You et al. 2020, arXiv:1904.00962). LearningRate is then that of ReferenceBatch.
 	BatchScaling string `yaml:"batch_scaling,omitempty" json:"batch_scaling,omitempty"`
-	// ReferenceBatch is the global batch for which LearningRate is meant.
+	// ReferenceBatch is the global batch that LearningRate is for.
 	ReferenceBatch int `yaml:"reference_batch,omitempty" json:"reference_batch,omitempty"`
-	// StartLearningRate is where the warm-up begins.
+	// StartLearningRate is the rate at the start of the warm-up.
 	StartLearningRate float64 `yaml:"start_learning_rate,omitempty" json:"start_learning_rate,omitempty"`
-	// WarmupSteps is the length of the warm-up.
+	// WarmupSteps is the length of the warm-up in steps.
 	WarmupSteps int `yaml:"warmup_steps,omitempty" json:"warmup_steps,omitempty"`
 	// WarmupRatio is the length of the warm-up as a share of all steps. At most one of the two is given.
 	WarmupRatio float64 `yaml:"warmup_ratio,omitempty" json:"warmup_ratio,omitempty"`
 	// Power of the decay: 1 is a straight line. For all kinds but constant and linear.
 	Power float64 `yaml:"power" json:"power"`
-	// EndLearningRate is where polynomial and google end.
+	// EndLearningRate is the final rate of polynomial and google.
 	EndLearningRate float64 `yaml:"end_learning_rate,omitempty" json:"end_learning_rate,omitempty"`
-	// StepsAhead are added to the steps that are done: 1 where a source moves its schedule on before the update and
-	// not after it.
+	// StepsAhead is added to the number of completed steps: 1 where a source advances its schedule before the
+	// update instead of after it.
 	StepsAhead int `yaml:"steps_ahead,omitempty" json:"steps_ahead,omitempty"`
-	// DecayEvery so many steps after the warm-up the rate follows the decay, and stays as it is in between; 0: at
-	// each step. Graphcore's examples for PopART have 32 and 8 (lr_steps_per_decay_update).
+	// DecayEvery is the number of steps between updates of the rate after the warm-up; 0: every step. Graphcore's
+	// examples for PopART have 32 and 8 (lr_steps_per_decay_update).
 	DecayEvery int `yaml:"decay_every,omitempty" json:"decay_every,omitempty"`
 }
 
@@ -59,7 +59,7 @@ const (
 
 var scheduleKinds = []string{Constant, Linear, Polynomial, Google, NVIDIA}
 
-// The ways in which a rate grows with the batch.
+// The rules by which a rate grows with the batch.
 const (
 	LinearScaling = "linear"
 	SqrtScaling   = "sqrt"
@@ -69,7 +69,7 @@ var batchScalings = []string{LinearScaling, SqrtScaling}
 
 // LR is the learning rate of step 1, 2, ..., total.
 func (s Schedule) LR(step, total int) float64 {
-	// The sources count updates that are done: t of n.
+	// The sources count completed updates: t of n.
 	t, n, w := float64(step-1+s.StepsAhead), float64(total), s.warmup(total)
 	if s.Kind == NVIDIA {
 		t++
@@ -125,7 +125,7 @@ func (s Schedule) With(learningRate float64) Schedule {
 	return s
 }
 
-// scale is the factor of the rate for a global batch.
+// scale is the factor on the rate for a global batch.
 func (s Schedule) scale(globalBatch int) float64 {
 	if s.BatchScaling == "" {
 		return 1
@@ -137,7 +137,7 @@ func (s Schedule) scale(globalBatch int) float64 {
 	return k
 }
 
-// validate reports what is wrong with the field that it names.
+// validate returns the name of the first invalid field and what is wrong with it.
 func (s Schedule) validate() (field string, err error) {
 	if err := oneOf(s.Kind, scheduleKinds); err != nil {
 		return "kind", err

@@ -13,8 +13,8 @@ import (
 	"harness.invalid/core/dataset/tasks"
 )
 
-// Schema is the JSON Schema of recipe files, for editors that complete and check YAML by it. The descriptions are
-// the comments of this package's types, so that there is one text for both.
+// Schema is the JSON Schema of recipe files, for editors that complete and check YAML. Its descriptions are the
+// comments of this package's types.
 func Schema() []byte {
 	s := schema{docs: fieldDocs(), defs: make(map[string]any)}
 	root := s.object(reflect.TypeFor[document]())
@@ -31,7 +31,7 @@ func Schema() []byte {
 //go:embed recipe.go phase.go schedule.go load.go
 var sources embed.FS
 
-// choices are the values of fields that take a word, by type and key.
+// choices lists the allowed words of fields, by type and key.
 func choices() map[string][]string {
 	var kinds, names []string
 	for _, t := range bert.Tasks() {
@@ -48,7 +48,7 @@ func choices() map[string][]string {
 	}
 }
 
-// modelDocs describe the keys of bert.Config, which are Hugging Face's.
+// modelDocs describes the keys of bert.Config, which are Hugging Face's.
 var modelDocs = map[string]string{
 	"vocab_size":                   "Rows of the word embeddings; 0: as many as the vocabulary has entries.",
 	"hidden_size":                  "Width of the hidden states.",
@@ -70,7 +70,7 @@ type schema struct {
 	defs map[string]any
 }
 
-// of is the schema of a type.
+// of returns the schema of a type.
 func (s *schema) of(t reflect.Type) map[string]any {
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -80,7 +80,7 @@ func (s *schema) of(t reflect.Type) map[string]any {
 			return s.object(t)
 		}
 		if _, ok := s.defs[t.Name()]; !ok {
-			s.defs[t.Name()] = nil // a type that holds itself ends here
+			s.defs[t.Name()] = nil // ends the recursion of a type that contains itself
 			s.defs[t.Name()] = s.object(t)
 		}
 		return map[string]any{"$ref": "#/$defs/" + t.Name()}
@@ -137,8 +137,8 @@ func (s *schema) properties(t reflect.Type, into map[string]any) {
 	}
 }
 
-// fieldDocs reads the comments of all fields in this package's sources: TYPE.FIELD and its text. A field without a
-// comment has that of its type.
+// fieldDocs reads the comments of all fields in this package's sources, by TYPE.FIELD. A field without a comment
+// gets its type's.
 func fieldDocs() map[string]string {
 	docs, types, typeOf := make(map[string]string), make(map[string]string), make(map[string]string)
 	for name, text := range embedded() {
@@ -177,7 +177,7 @@ func fieldDocs() map[string]string {
 	return docs
 }
 
-// typeName is the name of a type, or of what it points to or lists; "" for others.
+// typeName is the name of a type or of its element type; "" for others.
 func typeName(t ast.Expr) string {
 	switch t := t.(type) {
 	case *ast.Ident:
@@ -190,7 +190,7 @@ func typeName(t ast.Expr) string {
 	return ""
 }
 
-// flow makes one line of a comment.
+// flow joins a comment into one line.
 func flow(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 func embedded() map[string][]byte {

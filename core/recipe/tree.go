@@ -13,9 +13,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// node is a value of a recipe file that knows where it stands. Files are kept as trees until they have been laid
-// over each other, so that what is wrong in the result is told with the place it came from, and so that an option
-// keeps the text that was written.
+// node is a value of a recipe file with its position. Files stay trees until they are merged, so that errors about
+// the result name the place that they come from, and options keep their original text.
 type node struct {
 	kind   kind
 	text   string  // of a scalar, as it was written
@@ -53,7 +52,7 @@ func (n *node) find(key string) int {
 	return slices.IndexFunc(n.fields, func(f field) bool { return f.key == key })
 }
 
-// name is the text under the key name, by which items of a list are told apart.
+// name is the text under the key name, which identifies an item of a list.
 func (n *node) name() string {
 	if v := n.get("name"); v != nil && v.kind == scalar {
 		return v.text
@@ -86,7 +85,7 @@ type position struct {
 	line, column int
 }
 
-// errorf makes an error that names the place and shows it.
+// errorf makes an error that names and shows the position.
 func (p position) errorf(format string, args ...any) error {
 	return &Error{Position: p.String(), Message: fmt.Sprintf(format, args...), Excerpt: p.excerpt()}
 }
@@ -101,7 +100,7 @@ func (p position) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.source.name, p.line, p.column)
 }
 
-// excerpt is the line of the place, the one before it, and a mark under the column.
+// excerpt is the line at the position, the one before it, and a mark under the column.
 func (p position) excerpt() string {
 	if p.source == nil || p.line < 1 || p.line > len(p.source.lines) {
 		return ""
@@ -120,7 +119,7 @@ func (p position) excerpt() string {
 	return b.String() + "      | " + string(mark) + "^"
 }
 
-// Error is a mistake in a recipe. Its text has the place, what is wrong and the lines around it.
+// Error is a mistake in a recipe. Its text has the position, the mistake and the lines around it.
 type Error struct {
 	Position string // file:line:column
 	Message  string
@@ -172,7 +171,7 @@ func place(src *source, t *token.Token) position {
 	return position{src, t.Position.Line, t.Position.Column}
 }
 
-// maxDepth is far above what a recipe needs.
+// maxDepth limits nesting, far above what a recipe needs.
 const maxDepth = 32
 
 func convert(src *source, n ast.Node, depth int) (*node, error) {
@@ -217,10 +216,10 @@ func convert(src *source, n ast.Node, depth int) (*node, error) {
 		out.kind, out.pos = object, place(src, n.Key.GetToken())
 		return out, convertField(src, out, n, depth)
 	case *ast.AnchorNode, *ast.AliasNode, *ast.MergeKeyNode:
-		return nil, out.pos.errorf("anchors and aliases are not taken: what phases have in common goes under defaults, what " +
+		return nil, out.pos.errorf("anchors and aliases are not supported: what phases have in common goes under defaults, what " +
 			"recipes have in common into one that they extend")
 	case *ast.TagNode:
-		return nil, out.pos.errorf("tags are not taken")
+		return nil, out.pos.errorf("tags are not supported")
 	}
 	return nil, out.pos.errorf("%s is not taken", n.Type())
 }

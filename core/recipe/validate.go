@@ -10,7 +10,7 @@ import (
 	"harness.invalid/core/spelling"
 )
 
-// fieldError is what is wrong with the field at a path.
+// fieldError is a mistake in the field at a path.
 type fieldError struct {
 	path []string
 	err  error
@@ -21,7 +21,7 @@ func (e *fieldError) Unwrap() error { return e.err }
 
 func wrong(err error, path ...string) error { return &fieldError{path, err} }
 
-// oneOf is an error when text is none of the choices.
+// oneOf returns an error if text is none of the choices.
 func oneOf[T ~string](text T, choices []string) error {
 	if slices.Contains(choices, string(text)) {
 		return nil
@@ -29,8 +29,8 @@ func oneOf[T ~string](text T, choices []string) error {
 	return fmt.Errorf("is %q, want one of %s%s", text, strings.Join(choices, ", "), spelling.Hint(string(text), choices))
 }
 
-// settle fills in what follows from other fields, takes away what a task has no use for, and reports the first
-// field that makes no sense.
+// settle fills in fields that follow from others, drops fields that a task does not use, and reports the first
+// invalid field.
 func (r *Recipe) settle() error {
 	config := r.Model.Config
 	if config.VocabSize == 0 {
@@ -140,9 +140,9 @@ func (r *Recipe) settlePhase(p *Phase) error {
 	case !(p.Epochs >= 0 && p.Epochs <= 1<<20):
 		return at(fmt.Errorf("is %g, want more than 0", p.Epochs), "epochs")
 	case p.Epochs > 0 && p.Task == bert.Pretraining && r.Data.Kind != PreparedData:
-		return at(fmt.Errorf("is given, but the number of sequences in a text is not known before: want steps, or prepared data"), "epochs")
+		return at(fmt.Errorf("is given, but the number of sequences in a text is not known in advance: want steps, or prepared data"), "epochs")
 	case p.Epochs > 0 && p.SequencesPerPack > 1:
-		return at(fmt.Errorf("is given, but the number of packs of an epoch is not known before: want steps"), "epochs")
+		return at(fmt.Errorf("is given, but the number of packs of an epoch is not known in advance: want steps"), "epochs")
 	case (p.Steps > 0) == (p.Epochs > 0):
 		return at(fmt.Errorf("steps is %d and epochs is %g, want one of the two", p.Steps, p.Epochs), "steps")
 	}
@@ -161,7 +161,7 @@ func modelOf(r *Recipe) bert.Config {
 	return c
 }
 
-// settleTask checks what only some tasks have; what a phase inherited without having a use for it is dropped.
+// settleTask checks fields that only some tasks use, and drops those that a phase inherited without using them.
 func (p *Phase) settleTask(at func(error, ...string) error) error {
 	if p.Task != bert.Pretraining {
 		p.MaxPredictions, p.Masking, p.SequencesPerPack = 0, nil, 0
@@ -174,9 +174,9 @@ func (p *Phase) settleTask(at func(error, ...string) error) error {
 		if p.MaxPredictions < 1 || p.MaxPredictions > p.Length {
 			return at(fmt.Errorf("is %d, want 1 to length %d", p.MaxPredictions, p.Length), "max_predictions")
 		}
-		// A sequence has three special tokens and one of each segment.
+		// A sequence has three special tokens and at least one token of each segment.
 		if q := p.SequencesPerPack; q < 0 || q > 1 && (q > p.Length/5 || p.MaxPredictions+q-1 > p.Length) {
-			return at(fmt.Errorf("is %d, want 0 or 1 (none), or as many as have room in rows of %d tokens", q, p.Length), "sequences_per_pack")
+			return at(fmt.Errorf("is %d, want 0 or 1 (none), or at most as many as fit in rows of %d tokens", q, p.Length), "sequences_per_pack")
 		}
 		if p.Masking == nil {
 			p.Masking = new(Masking)
@@ -222,7 +222,7 @@ func (p *Phase) validateTraining(at func(error, ...string) error) error {
 	if p.Steps > 0 && p.Schedule.WarmupSteps > p.Steps {
 		return at(fmt.Errorf("is %d, want at most the %d steps of the phase", p.Schedule.WarmupSteps, p.Steps), "schedule", "warmup_steps")
 	}
-	// A rate of the warm-up's beginning or of the end is one of the scaled batch.
+	// Start and end rates are for the scaled batch.
 	peak := p.OptimizerNamed("").LearningRate
 	for _, f := range []struct {
 		key   string
@@ -332,7 +332,7 @@ func (r *Recipe) validateVerdict() error {
 	return nil
 }
 
-// measured is an error when no phase measures a metric, NAME or PHASE.NAME.
+// measured returns an error if no phase measures a metric, NAME or PHASE.NAME.
 func (r *Recipe) measured(name string) error {
 	var known []string
 	for _, p := range r.Phases {

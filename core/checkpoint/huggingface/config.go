@@ -1,12 +1,11 @@
 // Package huggingface reads and writes model folders as Hugging Face's transformers library does: config.json,
 // model.safetensors and the tokenizer's files.
 //
-// Names and shapes of bert.Parameters are those of BertForPreTraining and its kin, so a folder that was written
-// here loads there and the other way round. Reading is generous where files in the wild differ: tensors in shards,
-// in PyTorch's pytorch_model.bin or in TensorFlow's checkpoints; an encoder without the prefix bert., gamma and
-// beta for the layer normalisations, tied tensors that are stored or left out, NVIDIA's dense_act, packed query,
-// key and value, padded vocabularies, a model inside of a training checkpoint. Missing tensors and
-// unused ones are reported, never guessed.
+// bert.Parameters has the names and shapes of BertForPreTraining and its siblings, so folders load in both
+// directions. Reading accepts the variants found in the wild: tensors in shards, in PyTorch's pytorch_model.bin or
+// in TensorFlow's checkpoints; an encoder without the prefix bert., gamma and beta for the layer normalisations,
+// tied tensors that are stored or left out, NVIDIA's dense_act, packed query, key and value, padded vocabularies, a
+// model inside a training checkpoint. A Report lists what was missing and what was unused; nothing is guessed.
 package huggingface
 
 import (
@@ -25,28 +24,27 @@ import (
 // Config is a config.json.
 type Config struct {
 	Model bert.Config
-	// Labels is the number of labels of a classification: num_labels, or the entries of id2label. 0: the file does
-	// not say.
+	// Labels is the number of labels of a classifier: num_labels, or the entries of id2label. 0: not given.
 	Labels int
-	// Other are the keys that mean nothing to harness; they are written back as they were.
+	// Other holds the keys that harness does not use. They are written back unchanged.
 	Other map[string]json.RawMessage
 }
 
 // defaults are the values of keys that a file leaves out. Source: transformers, configuration_bert.py. The mask is
-// google-research/bert's; it is harness's own key, and transformers passes over it.
+// google-research/bert's; its key is harness's own, and transformers ignores it.
 func defaults() bert.Config {
 	c := bert.Defaults()
 	c.HiddenAct = bert.GELU
 	return c
 }
 
-// activations are the names that transformers has for the two forms of GELU (activations.py, ACT2FN).
+// activations are transformers' names of the two forms of GELU (activations.py, ACT2FN).
 var activations = map[bert.Activation]bert.Activation{
 	"gelu": bert.GELU, "gelu_python": bert.GELU,
 	"gelu_new": bert.GELUNew, "gelu_pytorch_tanh": bert.GELUNew, "gelu_fast": bert.GELUNew,
 }
 
-// only are keys that change what the model computes, with the values under which it is the BERT that harness knows.
+// only lists keys that change what the model computes, with the values of the BERT that harness trains.
 var only = map[string][]any{
 	"model_type":              {"bert"},
 	"position_embedding_type": {"absolute"},
@@ -57,7 +55,7 @@ var only = map[string][]any{
 }
 
 // ReadConfig reads a config.json or, by its name, google-research/bert's bert_config.json, where "gelu" is the tanh
-// form (modeling.py, gelu). A model that is not the BERT of harness is an error with the key that says so.
+// form (modeling.py, gelu). For any other kind of model the error names the key that shows it.
 func ReadConfig(path string) (Config, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -104,7 +102,7 @@ func parseConfig(text []byte) (Config, error) {
 			return c, fmt.Errorf("%s is %s, want %v: the model is of another kind", key, raw, only[key][0])
 		}
 	}
-	// A key without a value is as good as none.
+	// A null counts as a missing key.
 	known := maps.Clone(c.Other)
 	maps.DeleteFunc(known, func(_ string, raw json.RawMessage) bool { return string(raw) == "null" })
 	clean, err := json.Marshal(known)
@@ -145,7 +143,7 @@ func (c *Config) readLabels() error {
 	return nil
 }
 
-// modelKeys are the keys that bert.Config has.
+// modelKeys are the keys of bert.Config.
 func modelKeys() []string {
 	text, err := json.Marshal(bert.Config{})
 	if err != nil {
@@ -158,7 +156,7 @@ func modelKeys() []string {
 	return slices.Sorted(maps.Keys(fields))
 }
 
-// architectures are the classes of transformers whose parameters are those of a task.
+// architectures are transformers' classes for a task's parameters.
 var architectures = map[bert.Task]string{
 	bert.Pretraining:       "BertForPreTraining",
 	bert.QuestionAnswering: "BertForQuestionAnswering",
@@ -166,8 +164,8 @@ var architectures = map[bert.Task]string{
 	bert.MultipleChoice:    "BertForMultipleChoice",
 }
 
-// NewConfig is the configuration of a model with a head. Where two classes of transformers have the same
-// parameters, it says which of them the model is.
+// NewConfig is the configuration of a model with a head. It names the architecture where two classes of
+// transformers have the same parameters.
 func NewConfig(model bert.Config, h bert.Head) Config {
 	architecture, err := json.Marshal([]string{architectures[h.Task]})
 	if err != nil {
@@ -176,8 +174,8 @@ func NewConfig(model bert.Config, h bert.Head) Config {
 	return Config{Model: model, Labels: labels(h), Other: map[string]json.RawMessage{"architectures": architecture}}
 }
 
-// labels is what transformers calls num_labels, 0 where it has no meaning: a model for multiple choice scores any
-// number of choices.
+// labels is transformers' num_labels, or 0 where that has no meaning: a model for multiple choice scores any number
+// of choices.
 func labels(h bert.Head) int {
 	if h.Task == bert.Classification {
 		return h.Labels
@@ -228,7 +226,7 @@ func (c Config) marshal(architecture string, labels int, dtype string) ([]byte, 
 	return append(text, '\n'), err
 }
 
-// marshalGoogle writes a bert_config.json. Its "gelu" is the tanh form, and it has no name for the other one.
+// marshalGoogle writes a bert_config.json. Its "gelu" is the tanh form; it has no name for the erf form.
 func (c Config) marshalGoogle() ([]byte, error) {
 	c.Model.HiddenAct = bert.GELU
 	text, err := json.Marshal(c.Model)
@@ -251,6 +249,6 @@ func (c Config) marshalGoogle() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// googleKeys are what published bert_config.json files say beside the model's shape; nothing reads them.
+// googleKeys are keys of published bert_config.json files that nothing reads.
 var googleKeys = []string{"directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
 	"pooler_size_per_head", "pooler_type"}

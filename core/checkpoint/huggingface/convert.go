@@ -16,7 +16,7 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// Format is what a model is written as.
+// Format is a file format for models.
 type Format string
 
 // The formats.
@@ -26,26 +26,26 @@ const (
 	TensorFlow  Format = "tensorflow"  // bert_model.ckpt, with google-research/bert's names
 )
 
-// Formats are all of them.
+// Formats lists all formats.
 func Formats() []string { return []string{string(Safetensors), string(PyTorch), string(TensorFlow)} }
 
-// Target says how a model is written.
+// Target describes how to write a model.
 type Target struct {
 	Format     Format
 	DType      tensor.DType // of the parameters: F32, F16 or BF16; "": as they are, doubles as F32
 	ShardBytes int64        // greatest size of a file of safetensors; 0: one file
-	Tokenizer  *Tokenizer   // nil: the files beside the source are copied, and what they lack is made
-	// Progress receives the number of bytes written from time to time; its error stops the writing. It may be nil.
+	Tokenizer  *Tokenizer   // nil: the source's files are copied, and missing ones are made
+	// Progress receives the number of bytes written so far; an error from it stops the writing. nil: no reports.
 	Progress func(done, total int64) error
 }
 
 // checkpointName is what google-research/bert calls its checkpoints.
 const checkpointName = "bert_model.ckpt"
 
-// Write writes the model as a folder that transformers loads without a warning, or google-research/bert: tensors
-// under the names of today, tied ones once, configuration, tokenizer, and an optimizer's slots beside it.
-// Parameters that the architecture wants and the source lacks are an error; what the architecture has no use for is
-// left out, and named in the Report.
+// Write writes the model as a folder that transformers, or google-research/bert, loads without a warning: tensors
+// under current names, tied ones once, configuration, tokenizer, and an optimizer's slots beside them. It is an
+// error if the source lacks parameters of the architecture. Tensors that the architecture does not use are left out
+// and listed in the Report.
 func (f *Folder) Write(dir string, t Target) (Report, error) {
 	fail := func(rep Report, err error) (Report, error) { return rep, fmt.Errorf("model %s: %w", dir, err) }
 	m, rep, err := f.output(t)
@@ -74,7 +74,7 @@ func (f *Folder) Write(dir string, t Target) (Report, error) {
 		rep.Notes = append(rep.Notes, fmt.Sprintf("the vocabulary has %d entries and the model %d: text may have ids that it does not know",
 			tokenizer.Vocab.Len(), f.Config.Model.VocabSize))
 	}
-	// What was there in another format would be loaded instead, or by chance.
+	// Loaders might take an older model in another format instead.
 	if other, err := modelIn(dir); err == nil && formatOf(other) != t.Format {
 		return fail(rep, fmt.Errorf("the folder holds a model in another format, %s: write to another folder", filepath.Base(other)))
 	}
@@ -118,7 +118,7 @@ func (f *Folder) Write(dir string, t Target) (Report, error) {
 	return rep, nil
 }
 
-// WriteFile writes the parameters alone as one file, or as the two of a TensorFlow checkpoint.
+// WriteFile writes only the parameters: one file, or the two of a TensorFlow checkpoint.
 func (f *Folder) WriteFile(path string, t Target) (Report, error) {
 	m, rep, err := f.output(t)
 	if err != nil {
@@ -137,8 +137,8 @@ func (m *output) writeFile(path string, t Target) error {
 	return safetensors.Write(path, m.contents, modelMetadata)
 }
 
-// Copy writes all tensors of a file into another one, under the names and with the shapes that they have: what can
-// be done without a configuration. Numbers that are whole keep their type.
+// Copy writes all tensors of a file into another one under the same names and shapes. It needs no configuration.
+// Integers keep their type.
 func Copy(from *weights.File, path string, t Target) error {
 	var m output
 	for _, stored := range from.Tensors() {
@@ -157,7 +157,7 @@ func Copy(from *weights.File, path string, t Target) error {
 	return m.writeFile(path, t)
 }
 
-// formatOf is the format of a file that modelIn found.
+// formatOf returns the format of a file that modelIn found.
 func formatOf(path string) Format {
 	switch name := filepath.Base(path); {
 	case strings.HasPrefix(name, modelFile):
@@ -168,7 +168,7 @@ func formatOf(path string) Format {
 	return TensorFlow
 }
 
-// tokenizer is what is written beside the model; nil: the source has none.
+// tokenizer returns the tokenizer to write beside the model; nil if the source has none.
 func (f *Folder) tokenizer(t Target) (*Tokenizer, error) {
 	if t.Tokenizer != nil {
 		return t.Tokenizer, nil
@@ -185,7 +185,7 @@ func (f *Folder) tokenizer(t Target) (*Tokenizer, error) {
 	return &found, nil
 }
 
-// saveOptimizer writes the slots, or removes those of another model.
+// saveOptimizer writes the slots, or removes stale ones.
 func saveOptimizer(path string, contents []weights.Content) error {
 	if len(contents) == 0 {
 		return removeAll([]string{path})

@@ -17,16 +17,16 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// Folder is an open model: its configuration and its tensors, whatever names and format they are stored in.
+// Folder is an open model: its configuration, and its tensors under harness's names.
 type Folder struct {
 	Config Config
 
 	dir        string
 	file       *weights.File
 	optimizer  *weights.File                        // optimizer.safetensors; nil: there is none
-	parameters map[string]weights.Tensor            // by the name in bert.Parameters, second names among them
+	parameters map[string]weights.Tensor            // by the name in bert.Parameters, including second names
 	slots      map[string]map[string]weights.Tensor // of an optimizer: by slot and parameter
-	step       *weights.Tensor                      // steps that the optimizer took; nil: not said
+	step       *weights.Tensor                      // steps that the optimizer took; nil: not stored
 	unexpected []string
 }
 
@@ -75,10 +75,10 @@ func (f *Folder) Close() error {
 // Dir is the folder that the tensors lie in.
 func (f *Folder) Dir() string { return f.dir }
 
-// Format is what kind of file holds the tensors, in words.
+// Format describes the kind of file that holds the tensors.
 func (f *Folder) Format() string { return f.file.Format() }
 
-// match finds out which parameter each tensor of the file is.
+// match maps the file's tensors to parameters.
 func (f *Folder) match() error {
 	f.parameters, f.slots = make(map[string]weights.Tensor), make(map[string]map[string]weights.Tensor)
 	if f.file.Format() == tensorflow.Format {
@@ -119,7 +119,7 @@ func (f *Folder) matchTensorFlow() error {
 	return nil
 }
 
-// matchOptimizer opens what checkpoints of harness keep of an optimizer beside a model: SLOT/PARAMETER.
+// matchOptimizer opens the optimizer's slots that harness's checkpoints keep beside a model as SLOT/PARAMETER.
 func (f *Folder) matchOptimizer() (err error) {
 	path := filepath.Join(f.dir, optimizerFile)
 	if f.file.Format() == tensorflow.Format || f.file.Name() == path {
@@ -159,30 +159,30 @@ func (f *Folder) put(slot, parameter string, t weights.Tensor) error {
 		into = f.slots[slot]
 	}
 	if other, ok := into[parameter]; ok {
-		return fmt.Errorf("tensors %s and %s both are %s", weights.Quote(other.Name), weights.Quote(t.Name), parameter)
+		return fmt.Errorf("tensors %s and %s are both %s", weights.Quote(other.Name), weights.Quote(t.Name), parameter)
 	}
 	into[parameter] = t
 	return nil
 }
 
-// Report tells how a file and a model differed.
+// Report lists the differences between a file and a model.
 type Report struct {
-	Missing    []string // parameters that the file lacks: they keep the values that they had
-	Unexpected []string // tensors that the model has no use for, by their names in the file
-	Padded     []string // parameters whose vocabulary is longer or shorter in the file: cut off, or filled up with zeros
-	Notes      []string // what else a reader of the result should know
+	Missing    []string // parameters that the file lacks, which keep their values
+	Unexpected []string // tensors that the model does not use, by their names in the file
+	Padded     []string // parameters whose vocabulary has another length in the file: cut off, or padded with zeros
+	Notes      []string // remarks for the reader
 }
 
-// maxPadding is less than what vocabularies are padded by: they become multiples of 8, 64 or 128.
+// maxPadding limits the padding of a vocabulary. Vocabularies are padded to multiples of 8, 64 or 128.
 const maxPadding = 128
 
-// Load reads the parameters of a layout into a section. A tensor of a wrong shape or type is an error; what else
-// does not fit is in the Report.
+// Load reads the parameters of a layout into a section. A tensor of the wrong shape or type is an error; other
+// differences are in the Report.
 func (f *Folder) Load(l *tensor.Layout, params []float32) (Report, error) {
 	return f.load(f.parameters, l, params)
 }
 
-// Slots are the names of the optimizer's slots that are stored with the model, such as m and v.
+// Slots lists the optimizer's slots stored with the model, such as m and v.
 func (f *Folder) Slots() []string { return slices.Sorted(maps.Keys(f.slots)) }
 
 // LoadSlot is Load for a slot of the optimizer.
@@ -230,8 +230,8 @@ func (f *Folder) load(stored map[string]weights.Tensor, l *tensor.Layout, sectio
 	return rep, nil
 }
 
-// find is the name under which a parameter is stored: its own, or the second one of a tied parameter. It marks as
-// used what says the same.
+// find returns the name under which a parameter is stored: its own, or the second name of a tied one. It marks all
+// copies as used.
 func (f *Folder) find(stored map[string]weights.Tensor, parameter string, used map[string]bool) (name string, ok bool, err error) {
 	t, ok := stored[parameter]
 	other, second := stored[tied[parameter]]
@@ -244,7 +244,7 @@ func (f *Folder) find(stored map[string]weights.Tensor, parameter string, used m
 	}
 	used[parameter] = true
 	if second {
-		// A decoder of its own is not what harness trains.
+		// harness trains no untied decoder.
 		same, err := same(t, other)
 		if err != nil {
 			return "", false, fmt.Errorf("model %w", err)
@@ -254,8 +254,8 @@ func (f *Folder) find(stored map[string]weights.Tensor, parameter string, used m
 	return parameter, true, nil
 }
 
-// fit is the part of a stored tensor that a parameter of a shape takes, and how many zeros follow: a vocabulary may
-// be longer or shorter.
+// fit returns the part of a stored tensor that a parameter of a shape takes, and the number of zeros that follow
+// it: a vocabulary may be longer or shorter.
 func (f *Folder) fit(t weights.Tensor, parameter string, want tensor.Shape) (weights.Tensor, int, error) {
 	if slices.Equal(t.Shape, want) {
 		return t, 0, nil

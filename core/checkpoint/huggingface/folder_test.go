@@ -325,7 +325,7 @@ func TestSaveRefuses(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	if err := Save(dir, c, bert.Head{Task: bert.QuestionAnswering}, l, params, tensor.F32); err == nil ||
-		!strings.Contains(err.Error(), "the layout is not that of") {
+		!strings.Contains(err.Error(), "the layout does not belong to") {
 		t.Errorf("error is %v", err)
 	}
 	if err := Save(dir, c, head, l, params[1:], tensor.F32); err == nil {

@@ -7,7 +7,7 @@ import (
 	"harness.invalid/core/checkpoint/weights"
 )
 
-// buffers are no parameters, but older versions of transformers store them.
+// buffers are not parameters, but older versions of transformers store them.
 var buffers = []string{"bert.embeddings.position_ids", "bert.embeddings.token_type_ids"}
 
 // tied are the second names of parameters that BERT uses twice. A file has either or both.
@@ -16,11 +16,11 @@ var tied = map[string]string{
 	"cls.predictions.bias":                   "cls.predictions.decoder.bias",
 }
 
-// wrappers are what training checkpoints keep a model's parameters under (NVIDIA's have "model"), and what
+// wrappers are the prefixes that training checkpoints put before parameters ("model" in NVIDIA's), and the one that
 // torch.nn.DataParallel adds.
 var wrappers = []string{"model/", "state_dict/", "model_state_dict/", "module."}
 
-// canonical is the name of today for a name in a file; bare files store the encoder alone, without a prefix.
+// canonical returns the current name for a name in a file. Bare files hold only the encoder, without its prefix.
 func canonical(name string, bare bool) string {
 	// TensorFlow's names, which the first conversions kept.
 	if rest, ok := strings.CutSuffix(name, "LayerNorm.gamma"); ok {
@@ -36,12 +36,12 @@ func canonical(name string, bare bool) string {
 	return name
 }
 
-// isBare reports whether a name is one of the encoder without its prefix.
+// isBare reports whether a name belongs to an encoder without its prefix.
 func isBare(name string) bool {
 	return strings.HasPrefix(name, "embeddings.") || strings.HasPrefix(name, "encoder.") || strings.HasPrefix(name, "pooler.")
 }
 
-// unwrapped is a name without wrappers.
+// unwrapped strips the wrappers from a name.
 func unwrapped(name string) string {
 	for {
 		before := name
@@ -54,11 +54,10 @@ func unwrapped(name string) string {
 	}
 }
 
-// packed is a matrix that has query, key and value below each other, as Graphcore's and Megatron's fused attention
-// keep them.
+// packed matches a matrix that stacks query, key and value, as in Graphcore's and Megatron's fused attention.
 var packed = regexp.MustCompile(`^(.*attention\.self\.)(?:qkv|query_key_value)\.(weight|bias)$`)
 
-// split cuts a packed tensor in three; others come back as they are.
+// split cuts a packed tensor in three and returns other tensors unchanged.
 func split(t weights.Tensor) []weights.Tensor {
 	m := packed.FindStringSubmatch(t.Name)
 	if m == nil || len(t.Shape) < 1 || t.Shape[0]%3 != 0 {
@@ -73,7 +72,7 @@ func split(t weights.Tensor) []weights.Tensor {
 }
 
 // tensorFlow are the names of google-research/bert that do not follow from those of Hugging Face. Source:
-// modeling.py, run_pretraining.py, run_squad.py, run_classifier.py. These matrices are [out, in] there, too.
+// modeling.py, run_pretraining.py, run_squad.py, run_classifier.py. There, too, these matrices are [out, in].
 var tensorFlow = map[string]string{
 	"cls.predictions.bias":        "cls/predictions/output_bias",
 	"cls.seq_relationship.weight": "cls/seq_relationship/output_weights",
@@ -92,17 +91,17 @@ var fromTensorFlowTable = func() map[string]string {
 	return m
 }()
 
-// step is the counter of a TensorFlow checkpoint, and what it is called beside an optimizer's slots here.
+// step is the step counter's name: in a TensorFlow checkpoint, and beside the optimizer's slots here.
 const step = "global_step"
 
 // slotSuffixes are the slots of google-research/bert's AdamWeightDecayOptimizer, which NVIDIA's LAMB has as well,
-// by the names that harness has for Adam's moments.
+// by harness's names of Adam's moments.
 var slotSuffixes = []struct{ slot, suffix string }{{"m", "/adam_m"}, {"v", "/adam_v"}}
 
 var layerNumber = regexp.MustCompile(`(^|\.)layer_(\d+)\.`)
 
-// fromTensorFlow is the parameter and the slot ("" for the parameter itself) of a variable of google-research/bert.
-// A transposed one is [in, out] there. ok is false for a variable of another kind.
+// fromTensorFlow returns the parameter and the slot ("" for the parameter itself) of a variable of
+// google-research/bert, and whether it is transposed, [in, out]. ok is false for other variables.
 func fromTensorFlow(variable string) (parameter, slot string, transposed, ok bool) {
 	for _, s := range slotSuffixes {
 		if rest, found := strings.CutSuffix(variable, s.suffix); found {
@@ -131,7 +130,7 @@ func fromTensorFlow(variable string) (parameter, slot string, transposed, ok boo
 
 var layerPart = regexp.MustCompile(`\.layer\.(\d+)\.`)
 
-// toTensorFlow returns the variable of a parameter, the reverse mapping.
+// toTensorFlow is the inverse of fromTensorFlow: the variable of a parameter.
 func toTensorFlow(parameter string) (variable string, transposed bool) {
 	if name, ok := tensorFlow[parameter]; ok {
 		return name, false

@@ -30,7 +30,7 @@ const (
 
 // OpenTensors opens the tensors of a model in any format, under the names that the file has: a file of safetensors
 // or torch.save, an index of shards, the prefix or a file of a TensorFlow checkpoint, or a folder with one of these
-// under its usual name. Files are told apart by what they hold.
+// under its usual name. The content of a file tells its kind.
 func OpenTensors(path string) (*weights.File, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -68,8 +68,8 @@ func OpenTensors(path string) (*weights.File, error) {
 		path, head, indexSuffix, weights.ErrFormat)
 }
 
-// modelIn is the file of a folder that holds the model's tensors: what transformers would take, then a TensorFlow
-// checkpoint.
+// modelIn finds the file with the model's tensors in a folder: the one that transformers would load, else a
+// TensorFlow checkpoint.
 func modelIn(dir string) (string, error) {
 	for _, name := range []string{modelFile, modelFile + indexSuffix, binFile, binFile + indexSuffix} {
 		path := filepath.Join(dir, name)
@@ -91,7 +91,7 @@ func modelIn(dir string) (string, error) {
 		tensorflow.Prefix(found[len(found)-1]))
 }
 
-// escape makes a path its own pattern.
+// escape quotes a path for filepath.Glob.
 func escape(path string) string {
 	return strings.NewReplacer(`*`, `[*]`, `?`, `[?]`, `[`, `[[]`).Replace(path)
 }
@@ -105,10 +105,10 @@ type shardIndex struct {
 	Files    weightMap      `json:"weight_map"`
 }
 
-// weightMap is files by the names of the tensors that they hold.
+// weightMap maps tensor names to files.
 type weightMap map[string]string
 
-// UnmarshalJSON refuses names that occur twice, which encoding/json would let pass.
+// UnmarshalJSON rejects duplicate names, which encoding/json accepts.
 func (m *weightMap) UnmarshalJSON(text []byte) error {
 	*m = make(weightMap)
 	dec := json.NewDecoder(bytes.NewReader(text))
@@ -127,14 +127,14 @@ func (m *weightMap) UnmarshalJSON(text []byte) error {
 		key, _ := name.(string)
 		value, ok := file.(string)
 		if _, twice := (*m)[key]; twice || !ok {
-			return fmt.Errorf("weight_map has %s twice, or its file is no text", weights.Quote(key))
+			return fmt.Errorf("weight_map has %s twice, or its file is not a string", weights.Quote(key))
 		}
 		(*m)[key] = value
 	}
 	return nil
 }
 
-// openShards opens all files that an index names, as one.
+// openShards opens all files of an index as one.
 func openShards(path string) (f *weights.File, err error) {
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("%s: %w: %w", path, fmt.Errorf(format, args...), weights.ErrFormat)

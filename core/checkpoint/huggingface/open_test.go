@@ -139,7 +139,7 @@ func TestTwice(t *testing.T) {
 	rewrite(t, dir, func(name string) []string { return []string{name} },
 		weights.Of("bert.embeddings.LayerNorm.gamma", tensor.Shape{6}, make([]float32, 6)))
 	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(),
-		`"bert.embeddings.LayerNorm.gamma" and "bert.embeddings.LayerNorm.weight" both are bert.embeddings.LayerNorm.weight`) &&
+		`"bert.embeddings.LayerNorm.gamma" and "bert.embeddings.LayerNorm.weight" are both bert.embeddings.LayerNorm.weight`) &&
 		!strings.Contains(err.Error(), `"bert.embeddings.LayerNorm.weight" and "bert.embeddings.LayerNorm.gamma" both are`) {
 		t.Errorf("error is %v", err)
 	}

@@ -12,18 +12,17 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// output is what is written of a Folder.
+// output is a Folder's content in the form of the target.
 type output struct {
 	architecture string
 	labels       int // of a classifier
 	dtype        tensor.DType
 	contents     []weights.Content // sorted by name
 	optimizer    []weights.Content
-	aliases      map[string]string // second names of tied parameters, for formats where that costs nothing
+	aliases      map[string]string // second names of tied parameters, for formats that store them for free
 }
 
-// parts are the prefixes of the parameters that an architecture of transformers has beside the embeddings and the
-// encoder.
+// parts lists the prefixes of an architecture's parameters besides embeddings and encoder.
 var parts = map[string][]string{
 	"BertForPreTraining":            {"bert.pooler.", "cls.predictions.", "cls.seq_relationship."},
 	"BertForMaskedLM":               {"cls.predictions."},
@@ -35,8 +34,8 @@ var parts = map[string][]string{
 	"BertModel":                     {"bert.pooler."},
 }
 
-// architecture tells from the parameters what class of transformers they are, and from the configuration where
-// several have the same.
+// architecture derives the class of transformers from the parameters, and from the configuration where several
+// classes have the same ones.
 func (f *Folder) architecture() string {
 	has := func(prefix string) bool {
 		for name := range f.parameters {
@@ -66,7 +65,7 @@ func (f *Folder) architecture() string {
 	return "BertModel"
 }
 
-// output collects what is written, in the names of the target.
+// output collects what to write, under the target's names.
 func (f *Folder) output(t Target) (m output, rep Report, err error) {
 	rep.Unexpected = slices.Clone(f.unexpected)
 	m.architecture = f.architecture()
@@ -77,7 +76,7 @@ func (f *Folder) output(t Target) (m output, rep Report, err error) {
 	used := make(map[string]bool)
 	wanted := func(name string) bool {
 		if t.Format == TensorFlow && strings.HasPrefix(name, "bert.pooler.") {
-			return true // google-research/bert has one always
+			return true // google-research/bert always has one
 		}
 		return strings.HasPrefix(name, "bert.embeddings.") || strings.HasPrefix(name, "bert.encoder.") ||
 			slices.ContainsFunc(parts[m.architecture], func(p string) bool { return strings.HasPrefix(name, p) })
@@ -91,7 +90,7 @@ func (f *Folder) output(t Target) (m output, rep Report, err error) {
 			return m, rep, err
 		}
 		if !ok {
-			// A BertModel may be without a pooler, and so are those that never use it.
+			// A BertModel may lack the pooler, like models that never use it.
 			if !strings.HasPrefix(name, "bert.pooler.") || m.architecture != "BertModel" && t.Format != TensorFlow {
 				rep.Missing = append(rep.Missing, name)
 			}
@@ -142,7 +141,7 @@ func (f *Folder) output(t Target) (m output, rep Report, err error) {
 	return m, rep, m.observe(t)
 }
 
-// observe lets the target know of the progress.
+// observe reports progress to the target.
 func (m *output) observe(t Target) error {
 	if t.Progress == nil {
 		return nil
@@ -162,7 +161,7 @@ func (m *output) observe(t Target) error {
 		}
 	}
 	if t.Format == PyTorch {
-		for _, c := range m.contents { // which takes two passes
+		for _, c := range m.contents { // data are read twice
 			n, _ := c.Check()
 			total += n
 		}
@@ -170,7 +169,7 @@ func (m *output) observe(t Target) error {
 	return nil
 }
 
-// slotContents are the optimizer's slots and steps.
+// slotContents adds the optimizer's slots and step counter.
 func (f *Folder) slotContents(m *output, rep *Report, shapes map[string]tensor.Shape, google bool) error {
 	for _, slot := range f.Slots() {
 		suffix := slices.IndexFunc(slotSuffixes, func(s struct{ slot, suffix string }) bool { return s.slot == slot })
@@ -199,7 +198,7 @@ func (f *Folder) slotContents(m *output, rep *Report, shapes map[string]tensor.S
 	return nil
 }
 
-// googleContent is a parameter's content, or that of its slot, as google-research/bert stores it.
+// googleContent converts a parameter, or its slot, to google-research/bert's name and layout.
 func googleContent(c weights.Content, suffix string) weights.Content {
 	name, transposed := toTensorFlow(c.Name)
 	if transposed {
@@ -209,7 +208,7 @@ func googleContent(c weights.Content, suffix string) weights.Content {
 	return c
 }
 
-// content is a stored tensor as a parameter of a shape, and whether its vocabulary was cut or filled up.
+// content returns a stored tensor as a parameter of a shape, and whether its vocabulary was cut or padded.
 func (f *Folder) content(t weights.Tensor, name string, want tensor.Shape) (weights.Content, bool, error) {
 	cut, zeros, err := f.fit(t, name, want)
 	if err != nil {
@@ -222,7 +221,7 @@ func (f *Folder) content(t weights.Tensor, name string, want tensor.Shape) (weig
 	return c, !slices.Equal(t.Shape, want), nil
 }
 
-// shapes are those of all parameters that the configuration and the heads in the file make.
+// shapes returns the shapes of all parameters that the configuration and the file's heads imply.
 func (f *Folder) shapes() (map[string]tensor.Shape, error) {
 	heads := []bert.Head{{Task: bert.Pretraining}, {Task: bert.QuestionAnswering}}
 	if t, ok := f.parameters["classifier.bias"]; ok && len(t.Shape) == 1 && t.Shape[0] > 0 {
@@ -241,7 +240,7 @@ func (f *Folder) shapes() (map[string]tensor.Shape, error) {
 	return shapes, nil
 }
 
-// dtype is the type in which a parameter of a type is written.
+// dtype returns the type in which a parameter of a stored type is written.
 func (t Target) dtype(stored tensor.DType) tensor.DType {
 	switch {
 	case t.DType != "":
@@ -252,7 +251,7 @@ func (t Target) dtype(stored tensor.DType) tensor.DType {
 	return stored
 }
 
-// some are a few of many names.
+// some lists the first few of many names.
 func some(names []string) string {
 	const few = 4
 	if len(names) <= few {

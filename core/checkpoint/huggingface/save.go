@@ -20,9 +20,9 @@ import (
 // dtypes are the types that parameters can be stored in, with transformers' names for them.
 var dtypes = map[tensor.DType]string{tensor.F32: "float32", tensor.F16: "float16", tensor.BF16: "bfloat16"}
 
-// Save writes config.json and model.safetensors into a folder, which is made if it is not there. Parameters are
-// stored as dtype: F32, F16 or BF16, rounded to the nearest. The tied decoder is not stored twice; transformers
-// ties it again. Tokenizer.Save adds the vocabulary.
+// Save writes config.json and model.safetensors into a folder, which it creates if needed. Parameters are stored as
+// dtype: F32, F16 or BF16, rounded to the nearest. The tied decoder is not stored twice; transformers ties it
+// again. Tokenizer.Save adds the vocabulary.
 func Save(dir string, c Config, h bert.Head, l *tensor.Layout, params []float32, dtype tensor.DType) error {
 	fail := func(err error) error { return fmt.Errorf("model %s: %w", dir, err) }
 	if dtypes[dtype] == "" {
@@ -36,7 +36,7 @@ func Save(dir string, c Config, h bert.Head, l *tensor.Layout, params []float32,
 		return fail(err)
 	}
 	if !l.Equal(want) {
-		return fail(errors.New("the layout is not that of the configuration and the head"))
+		return fail(errors.New("the layout does not belong to the configuration and the head"))
 	}
 	config, err := c.marshal(architectures[h.Task], labels(h), dtypes[dtype])
 	if err != nil {
@@ -58,11 +58,11 @@ func Save(dir string, c Config, h bert.Head, l *tensor.Layout, params []float32,
 	return nil
 }
 
-// modelMetadata is without which transformers refuses a file of safetensors.
+// modelMetadata is required by transformers in every safetensors file.
 var modelMetadata = map[string]string{"format": "pt"}
 
-// saveTensors writes model.safetensors, or shards of at most a number of bytes with an index; 0 is no limit. What
-// was there under the names of the other form, and would win or confuse, is removed.
+// saveTensors writes model.safetensors, or shards of at most limit bytes with an index; 0 is no limit. It removes
+// files of the other form, which loaders might prefer.
 func saveTensors(dir string, contents []weights.Content, shardBytes int64) error {
 	shards, err := shard(contents, shardBytes)
 	if err != nil {
@@ -105,8 +105,7 @@ func saveTensors(dir string, contents []weights.Content, shardBytes int64) error
 	return removeAll(append(stale, single))
 }
 
-// shard cuts contents, in their order, into pieces of at most a number of bytes; a tensor that is larger is a piece
-// of its own.
+// shard cuts contents, in order, into pieces of at most limit bytes. A larger tensor becomes a piece of its own.
 func shard(contents []weights.Content, limit int64) ([][]weights.Content, error) {
 	shards, size := make([][]weights.Content, 1), int64(0)
 	for _, c := range contents {

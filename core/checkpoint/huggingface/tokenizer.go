@@ -23,11 +23,11 @@ const (
 
 var tokenizerFiles = []string{vocabFile, tokenizerFile, tokenizerConfigFile, specialTokensFile}
 
-// Tokenizer is the vocabulary of a model and how its text becomes words.
+// Tokenizer is a model's vocabulary and the options of its tokenizer.
 type Tokenizer struct {
 	Vocab     *wordpiece.Vocab
 	Options   wordpiece.Options
-	MaxLength int // longest sequence that the model takes; 0: not said
+	MaxLength int // longest sequence of the model; 0: not given
 }
 
 // New returns the tokenizer itself.
@@ -42,7 +42,8 @@ type tokenizerConfig struct {
 	Class        string   `json:"tokenizer_class"`
 }
 
-// tokenizerJSON is what a tokenizer.json of a BERT says. Source: the tokenizers library, BertNormalizer and WordPiece.
+// tokenizerJSON is the part of a BERT's tokenizer.json that matters here. Source: the tokenizers library,
+// BertNormalizer and WordPiece.
 type tokenizerJSON struct {
 	Normalizer *struct {
 		Type         string `json:"type"`
@@ -59,10 +60,10 @@ type tokenizerJSON struct {
 	} `json:"model"`
 }
 
-// ReadTokenizer reads the tokenizer of a model folder: vocab.txt or, without one, tokenizer.json. How text is
-// treated is what tokenizer_config.json and tokenizer.json say; where they don't, letters are made lower case
-// unless the vocabulary has upper-case ones. A folder of google-research/bert, which has neither, is tokenized as
-// its own program does.
+// ReadTokenizer reads the tokenizer of a model folder: vocab.txt or, without one, tokenizer.json. The options come
+// from tokenizer_config.json and tokenizer.json; without them text is lower-cased unless the vocabulary has
+// upper-case letters. A folder of google-research/bert, which has neither file, gets the options of its own
+// program.
 func ReadTokenizer(dir string) (Tokenizer, error) {
 	fail := func(err error) (Tokenizer, error) { return Tokenizer{}, fmt.Errorf("tokenizer %s: %w", dir, err) }
 	var full tokenizerJSON
@@ -176,7 +177,7 @@ func (t Tokenizer) Save(dir string) error {
 	return nil
 }
 
-// special are the tokens that a model needs, by what transformers calls them.
+// special lists the tokens that a model needs under transformers' names.
 var special = []struct{ key, token string }{
 	{"cls_token", wordpiece.Cls},
 	{"mask_token", wordpiece.Mask},
@@ -236,7 +237,7 @@ func (t Tokenizer) files() (map[string][]byte, error) {
 	}, nil
 }
 
-// marshal and marshalIndent write JSON without the escapes for HTML that encoding/json adds.
+// marshal and marshalIndent write JSON without encoding/json's HTML escapes.
 func marshal(v any) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -254,8 +255,8 @@ func marshalIndent(v any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// copyTokenizer copies the tokenizer's files that a folder has as they are, and makes those that it lacks. Without
-// a folder it makes all.
+// copyTokenizer copies a folder's tokenizer files unchanged and makes the missing ones. Without a folder it makes
+// all.
 func copyTokenizer(from, to string, t Tokenizer) error {
 	for _, name := range tokenizerFiles {
 		if err := copyFile(from, to, name, t); err != nil {

@@ -7,7 +7,7 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// storages are the types of elements by the classes that stand for them (torch/storage.py).
+// storages maps PyTorch's storage classes to types of elements (torch/storage.py).
 var storages = map[global]tensor.DType{
 	"torch.DoubleStorage":   tensor.F64,
 	"torch.FloatStorage":    tensor.F32,
@@ -21,7 +21,7 @@ var storages = map[global]tensor.DType{
 	"torch.BoolStorage":     tensor.Bool,
 }
 
-// calls are all that REDUCE can do.
+// calls are the functions that REDUCE can call.
 var calls = map[global]func(m *machine, args tuple) (any, error){
 	"collections.OrderedDict":                    makeDict,
 	"torch._utils._rebuild_tensor_v2":            makeTensor,
@@ -40,7 +40,7 @@ var calls = map[global]func(m *machine, args tuple) (any, error){
 func (m *machine) name(module, name string) error {
 	g := global(module + "." + name)
 	if storages[g] == "" && calls[g] == nil {
-		return m.errorf("the file wants Python's %s, and only plain data and tensors are read: code in it is never run", weights.Quote(string(g)))
+		return m.errorf("the file wants Python's %s, but only plain data and tensors are read: code in it is never run", weights.Quote(string(g)))
 	}
 	m.push(g)
 	return nil
@@ -64,8 +64,8 @@ func (m *machine) reduce() error {
 	return nil
 }
 
-// first stands for constructors whose first argument is all that matters: a tensor for its parameter, the numbers
-// for a torch.Size.
+// first stands in for constructors of which only the first argument matters: the tensor of a parameter, the numbers
+// of a torch.Size.
 func first(m *machine, args tuple) (any, error) {
 	if len(args) == 0 {
 		return &list{}, nil

@@ -7,17 +7,17 @@ import (
 	"harness.invalid/core/checkpoint/weights"
 )
 
-// collector gives names to the tensors in a value: keys and places joined by "/". Other plain values become
-// metadata under such names.
+// collector names the tensors in a value by keys and indices joined by "/". Other plain values become metadata
+// under such names.
 type collector struct {
 	machine  *machine
 	views    []*view
 	names    []string
 	metadata map[string]string
-	within   map[any]bool // containers around the one under way
+	within   map[any]bool // containers around the current one
 }
 
-// Limits on what references to the same values can unfold into, beside the budget.
+// Limits on what shared references can expand to, beside the budget.
 const (
 	maxDepth    = 100
 	maxName     = 1 << 12
@@ -39,7 +39,7 @@ func (c *collector) collect(name string, v any) error {
 	}
 	each := func(id any, keys, values []any) error {
 		if c.within[id] {
-			return c.machine.errorf("%s holds itself", weights.Quote(name))
+			return c.machine.errorf("%s contains itself", weights.Quote(name))
 		}
 		if len(c.within) > maxDepth {
 			return c.machine.errorf("%s lies deeper than %d", weights.Quote(name), maxDepth)

@@ -7,8 +7,8 @@ import (
 )
 
 // A pickle is a program for a stack machine whose REDUCE calls any function of any Python module: loading one in
-// Python runs what its author wrote. The machine here has no functions. It knows the names below, builds plain data
-// and tensors from them, and stops at every other name.
+// Python runs its author's code. The machine here calls nothing. It knows the names in storages and calls, builds
+// plain data and tensors from them, and stops at any other name.
 //
 // Source: CPython, Lib/pickletools.py (opcodes of protocols 2 to 5) and torch/serialization.py, torch/_utils.py
 // (what torch.save writes with them).
@@ -19,7 +19,7 @@ type machine struct {
 	code  []byte // the pickle, and what follows it
 	start int64  // byte of the file where code begins
 	pos   int    // of the next instruction or argument
-	op    int    // of the instruction under way
+	op    int    // of the current instruction
 	stack []any
 	memo  map[uint64]any
 	spent int // work done, in instructions, items copied, and pieces of names
@@ -27,12 +27,12 @@ type machine struct {
 	persistent func(id tuple) (*storage, error)
 }
 
-// errorf is an error at the instruction under way.
+// errorf returns an error at the current instruction.
 func (m *machine) errorf(format string, args ...any) error {
 	return m.part.Errorf(m.start+int64(m.op), "pickle: "+format, args...)
 }
 
-// run reads a pickle to its end and returns what it makes. pos is behind it then.
+// run executes a pickle and returns its value. pos is then behind it.
 func (m *machine) run() (any, error) {
 	m.stack, m.memo = nil, make(map[uint64]any)
 	for {
@@ -56,7 +56,7 @@ func (m *machine) run() (any, error) {
 		}
 		step := instructions[code[0]]
 		if step == nil {
-			return nil, m.errorf("instruction 0x%02x is none that torch.save writes", code[0])
+			return nil, m.errorf("instruction 0x%02x is not one that torch.save writes", code[0])
 		}
 		if err := step(m); err != nil {
 			return nil, err
@@ -64,8 +64,7 @@ func (m *machine) run() (any, error) {
 	}
 }
 
-// budget is the greatest amount of work for one file. A state_dict of BERT-Large, 399 tensors, takes 12,254
-// instructions.
+// budget limits the work for one file. A state_dict of BERT-Large, 399 tensors, takes 12,254 instructions.
 const budget = 1 << 22
 
 // spend counts work, so that a hostile file can't keep the machine busy or fill the memory.
@@ -79,7 +78,7 @@ func (m *machine) spend(n int) error {
 // take returns the next n bytes of the code.
 func (m *machine) take(n int) ([]byte, error) {
 	if n > len(m.code)-m.pos {
-		return nil, m.part.Errorf(m.start+int64(len(m.code)), "pickle: file ends inside of it: the instruction at byte %d "+
+		return nil, m.part.Errorf(m.start+int64(len(m.code)), "pickle: the file ends inside: the instruction at byte %d "+
 			"wants %d bytes, %d are left", m.start+int64(m.op), n, len(m.code)-m.pos)
 	}
 	b := m.code[m.pos : m.pos+n]
@@ -158,7 +157,7 @@ func (m *machine) popN(n int) ([]any, error) {
 	return values, nil
 }
 
-// popMark takes the values behind the last mark.
+// popMark takes the values above the last mark.
 func (m *machine) popMark() ([]any, error) {
 	for i := len(m.stack) - 1; i >= 0; i-- {
 		if _, ok := m.stack[i].(mark); ok {

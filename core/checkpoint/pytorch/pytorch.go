@@ -29,16 +29,16 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// What weights.File.Format says of a file that was opened here.
+// The values of weights.File.Format for files opened here.
 const (
 	Zip    = "pytorch zip"
 	Legacy = "pytorch pickle"
 )
 
-// maxPickle is the greatest length of data.pkl in bytes: that of BERT-Large has 52,210.
+// maxPickle limits the length of data.pkl in bytes. BERT-Large's has 52,210.
 const maxPickle = 64 << 20
 
-// Open reads what a file says of its tensors and maps their data into memory.
+// Open reads a file's description of its tensors and maps their data into memory.
 func Open(path string) (*weights.File, error) {
 	p, err := weights.OpenPart(path)
 	if err != nil {
@@ -120,7 +120,7 @@ func openZip(p *weights.Part) (*weights.File, error) {
 	return newFile(m, Zip, v)
 }
 
-// place is where a file of the archive lies, which must not be compressed: torch.save never does that.
+// place returns where a file of the archive lies. It must be stored, not compressed, as torch.save does.
 func (a *archive) place(f *zip.File) (offset, n int64, err error) {
 	offset, err = f.DataOffset()
 	if err != nil {
@@ -177,15 +177,15 @@ func (a *archive) storage(m *machine, id tuple, byKey map[string]*storage) (*sto
 	return s, nil
 }
 
-// newStorage reads an id's first five values. A key that was seen before is the same storage, and must be of the
-// same type and length.
+// newStorage reads an id's first five values. A key seen before is the same storage and must have the same type and
+// length.
 func newStorage(m *machine, id tuple, byKey map[string]*storage) (*storage, error) {
 	if len(id) < 5 || id[0] != "storage" {
 		what := any(id)
 		if len(id) > 0 {
 			what = id[0]
 		}
-		return nil, m.errorf("%s is wanted from outside of the pickle, want a storage", describe(what))
+		return nil, m.errorf("%s is wanted from outside the pickle, want a storage", describe(what))
 	}
 	class, _ := id[1].(global)
 	key, ok := id[2].(string)
@@ -318,12 +318,12 @@ func (d *dict) get(key string) any {
 	return nil
 }
 
-// newFile names the tensors in a value and places them in the file.
+// newFile names the tensors of a value and locates them in the file.
 func newFile(m *machine, format string, v any) (*weights.File, error) {
 	c := &collector{machine: m, metadata: make(map[string]string), within: make(map[any]bool)}
 	name := ""
 	if _, ok := v.(*view); ok {
-		name = "tensor" // a file that is one tensor has no name for it
+		name = "tensor" // the value is a single tensor, without a name
 	}
 	if err := c.collect(name, v); err != nil {
 		return nil, err

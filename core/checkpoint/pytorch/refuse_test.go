@@ -123,7 +123,7 @@ func TestRefuse(t *testing.T) {
 		"call a number":       {legacy("K\x01)R", keys, data), "1 is called with"},
 		"import":              {legacy("cos\nsystem\n", keys, data), `Python's "os.system"`},
 		"stack global":        {legacy("\x8c\x02os\x8c\x06system\x93", keys, data), `Python's "os.system"`},
-		"list holds itself":   {legacy("]q\x00h\x00a", "]", ""), "holds itself"},
+		"list holds itself":   {legacy("]q\x00h\x00a", "]", ""), "contains itself"},
 		"key is a list":       {legacy("}]K\x01s", "]", ""), "as a key"},
 		"storage too long":    {legacy(storageLength("J\xff\xff\xff\x7f"), keys, data), "length 2147483647 in a file of"},
 		"negative length":     {legacy(storageLength("J\xff\xff\xff\xff"), keys, data), "length -1"},

@@ -11,20 +11,20 @@ import (
 type (
 	// bigInt is a whole number that does not fit in an int64: its little-endian two's complement.
 	bigInt string
-	// global is the name of a Python object, MODULE.NAME.
+	// global names a Python object, MODULE.NAME.
 	global string
-	// tuple can't be changed once built.
+	// tuple is immutable.
 	tuple []any
-	// list is also a set.
+	// list also stands for a set.
 	list struct{ items []any }
-	// dict has its keys in the order in which they came.
+	// dict keeps its keys in the order of insertion.
 	dict struct{ keys, values []any }
 	// storage is an array of elements, in a file of its own in the archive or behind the pickles.
 	storage struct {
 		key    string
 		dtype  tensor.DType
 		len    int64 // in elements
-		offset int64 // in bytes from the start of the file; -1 as long as it is not known
+		offset int64 // in bytes from the start of the file; -1 while unknown
 		sum    *weights.Sum
 	}
 	// view is a tensor: a part of a storage.
@@ -35,11 +35,11 @@ type (
 		strides []int64
 		at      int64 // byte of the instruction that made it
 	}
-	// mark is where a list of arguments begins on the stack.
+	// mark is where a list of arguments starts on the stack.
 	mark struct{}
 )
 
-// describe is a value in an error.
+// describe formats a value for an error.
 func describe(v any) string {
 	switch v := v.(type) {
 	case nil:

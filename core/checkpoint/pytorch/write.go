@@ -20,8 +20,8 @@ const prefix = "archive/"
 const align = 64
 
 // Write puts a file at path that torch.load reads as an OrderedDict of tensors, in full or not at all. aliases are
-// further names of tensors that share their storage, as tied parameters do in a state_dict. Equal contents give
-// equal bytes.
+// second names of tensors, which share the storage as tied parameters in a state_dict do. Equal contents give equal
+// bytes.
 func Write(path string, contents []weights.Content, aliases map[string]string) error {
 	pickle, err := dump(contents, aliases)
 	if err != nil {
@@ -33,7 +33,7 @@ func Write(path string, contents []weights.Content, aliases map[string]string) e
 func writeZip(w io.Writer, contents []weights.Content, pickle []byte) error {
 	out := &counter{w: w}
 	z := zip.NewWriter(out)
-	// put writes a file whose local header has its sum and length, which takes two passes over the data and saves
+	// put writes a file whose local header has its sum and length. That takes two passes over the data but saves
 	// every reader a search.
 	put := func(name string, write func(io.Writer) error) error {
 		sum, n := crc32.NewIEEE(), &counter{w: io.Discard}

@@ -28,7 +28,7 @@ type entry struct {
 	offset, bytes int64 // of its data, from the end of the header
 }
 
-// readHeader reads and checks the first two parts of a file.
+// readHeader reads and checks a file's length field and header.
 func readHeader(p *weights.Part) ([]weights.Tensor, map[string]string, error) {
 	if p.Size() < prefix {
 		return nil, nil, p.Errorf(p.Size(), "file ends after %d bytes, want at least the %d of the header's length", p.Size(), prefix)
@@ -60,7 +60,7 @@ func readHeader(p *weights.Part) ([]weights.Tensor, map[string]string, error) {
 			at = syntax.Offset
 		}
 		if errors.Is(err, io.EOF) {
-			err = errors.New("header ends inside of a value")
+			err = errors.New("header ends inside a value")
 		}
 		return nil, nil, p.Errorf(prefix+at, "header: %w", err)
 	}
@@ -103,7 +103,7 @@ func invalidUTF8(text []byte) int64 {
 	return int64(len(text))
 }
 
-// headerParser walks the header token by token: encoding/json would let duplicate and unknown keys pass.
+// headerParser reads the header token by token, since encoding/json accepts duplicate and unknown keys.
 type headerParser struct {
 	dec      *json.Decoder
 	entries  []entry

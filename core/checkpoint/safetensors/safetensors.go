@@ -2,11 +2,11 @@
 // and no code.
 //
 // A file is an 8-byte little-endian length N, N bytes of JSON that say name, type, shape and place of every tensor,
-// and the tensors' bytes, row-major and little-endian, one after the other without gaps. Open looks at the first
-// two parts only and maps the third into memory, so a file of gigabytes opens at once and costs no copy.
+// and the tensors' bytes, row-major and little-endian, one after the other without gaps. Open reads only the first
+// two parts and maps the third into memory, so a file of gigabytes opens at once and without a copy.
 //
-// Everything that a file says is checked before it is used; what is wrong is named together with the file and the
-// byte. Source of the rules: github.com/huggingface/safetensors, README.md and src/tensor.rs.
+// Everything in a file is checked before it is used; errors name the file and the byte. Source of the rules:
+// github.com/huggingface/safetensors, README.md and src/tensor.rs.
 package safetensors
 
 import (

@@ -19,7 +19,7 @@ import (
 // then by name, so equal contents give equal bytes. metadata may be nil; Hugging Face's loaders want {"format":
 // "pt"}.
 func Write(path string, contents []weights.Content, metadata map[string]string) error {
-	// A mistake in the contents is found before the disk is touched.
+	// Contents are checked before anything is written.
 	header, sorted, err := buildHeader(contents, metadata)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -27,7 +27,7 @@ func Write(path string, contents []weights.Content, metadata map[string]string) 
 	return durable.WriteFile(path, func(w io.Writer) error { return writeParts(w, header, sorted) })
 }
 
-// WriteTo writes what Write would put into the file.
+// WriteTo writes the contents of such a file to w.
 func WriteTo(w io.Writer, contents []weights.Content, metadata map[string]string) error {
 	header, sorted, err := buildHeader(contents, metadata)
 	if err != nil {
@@ -98,7 +98,7 @@ func buildHeader(contents []weights.Content, metadata map[string]string) ([]byte
 	return out.Bytes(), sorted, nil
 }
 
-// check reports contents that no file could hold, and returns the bytes of its data.
+// check rejects contents that no file could hold, and returns the length of the data in bytes.
 func check(c weights.Content, seen map[string]bool) (int64, error) {
 	switch {
 	case c.Name == "__metadata__":
@@ -110,7 +110,7 @@ func check(c weights.Content, seen map[string]bool) (int64, error) {
 	return c.Check()
 }
 
-// jsonString writes a string without the escapes for HTML that json.Marshal adds.
+// jsonString writes a string without json.Marshal's HTML escapes.
 func jsonString(s string) []byte {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)

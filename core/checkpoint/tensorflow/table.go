@@ -19,14 +19,14 @@ const (
 	trailerLen       = 5
 	tableMagic       = 0xdb4775248b80fb57
 	maxKey           = 1 << 12 // of a name in bytes
-	maxBlock         = 1 << 26 // of a block when it is not compressed any more
+	maxBlock         = 1 << 26 // of a block once it is decompressed
 	maxTable         = 1 << 28 // of all of them
 	uncompressed     = 0
 	snappyCompressed = 1
 )
 
-// row is a key and its value in a table; offset is the byte of the file where its block begins or, when that is not
-// compressed, it itself.
+// row is a key and its value in a table. offset is the byte of the file where the row begins, or its block if that
+// is compressed.
 type row struct {
 	key    string
 	value  []byte
@@ -120,7 +120,7 @@ func readBlock(p *weights.Part, h handle, total *int64) ([]row, error) {
 			b, err = snappy.Decode(nil, b)
 		}
 		if err != nil {
-			return nil, p.Errorf(h.offset, "block is not sound snappy: %w", err)
+			return nil, p.Errorf(h.offset, "block is not valid snappy: %w", err)
 		}
 	default:
 		return nil, p.Errorf(h.offset+h.size, "block is compressed by method %d, want 0 (not at all) or 1 (snappy)", kind)

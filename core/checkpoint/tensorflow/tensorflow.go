@@ -30,10 +30,10 @@ import (
 // Format is what weights.File.Format says of a checkpoint that was opened here.
 const Format = "tensorflow checkpoint"
 
-// IndexSuffix ends the name of the file that a checkpoint is known by.
+// IndexSuffix ends the name of a checkpoint's index.
 const IndexSuffix = ".index"
 
-// types are the types of elements by their numbers in types.proto. Text is known, and not read.
+// types are the types of elements by their numbers in types.proto. Strings are recognized but not read.
 var types = map[uint64]tensor.DType{
 	1: tensor.F32, 2: tensor.F64, 3: tensor.I32, 4: tensor.U8, 5: "I16", 6: "I8", 8: "C64", 9: tensor.I64, 10: tensor.Bool, 14: tensor.BF16,
 	17: "U16", 19: tensor.F16, 22: "U32", 23: "U64",
@@ -41,10 +41,10 @@ var types = map[uint64]tensor.DType{
 
 const textType = 7
 
-// castagnoli is the polynomial of all sums in a checkpoint.
+// castagnoli is the polynomial of a checkpoint's sums.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// mask hides a sum that is stored beside what it is of: tensorflow/core/lib/hash/crc32c.h.
+// mask transforms a sum that is stored beside its data: tensorflow/core/lib/hash/crc32c.h.
 func mask(crc uint32) uint32   { return (crc>>15 | crc<<17) + 0xa282ead8 }
 func unmask(crc uint32) uint32 { crc -= 0xa282ead8; return crc>>17 | crc<<15 }
 
@@ -82,7 +82,7 @@ func Open(path string) (*weights.File, error) {
 		}
 		return p, err
 	})
-	return f, errors.Join(err, index.Close()) // the index is not needed any more
+	return f, errors.Join(err, index.Close()) // the index is no longer needed
 }
 
 // maxShards is the greatest number of files a checkpoint may have.
@@ -260,7 +260,7 @@ func readShape(b []byte, shape *tensor.Shape) error {
 	})
 }
 
-// fields goes through the fields of a protocol buffer: v of those that are numbers, b of those that are bytes.
+// fields visits the fields of a protocol buffer: v of numbers, b of bytes.
 func fields(b []byte, use func(number protowire.Number, v uint64, b []byte) error) error {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)

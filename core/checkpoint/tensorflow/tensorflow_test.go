@@ -251,7 +251,7 @@ func TestRefuseBlocks(t *testing.T) {
 	}
 	for want, table := range map[string][]byte{
 		"compressed by method 7":                tableOf(7, plain),
-		"block is not sound snappy":             tableOf(snappyCompressed, "\x05abc"),
+		"block is not valid snappy":             tableOf(snappyCompressed, "\x05abc"),
 		"want at most 67108864":                 tableOf(snappyCompressed, "\xff\xff\xff\xff\x0fabc"),
 		"block of 3 bytes, want at least 4":     tableOf(0, "abc"),
 		"has 16777215 restarts":                 tableOf(0, "\xff\xff\xff\x00"),

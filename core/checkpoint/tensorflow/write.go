@@ -23,8 +23,8 @@ var numbers = func() map[tensor.DType]uint64 {
 	return m
 }()
 
-// Write puts the two files of a checkpoint PREFIX on the disk, the index last: without it there is no checkpoint.
-// Equal contents give equal bytes, and those that TensorFlow's Saver writes.
+// Write writes the two files of a checkpoint PREFIX, the index last: without it there is no checkpoint. Equal
+// contents give equal bytes, the same as TensorFlow's Saver writes.
 func Write(prefix string, contents []weights.Content) error {
 	fail := func(err error) error { return fmt.Errorf("write %s: %w", prefix, err) }
 	sorted := slices.Clone(contents)
@@ -94,7 +94,7 @@ func appendEntry(c weights.Content, offset, size int64, crc uint32) []byte {
 	return protowire.AppendFixed32(b, crc)
 }
 
-// appendNumber writes a field, unless it is 0, which is a missing field's value.
+// appendNumber writes a field unless it is 0, the default of a missing field.
 func appendNumber(b []byte, number protowire.Number, v uint64) []byte {
 	if v == 0 {
 		return b

@@ -25,13 +25,14 @@ type Content struct {
 	told   func(n int) error
 }
 
-// Observed returns c with a function that is told of every piece of n bytes that was written, and can stop the writing.
+// Observed returns c with a function that is called for every n bytes written and can stop the writing.
 func (c Content) Observed(told func(n int) error) Content {
 	c.told = told
 	return c
 }
 
-// Of makes a tensor of values that is stored in their own type, bytes as U8. The values are read when they are written.
+// Of makes a tensor of values, stored in their own type, bytes as U8. The values are read only when they are
+// written.
 func Of[T float32 | float64 | int64 | int32 | uint8](name string, shape tensor.Shape, values []T) Content {
 	c := Content{Name: name, Shape: slices.Clone(shape), values: values, len: len(values)}
 	switch c.values.(type) {
@@ -80,7 +81,7 @@ func (c Content) Transposed() Content {
 	return c
 }
 
-// Check reports contents that no file could hold, and returns the bytes of the data.
+// Check rejects contents that no file could hold, and returns the length of the data in bytes.
 func (c Content) Check() (int64, error) {
 	if !utf8.ValidString(c.Name) {
 		return 0, fmt.Errorf("tensor %q: name is not UTF-8", c.Name)
@@ -102,7 +103,7 @@ func (c Content) Check() (int64, error) {
 	return n, nil
 }
 
-// overflow reports the first finite value that F16 would make infinite. Nothing else that is written is out of range.
+// overflow reports the first finite value that F16 would make infinite. No other conversion overflows.
 func (c Content) overflow(values []float32) error {
 	if c.DType != tensor.F16 {
 		return nil
@@ -115,7 +116,7 @@ func (c Content) overflow(values []float32) error {
 	return nil
 }
 
-// halfLimit is the least number that is rounded to infinity: half a unit above F16's largest.
+// halfLimit is the smallest number that rounds to infinity: half a unit above F16's largest.
 const halfLimit = 65520
 
 // WriteTo writes the data, row-major and little-endian.
@@ -172,7 +173,8 @@ func (c Content) WriteTo(w io.Writer) (written int64, err error) {
 	return written, nil
 }
 
-// encoder returns what writes elements i0 to i1 into dst, nil when the values can't be stored in the wanted type.
+// encoder returns a function that writes elements i0 to i1 into dst, or nil if the values cannot be stored in the
+// wanted type.
 func (c Content) encoder() func(dst []byte, i0, i1 int) {
 	switch values := c.values.(type) {
 	case Tensor:
@@ -215,7 +217,7 @@ func (c Content) encoder() func(dst []byte, i0, i1 int) {
 	return nil
 }
 
-// encodeFloat32s returns what stores float32 values as a type, nil for other types.
+// encodeFloat32s returns a function that stores float32 values as a type, or nil for other types.
 func encodeFloat32s(d tensor.DType) func(dst []byte, values []float32) {
 	switch d {
 	case tensor.F32:

@@ -11,18 +11,17 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// Inspection is what there is to say of a file of tensors.
+// Inspection describes a file of tensors.
 type Inspection struct {
 	File     string            `json:"file"`
 	Format   string            `json:"format"`
 	Metadata map[string]string `json:"metadata,omitempty"`
-	Elements int64             `json:"elements"` // of all tensors; those that share their data count once
+	Elements int64             `json:"elements"` // of all tensors; shared data count once
 	Bytes    int64             `json:"bytes"`
 	Tensors  []InspectedTensor `json:"tensors"`
 }
 
-// InspectedTensor is what there is to say of a tensor. Statistics are absent before Measure, and for types that are
-// not numbers.
+// InspectedTensor describes a tensor. Statistics are absent before Measure and for types that are not numbers.
 type InspectedTensor struct {
 	Name   string       `json:"name"`
 	DType  tensor.DType `json:"dtype"`
@@ -30,7 +29,7 @@ type InspectedTensor struct {
 	Bytes  int64        `json:"bytes"`
 	File   string       `json:"file"`
 	Offset int64        `json:"offset"`           // of the first value in the file
-	Shares string       `json:"shares,omitempty"` // the tensor before it whose data it shows
+	Shares string       `json:"shares,omitempty"` // the earlier tensor whose data it shares
 	Min    *float64     `json:"min,omitempty"`    // of the finite values, if there are any
 	Max    *float64     `json:"max,omitempty"`
 	Mean   *float64     `json:"mean,omitempty"`
@@ -69,8 +68,8 @@ func (in *Inspection) add(t Tensor) {
 	in.Tensors = append(in.Tensors, i)
 }
 
-// Measure reads all values for their statistics, several tensors at a time, and tells observe how many bytes are
-// done. The file must still be open.
+// Measure computes statistics of all values, several tensors at a time, and reports the bytes done to observe. The
+// file must still be open.
 func (in *Inspection) Measure(ctx context.Context, observe func(done, total int64)) error {
 	var mu sync.Mutex
 	var wait sync.WaitGroup
@@ -114,7 +113,7 @@ func (i *InspectedTensor) measure() error {
 	return nil
 }
 
-// Notes are what is out of the ordinary, in words; "" for nothing.
+// Notes describes anything unusual; "" if nothing is.
 func (i *InspectedTensor) Notes() string {
 	notes := ""
 	if i.NaNs != nil && *i.NaNs > 0 {

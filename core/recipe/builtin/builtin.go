@@ -1,5 +1,5 @@
-// Package builtin holds the recipes that come with harness, as text. A recipe has the name of its file, including
-// folders: nvidia/large-phase1. Files whose names begin with _ are not recipes but parts that recipes extend.
+// Package builtin holds the recipes that come with harness, as text. A recipe's name is the path of its file:
+// nvidia/large-phase1. Files whose names begin with _ are parts for recipes to extend, not recipes.
 package builtin
 
 import (
@@ -13,7 +13,7 @@ import (
 //go:embed *.yaml */*.yaml */*/*.yaml
 var files embed.FS
 
-// Names are the names of all recipes, sorted.
+// Names lists all recipes, sorted.
 func Names() []string {
 	var names []string
 	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
@@ -29,7 +29,7 @@ func Names() []string {
 	return names
 }
 
-// Read returns the text of a recipe, or of a part.
+// Read returns the text of a recipe or a part.
 func Read(name string) ([]byte, bool) {
 	text, err := files.ReadFile(name + ".yaml")
 	return text, err == nil

@@ -1,6 +1,6 @@
 // Package transformers turns command lines of Hugging Face's run_qa.py and run_glue.py, and of their twins in
-// optimum-graphcore, into recipes. An option goes in, a field of a recipe comes out, or a line that says why not:
-// no option is dropped in silence.
+// optimum-graphcore, into recipes. Every option becomes a field of a recipe or a line that says why not; none is
+// dropped silently.
 //
 // Sources: huggingface/transformers, examples/pytorch/question-answering and text-classification, training_args.py;
 // huggingface/optimum-graphcore, training_args.py, ipu_configuration.py.
@@ -14,20 +14,20 @@ import (
 	"strings"
 )
 
-// Command is a command line that was taken apart.
+// Command is a parsed command line.
 type Command struct {
 	Script    string   // run_qa.py or run_glue.py
-	Processes int      // that a launcher starts: torchrun --nproc_per_node
+	Processes int      // started by a launcher: torchrun --nproc_per_node
 	Options   []Option // in their order
 }
 
-// Option is an option of the script with all that follows it up to the next one.
+// Option is an option of the script with everything up to the next option.
 type Option struct {
-	Name  string // without dashes in front, with underscores: learning_rate
+	Name  string // without leading dashes, with underscores: learning_rate
 	Value string // empty: none was given
 }
 
-// Parse takes a command line apart: what starts the script, the script, its options.
+// Parse splits a command line into launcher, script and options.
 func Parse(words []string) (*Command, error) {
 	c := &Command{Processes: 1}
 	at := -1

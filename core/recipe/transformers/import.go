@@ -11,18 +11,18 @@ import (
 	"harness.invalid/core/recipe"
 )
 
-// Imported is a recipe that was made of a command line.
+// Imported is a recipe made from a command line.
 type Imported struct {
-	// Text is the recipe's file, with a comment that lists Refused.
+	// Text is the recipe's file. A comment in it lists Refused.
 	Text []byte
 	// Refused are the options that the recipe does not honour, each with the reason.
 	Refused []string
-	// Notes are what differs from the script whatever the options.
+	// Notes are differences from the script that no option causes.
 	Notes []string
 }
 
-// Import makes a recipe of a command line. ipuConfig, if it is not empty, is an ipu_config.json to take in place of
-// the one that the command line names.
+// Import makes a recipe from a command line. A non-empty ipuConfig is an ipu_config.json that replaces the one on
+// the command line.
 func Import(words []string, ipuConfig string) (*Imported, error) {
 	c, err := Parse(words)
 	if err != nil {
@@ -45,12 +45,12 @@ func Import(words []string, ipuConfig string) (*Imported, error) {
 	}
 	text := m.write()
 	if _, err := recipe.Parse("imported.yaml", text); err != nil {
-		return nil, fmt.Errorf("the command line makes no recipe: %w\n%s", err, text)
+		return nil, fmt.Errorf("the command line gives no valid recipe: %w\n%s", err, text)
 	}
 	return &Imported{text, m.refused, m.notes}, nil
 }
 
-// importer gathers a recipe.
+// importer collects a recipe's parts.
 type importer struct {
 	command  *Command
 	refused  []string
@@ -86,7 +86,7 @@ type importer struct {
 	pod                  string
 }
 
-// newImporter has the defaults of TrainingArguments and of the script.
+// newImporter sets the defaults of TrainingArguments and of the script.
 func newImporter(c *Command) *importer {
 	m := &importer{command: c, length: 384, dataset: "squad", epochs: "3", batch: 8, evalBatch: 8, replicas: c.Processes,
 		optimizerName: "adamw",
@@ -107,10 +107,10 @@ func newImporter(c *Command) *importer {
 
 func (m *importer) refuse(what, why string) { m.refused = append(m.refused, what+": "+why) }
 
-// finish settles what several options decide together.
+// finish resolves what depends on several options.
 func (m *importer) finish() error {
 	if m.dataset == "" {
-		return errors.New("--task_name is not given, want a task of GLUE: a recipe has no data set of one's own columns")
+		return errors.New("--task_name is not given, want a task of GLUE: recipes have no custom data sets")
 	}
 	if m.model == "" {
 		return errors.New("--model_name_or_path is not given")
@@ -124,7 +124,7 @@ func (m *importer) finish() error {
 		}
 	}
 	if m.command.Processes > 1 && m.onIPU {
-		m.refuse(fmt.Sprintf("%d processes", m.command.Processes), "replicas of the IPU are those of its configuration")
+		m.refuse(fmt.Sprintf("%d processes", m.command.Processes), "the IPU's configuration sets the replicas")
 	}
 	if m.accumulation == 0 {
 		m.accumulation = 1

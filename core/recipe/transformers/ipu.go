@@ -14,8 +14,7 @@ import (
 	"strings"
 )
 
-// readConfig reads the IPU's configuration: a file, a folder with an ipu_config.json, or a name of the hub that is
-// known.
+// readConfig reads the IPU's configuration: a file, a folder with an ipu_config.json, or a known name of the hub.
 func (m *importer) readConfig() error {
 	c := configured{}
 	if m.ipuConfig != "" {
@@ -28,7 +27,7 @@ func (m *importer) readConfig() error {
 			text, err = []byte(published[m.ipuConfig]), nil
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			m.refuse("--ipu_config_name "+m.ipuConfig, "it is no file here, and no configuration that is known: give it by --ipu-config FILE")
+			m.refuse("--ipu_config_name "+m.ipuConfig, "neither a file nor a known configuration: give it by --ipu-config FILE")
 			text, err = []byte("{}"), nil
 		}
 		if err != nil {
@@ -50,7 +49,7 @@ func (m *importer) readConfig() error {
 		return err
 	}
 	if perReplica := max(1, len(m.layersPerIPU)); m.ipus > 0 && m.ipus%perReplica == 0 {
-		m.replicas = m.ipus / perReplica // n_ipu goes before the configuration
+		m.replicas = m.ipus / perReplica // n_ipu overrides the configuration
 	}
 	return nil
 }
@@ -63,7 +62,8 @@ var takenFields = []string{
 	"enable_half_partials", "enable_half_first_order_momentum", "auto_loss_scaling",
 }
 
-// harmlessFields change no number of a training run: how the host calls, what is cached, how inference is spread.
+// harmlessFields change no number of a training run: how the host calls, what it caches, how inference is
+// distributed.
 var harmlessFields = []string{
 	"device_iterations", "executable_cache_dir", "explicit_ir_inference", "output_mode", "profile_dir",
 	"optimum_version", "transformers_version",
@@ -185,8 +185,8 @@ func (m *importer) ipuLists(c configured) error {
 	return nil
 }
 
-// pipeline resolves the wildcards of layers_per_ipu, which share what the others leave, the last ones a layer more
-// where it does not come out.
+// pipeline resolves the wildcards of layers_per_ipu. They share the remaining layers; if those do not divide
+// evenly, the last wildcards get one more.
 func pipeline(layers []string, total int) (string, error) {
 	rest, wild := total, 0
 	counts := make([]int, len(layers))
@@ -202,7 +202,7 @@ func pipeline(layers []string, total int) (string, error) {
 		}
 	}
 	if rest < wild || wild == 0 && rest != 0 {
-		return "", fmt.Errorf("IPUConfig: layers_per_ipu is [%s], which does not come to the %d layers of the model",
+		return "", fmt.Errorf("IPUConfig: layers_per_ipu is [%s], which does not add up to the model's %d layers",
 			strings.Join(layers, ", "), total)
 	}
 	for i := range counts {

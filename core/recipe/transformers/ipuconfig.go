@@ -28,10 +28,10 @@ var published = map[string]string{
 	}`,
 }
 
-// pods are the replicas that the deprecated option pod_type stands for: IPUs over the four of a replica.
+// pods maps the deprecated option pod_type to replicas of four IPUs.
 var pods = map[string]int{"pod4": 1, "pod8": 2, "pod16": 4, "pod32": 8, "pod64": 16}
 
-// configured are the fields of an IPUConfig with all that follows them.
+// configured holds the fields of an IPUConfig.
 type configured map[string]any
 
 // parseConfig reads an IPUConfig, ipu_config.json.
@@ -74,7 +74,7 @@ func (c configured) override(text string) error {
 	return nil
 }
 
-// ofPod takes of a field that has a value for each type of pod that of this one, or its default. Source:
+// ofPod resolves fields with a value for each type of pod to this pod's value, or their default. Source:
 // huggingface/optimum-graphcore, ipu_configuration.py, for_pod_type, up to v0.5.
 func (c configured) ofPod(pod string) error {
 	for _, key := range slices.Sorted(maps.Keys(c)) {
@@ -96,7 +96,7 @@ func (c configured) ofPod(pod string) error {
 	return nil
 }
 
-// number, flag and list read a field; what is not there has the default.
+// number, flag and list read a field, or return the default if it is missing.
 func (c configured) number(key string, byDefault int) (int, error) {
 	v, ok := c[key]
 	if !ok || v == nil {
@@ -120,7 +120,7 @@ func (c configured) flag(key string, byDefault bool) (bool, error) {
 	}
 }
 
-// list is a list of numbers as text, or a single number.
+// list reads a list of numbers, or a single number, as text.
 func (c configured) list(key string) ([]string, error) {
 	v, ok := c[key]
 	if !ok || v == nil {
@@ -169,7 +169,7 @@ func (r *configReader) either(key, on, off string) string {
 	return off
 }
 
-// empty reports whether a field says nothing.
+// empty reports whether a field has no content.
 func empty(v any) bool {
 	fields, isObject := v.(map[string]any)
 	return v == nil || isObject && len(fields) == 0

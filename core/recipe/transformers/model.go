@@ -8,8 +8,8 @@ import (
 	"harness.invalid/core/bert"
 )
 
-// models are what names of the Hugging Face hub stand for: the published size, the vocabulary, and whether case is
-// folded. The first prefix that fits counts.
+// models maps names of the Hugging Face hub, by prefix, to the published size, the vocabulary, and whether case is
+// folded.
 var models = []struct {
 	prefix    string
 	size      string
@@ -28,7 +28,7 @@ var models = []struct {
 	{"bert_uncased_L-12_H-768_A-12", "base", 30522, true},
 }
 
-// modelSize fills in the shape that the model's name stands for, and returns it.
+// modelSize fills in the shape that belongs to the model's name, and returns it.
 func (m *importer) modelSize(model, vocab *settings) bert.Config {
 	config := bert.Defaults()
 	name := path.Base(m.model)
@@ -49,7 +49,7 @@ func (m *importer) modelSize(model, vocab *settings) bert.Config {
 		model.set("size", "base")
 		vocab.set("lowercase", strconv.FormatBool(!strings.Contains(name, "-cased")))
 		if m.modelFolder == "" {
-			m.refuse("--model_name_or_path "+m.model, "its shape is not known: taken for one of BERT-Base; a folder given by "+
+			m.refuse("--model_name_or_path "+m.model, "its shape is not known: BERT-Base is assumed; a folder given by "+
 				"--data model=FOLDER goes before")
 		}
 	}

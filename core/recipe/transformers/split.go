@@ -8,11 +8,11 @@ import (
 	"unicode"
 )
 
-// Split finds the command line with one of the scripts in a shell's text and cuts it into words: at blanks, but for
-// quotes and what a backslash stands before. A # at the start of a word begins a comment. A command goes on behind
-// a backslash at the end of a line, and also where the next line begins with a dash, as in command lines that were
-// copied without theirs; what is piped and redirected is no part of it. Variables that the text sets before (export
-// TASK_NAME=mrpc) are put in; others stay as they are. Without such a command all words are returned.
+// Split finds the command line with one of the scripts in a shell's text and splits it into words at blanks,
+// respecting quotes and backslashes. A # at the start of a word begins a comment. A command continues after a
+// backslash at the end of a line, and also if the next line begins with a dash, as in command lines copied without
+// their backslashes. Pipes and redirections are not part of it. Variables set earlier in the text (export
+// TASK_NAME=mrpc) are substituted; others stay. Without such a command Split returns all words.
 func Split(text string) ([]string, error) {
 	s := splitter{variables: map[string]string{}}
 	if err := s.read([]rune(strings.ReplaceAll(text, "\r\n", "\n"))); err != nil {
@@ -27,7 +27,7 @@ func Split(text string) ([]string, error) {
 	return s.all, nil
 }
 
-// splitter is a text that is being cut.
+// splitter is the state of Split.
 type splitter struct {
 	variables map[string]string
 	command   []string // words so far
@@ -105,14 +105,14 @@ func (s *splitter) read(text []rune) error {
 		}
 	}
 	if quote != 0 {
-		return fmt.Errorf("a quote %c has no end", quote)
+		return fmt.Errorf("a quote %c is not closed", quote)
 	}
 	end()
 	s.endCommand()
 	return nil
 }
 
-// word takes a word of the command under way.
+// word adds a word to the current command.
 func (s *splitter) word(w string, quoted bool) {
 	switch {
 	case s.redirects:
@@ -124,7 +124,7 @@ func (s *splitter) word(w string, quoted bool) {
 	}
 }
 
-// endCommand looks at a command whose words are all there.
+// endCommand handles a complete command: one of the scripts, or assignments.
 func (s *splitter) endCommand() {
 	words := s.command
 	s.command, s.redirects = nil, false

@@ -257,11 +257,11 @@ func TestErrors(t *testing.T) {
 		"run_glue.py --model_name_or_path bert-base-uncased --task_name squad":              `--task_name is "squad", want a task of GLUE`,
 		"run_qa.py --model_name_or_path bert-base-uncased --learning_rate fast":             `--learning_rate is "fast", want a number`,
 		"run_qa.py --model_name_or_path bert-base-uncased --max_seq_length 0":               `--max_seq_length is "0", want a whole number`,
-		"run_qa.py --model_name_or_path bert-base-uncased --max_seq_length 4000":            "makes no recipe",
+		"run_qa.py --model_name_or_path bert-base-uncased --max_seq_length 4000":            "gives no valid recipe",
 		"run_qa.py --model_name_or_path bert-base-uncased --ipu_config_overrides a":         `"a", want KEY=VALUE`,
 		"run_qa.py --model_name_or_path bert-base-uncased --pod_type pod5":                  `want pod4, pod8`,
 		"torchrun --nproc_per_node many run_qa.py --model_name_or_path bert-base-uncased":   `--nproc_per_node is "many"`,
-		"run_qa.py --model_name_or_path bert-base-uncased --train_file 'it''s \"a\" b.json": "has no end",
+		"run_qa.py --model_name_or_path bert-base-uncased --train_file 'it''s \"a\" b.json": "is not closed",
 	} {
 		words, err := Split(line)
 		if err == nil {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// write makes the recipe's file.
+// write returns the recipe's file.
 func (m *importer) write() []byte {
 	var model, vocab settings
 	size := m.modelSize(&model, &vocab)
@@ -38,7 +38,7 @@ type writer struct{ bytes.Buffer }
 
 func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 
-// writeHeader writes what was imported, and what of it the recipe leaves out.
+// writeHeader writes what was imported and what the recipe leaves out.
 func (m *importer) writeHeader(w *writer) {
 	w.line("# Imported from a command line of %s. With the seed of its run: --seed %s", m.command.Script, cmp.Or(m.seed, "42"))
 	for _, list := range []struct {
@@ -87,7 +87,7 @@ func (m *importer) writePhase(w *writer) {
 	w.line("  evaluation: %s", m.evaluation().flow())
 }
 
-// evaluation is how the phase evaluates.
+// evaluation returns the phase's settings of evaluation.
 func (m *importer) evaluation() *settings {
 	e := new(settings)
 	if m.evaluates {
@@ -106,7 +106,7 @@ func (m *importer) evaluation() *settings {
 	return e
 }
 
-// writeBackends writes what the options say about an IPU or a GPU.
+// writeBackends writes the settings for an IPU or a GPU.
 func (m *importer) writeBackends(w *writer) {
 	if m.onIPU || m.gpuPrecision != "" {
 		w.line("")
