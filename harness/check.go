@@ -16,7 +16,7 @@ import (
 	"harness.invalid/results/regression"
 )
 
-// errUndecided is returned by a check that can't tell: it is no error, and has the same exit code.
+// errUndecided is returned by a check that did its work and can say neither yes nor no; the reason has been printed.
 var errUndecided = errors.New("undecided")
 
 func newCheck() *cobra.Command {
@@ -38,15 +38,17 @@ are undecided otherwise, with the number of further seeds that would decide. The
 and power.
 
 The time of a step is that of a run's fastest one, which other work on the machine disturbs least. Comparing it by
-ranks takes 3 runs on each side, and some 10 on a machine that others use as well. Train both programs in turns: a
-machine that has become slower looks like a slower program.
+ranks takes 3 runs on each side, and some 10 on a machine that others use as well; with fewer runs than the test takes,
+times are not compared, and a note says so. Train both programs in turns: a machine that has become slower looks like a
+slower program.
 
-The exit code is 0 when all facts hold or are waived, 1 when one has regressed, and 2 when one could not be decided, or
-for an error.`,
+The exit code is 0 when all facts hold, are waived or are not compared, 1 when one has regressed, 2 when the check could
+not run, and 3 when none has regressed and one is undecided.`,
 		Example: `  harness check
   harness check --baseline my-baseline.json runs/mine
   harness check --baseline my-baseline.json --junit check.xml --format markdown runs/mine`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			began := time.Now()
 			f, err := report.ParseFormat(shown.format)
 			if err != nil {
 				return err
@@ -71,7 +73,7 @@ for an error.`,
 			if err != nil {
 				return err
 			}
-			return shown.tell(cmd, c, f)
+			return shown.tell(cmd, c, f, began)
 		},
 	}
 	t.flags(cmd.Flags())

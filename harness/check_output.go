@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -27,13 +29,18 @@ func (o *checkOutput) flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.all, "all", false, "print all facts, not only those that moved")
 }
 
-// tell shows a check, and returns errFailed or errUndecided when the answer is not yes.
-func (o *checkOutput) tell(cmd *cobra.Command, c *regression.Check, f report.Format) error {
+// tell shows a check that began at a time, and returns errFailed or errUndecided when the answer is not yes.
+func (o *checkOutput) tell(cmd *cobra.Command, c *regression.Check, f report.Format, began time.Time) error {
 	if err := o.print(cmd, c, f); err != nil {
 		return err
 	}
 	if o.junit != "" {
-		if err := durable.WriteFile(o.junit, c.WriteJUnit); err != nil {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "localhost"
+		}
+		job := regression.Job{Host: host, Began: began, Took: time.Since(began)}
+		if err := durable.WriteFile(o.junit, func(w io.Writer) error { return c.WriteJUnit(w, job) }); err != nil {
 			return err
 		}
 	}

@@ -19,7 +19,8 @@ import (
 const (
 	exitOK          = 0
 	exitFailed      = 1 // the answer is no: a plugin did not pass, a result is out of tolerance
-	exitError       = 2 // no answer: a check that can't tell, wrong usage, bad input, a plugin that died
+	exitError       = 2 // could not run: wrong usage, bad input, a plugin that died
+	exitUndecided   = 3 // a check that ran, and whose runs are too few, or incomplete, to say yes or no
 	exitInterrupted = 130
 )
 
@@ -54,7 +55,7 @@ func execute(args []string, in io.Reader, out, errOut io.Writer) int {
 	case errors.Is(err, errFailed):
 		return exitFailed
 	case errors.Is(err, errUndecided):
-		return exitError
+		return exitUndecided
 	}
 	code, stopped := exitError, ""
 	if ctx.Err() != nil {

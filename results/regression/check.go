@@ -43,8 +43,8 @@ type Fact struct {
 	Relative  bool            `json:"relative,omitempty"`
 	// Test is what decided: paired t, t, or rank sum (Mann-Whitney); "" for exact facts.
 	Test string `json:"test,omitempty"`
-	// FurtherSeeds is how many more seeds on each side would decide an UNDECIDED with probability 0.9, if change
-	// and noise are what they seem to be so far; 0: not known.
+	// FurtherSeeds is how many more seeds on each side would decide an UNDECIDED with probability 0.9, if the change is
+	// what it seems to be so far and the standard deviation at its upper limit; 0: not known.
 	FurtherSeeds int    `json:"further_seeds,omitempty"`
 	Reason       string `json:"reason"`
 }

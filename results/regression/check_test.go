@@ -168,6 +168,35 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckItself: runs hold against a baseline made of them, however few they are, whether or not their environment
+// names the kernels.
+func TestCheckItself(t *testing.T) {
+	r := quick(t)
+	for _, seeds := range [][]uint64{{1}, {1, 2}, {1, 2, 3, 4, 5}} {
+		for _, kernels := range []string{"amd64/avx2", ""} {
+			runs := plantRuns(t, r, plant{seeds: seeds, f1: func(seed uint64) float64 { return 8 * float64(seed%3) }})
+			for _, run := range runs {
+				run.Environment.Kernels = kernels
+			}
+			b, err := NewBaseline(runs, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n := 1; n <= len(runs); n++ {
+				c, err := b.Check("b", runs[:n], time.Now())
+				if err != nil || c.Standing != Holds {
+					t.Fatalf("%d of %d runs, kernels %q: %v, %v", n, len(runs), kernels, c, err)
+				}
+				for _, f := range c.Facts {
+					if f.Standing != Holds && !strings.Contains(f.Name, " phase") { // nothing was recorded of the earlier phases
+						t.Errorf("%d of %d runs, kernels %q: %s: %s: %s", n, len(runs), kernels, f.Name, f.Standing, f.Reason)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestWaivers: a waiver lets a fact pass until the end of its last day, and one that waives nothing is noted.
 func TestWaivers(t *testing.T) {
 	r := quick(t)

@@ -2,25 +2,34 @@ package regression
 
 import (
 	"encoding/xml"
+	"fmt"
 	"io"
+	"time"
 )
 
-// The elements of JUnit XML that CI systems read: github.com/testmoapp/junitxml.
+// The elements of JUnit XML that CI systems read, in the order of their schema: junit-10.xsd of Jenkins' xUnit plugin.
+type junitSuites struct {
+	XMLName xml.Name     `xml:"testsuites"`
+	Suites  []junitSuite `xml:"testsuite"`
+}
+
 type junitSuite struct {
-	XMLName  xml.Name    `xml:"testsuite"`
-	Name     string      `xml:"name,attr"`
-	Tests    int         `xml:"tests,attr"`
-	Failures int         `xml:"failures,attr"`
-	Errors   int         `xml:"errors,attr"`
-	Skipped  int         `xml:"skipped,attr"`
-	Cases    []junitCase `xml:"testcase"`
+	Name      string      `xml:"name,attr"`
+	Tests     int         `xml:"tests,attr"`
+	Failures  int         `xml:"failures,attr"`
+	Errors    int         `xml:"errors,attr"`
+	Skipped   int         `xml:"skipped,attr"`
+	Time      string      `xml:"time,attr"`      // seconds, with three decimals at most
+	Timestamp string      `xml:"timestamp,attr"` // ISO 8601 in UTC, without a zone, which stricter schemas refuse
+	Host      string      `xml:"hostname,attr"`
+	Cases     []junitCase `xml:"testcase"`
 }
 
 type junitCase struct {
 	Class   string       `xml:"classname,attr"`
 	Name    string       `xml:"name,attr"`
+	Time    string       `xml:"time,attr"`
 	Failure *junitReason `xml:"failure,omitempty"`
-	Error   *junitReason `xml:"error,omitempty"`
 	Skipped *junitReason `xml:"skipped,omitempty"`
 }
 
@@ -28,20 +37,30 @@ type junitReason struct {
 	Message string `xml:"message,attr"`
 }
 
-// WriteJUnit writes JUnit XML with a test case for each fact: a regression is a failure, a fact that could not be
-// decided an error.
-func (c *Check) WriteJUnit(w io.Writer) error {
-	s := junitSuite{Name: "harness check " + c.Baseline, Tests: len(c.Facts)}
+// Job is where and when a check was made.
+type Job struct {
+	Host  string
+	Began time.Time
+	Took  time.Duration // with the training that it began with, if any
+}
+
+// WriteJUnit writes JUnit XML with a test case for each fact. A regression is a failure. A fact that is undecided,
+// waived or not compared is skipped, with the reason: it says nothing against the program. The suite has the time of
+// the job; a fact by itself takes none.
+func (c *Check) WriteJUnit(w io.Writer, j Job) error {
+	s := junitSuite{Name: "harness check " + c.Baseline, Tests: len(c.Facts), Time: fmt.Sprintf("%.3f", j.Took.Seconds()),
+		Timestamp: j.Began.UTC().Format("2006-01-02T15:04:05"), Host: j.Host}
 	for _, f := range c.Facts {
-		k := junitCase{Class: c.Recipe, Name: f.Name}
+		k := junitCase{Class: c.Recipe, Name: f.Name, Time: "0.000"}
 		reason := &junitReason{f.Explained()}
 		switch f.Standing {
 		case Regressed:
 			k.Failure = reason
 			s.Failures++
 		case Undecided:
-			k.Error = reason
-			s.Errors++
+			reason.Message = "undecided: " + reason.Message
+			k.Skipped = reason
+			s.Skipped++
 		case Waived, NotCompared:
 			k.Skipped = reason
 			s.Skipped++
@@ -53,7 +72,7 @@ func (c *Check) WriteJUnit(w io.Writer) error {
 	}
 	enc := xml.NewEncoder(w)
 	enc.Indent("", "  ")
-	if err := enc.Encode(s); err != nil {
+	if err := enc.Encode(junitSuites{Suites: []junitSuite{s}}); err != nil {
 		return err
 	}
 	_, err := io.WriteString(w, "\n")

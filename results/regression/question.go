@@ -30,9 +30,10 @@ type question struct {
 //	regressed:  w > tolerance and l > 0
 //	undecided:  neither
 //
-// so that a fact never holds because there were too few runs to see anything. w is taken over pairs of the same
-// seed if there are two or more, otherwise between two groups of equal variance. The interval is Student's; for
-// times it is that of the Mann-Whitney test, if there are enough of them.
+// so that a fact never holds because there were too few runs to see anything. Times (ranks) are not compared if they are
+// too few for the test, and hold if they equal those of the baseline to the last bit, since then they are of its runs.
+// w is taken over pairs of the same seed if there are two or more, otherwise between two groups of equal variance. The
+// interval is Student's, for times that of the Mann-Whitney test.
 func test(name string, was, is map[uint64]float64, q question) Fact {
 	f := Fact{Name: name, Tolerance: new(results.Number(q.tolerance)), Relative: q.relative}
 	x, y, pairs := valuesOf(was), valuesOf(is), []float64{}
@@ -72,28 +73,57 @@ func test(name string, was, is map[uint64]float64, q question) Fact {
 			pairs = append(pairs, worse(v, is[seed]))
 		}
 	}
-	e, ok := q.estimate(x, y, pairs)
-	shown := func(v float64) *results.Number { return new(results.Number(v)) }
-	if q.relative {
-		shown = func(v float64) *results.Number { return new(results.Number(math.Expm1(v))) }
-	}
-	f.Change = shown(e.worse)
-	if q.higher && e.worse != 0 {
-		f.Change = new(results.Number(-e.worse))
-	}
-	if !ok {
-		f.Standing, f.Reason = Undecided, "one run on each side has no variance: more seeds are needed"
+	if q.ranks && len(pairs) == len(y) && !slices.ContainsFunc(pairs, func(d float64) bool { return d != 0 }) {
+		f.Standing, f.Reason, f.Change = Holds, "the times are those of the baseline's runs", new(results.Number(0))
 		return f
 	}
+	if e, ok := q.estimate(x, y, pairs); ok {
+		q.judge(&f, e)
+	} else {
+		q.few(&f, e, len(x), len(y))
+	}
+	return f
+}
+
+// change is a change of the fact in its units, or relative to the baseline.
+func (q question) change(v float64) *results.Number {
+	if q.relative {
+		v = math.Expm1(v)
+	}
+	return new(results.Number(v))
+}
+
+// setChange sets the change of a fact from one for the worse.
+func (q question) setChange(f *Fact, worse float64) {
+	f.Change = q.change(worse)
+	if q.higher && worse != 0 {
+		f.Change = new(results.Number(-worse))
+	}
+}
+
+// few says that so many runs of the baseline and now are too few for a test.
+func (q question) few(f *Fact, e estimate, was, is int) {
+	q.setChange(f, e.worse)
+	if q.ranks {
+		f.Standing, f.Reason = NotCompared, fmt.Sprintf("too few runs to compare times: %d now and %d of the baseline, want 3 or more of each",
+			is, was)
+		return
+	}
+	f.Standing, f.Reason = Undecided, "one run on each side has no variance: more seeds are needed"
+}
+
+// judge sets what an estimate says about a fact.
+func (q question) judge(f *Fact, e estimate) {
+	q.setChange(f, e.worse)
 	limit := q.tolerance
 	if q.relative {
 		limit = math.Log1p(q.tolerance)
 	}
 	noise := (e.high - e.low) / 2
 	df, share := e.further(0)
-	se := noise / distuv.StudentsT{Sigma: 1, Nu: df}.Quantile(1-q.alpha)
-	f.Test, f.Noise, f.Power = e.test, shown(noise), new(results.Number(powerRegressed(2*limit, limit, statistics.GreatestSD(df)*se,
-		df, q.alpha)))
+	// The upper limit of the standard error: a few runs tell little of it (see statistics.GreatestSD).
+	se := statistics.GreatestSD(df) * noise / distuv.StudentsT{Sigma: 1, Nu: df}.Quantile(1-q.alpha)
+	f.Test, f.Noise, f.Power = e.test, q.change(noise), new(results.Number(powerRegressed(2*limit, limit, se, df, q.alpha)))
 	switch f.Standing = e.standing(limit); f.Standing {
 	case Holds:
 		f.Reason = "no worse than the tolerance"
@@ -107,12 +137,11 @@ func test(name string, was, is map[uint64]float64, q question) Fact {
 		})
 		if f.FurtherSeeds >= statistics.MaxPairs {
 			f.FurtherSeeds = 0
-			f.Reason += fmt.Sprintf(", and even %d would not be enough if change and noise stay as they are", statistics.MaxPairs)
+			f.Reason += fmt.Sprintf(", and even %d would not be enough if the change stays as it is", statistics.MaxPairs)
 		} else {
-			f.Reason += fmt.Sprintf(", %d on each side if change and noise stay as they are", f.FurtherSeeds)
+			f.Reason += fmt.Sprintf(", %d on each side if the change stays as it is", f.FurtherSeeds)
 		}
 	}
-	return f
 }
 
 // estimate is how much worse values have become, with the ends of its interval at level 1-2α.
@@ -143,8 +172,8 @@ const (
 )
 
 // estimate uses pairs if all of y is paired and there are two pairs or more, otherwise two groups; false if there
-// is no variance to estimate. Times always form two groups, even if the runs of a seed took turns: one disturbed
-// run costs pairs more than it costs groups.
+// is no variance to estimate, or too few values for ranks. Times always form two groups, even if the runs of a seed took
+// turns: one disturbed run costs pairs more than it costs groups.
 func (q question) estimate(x, y, pairs []float64) (estimate, bool) {
 	if n := float64(len(pairs)); !q.ranks && n >= 2 && len(pairs) == len(y) {
 		e := estimate{test: pairedT, further: func(k int) (float64, float64) { return n + float64(k) - 1, 1 / (n + float64(k)) }}
@@ -159,10 +188,10 @@ func (q question) estimate(x, y, pairs []float64) (estimate, bool) {
 	if q.relative {
 		x, y = logs(x), logs(y)
 	}
-	if q.ranks && statistics.RankSumReach(len(x), len(y), q.alpha) > 0 {
+	if q.ranks {
 		e.test = rankSum
 		e.worse, e.low, e.high = statistics.RankSums(x, y, q.alpha)
-		return e, true
+		return e, !math.IsInf(e.high, 0)
 	}
 	e.worse = worseOf(stat.Mean(x, nil), stat.Mean(y, nil), q)
 	df, share := e.further(0)

@@ -66,7 +66,11 @@ func (b *Baseline) sampled(c *Check, a BaselineArm, now []*BaselineRun, machine 
 			continue
 		}
 		was, is := of(number(func(p BaselinePhase) *results.Number { return p.FastestStepSeconds }))
-		c.Facts = append(c.Facts, b.times(a, p.Name, now, machine, was, is))
+		f := b.times(a, p.Name, now, machine, was, is)
+		if f.Standing == NotCompared && f.Change != nil {
+			c.note("%s: %s", a, f.Reason)
+		}
+		c.Facts = append(c.Facts, f)
 	}
 }
 

@@ -114,11 +114,13 @@ func TestTimesFact(t *testing.T) {
 		{"sound", []float64{1, 1.02, 1.01, 1.04, 1.05, 1.05}, 6, Holds, rankSum, 0, "no worse"},
 		{"slower", []float64{1.09, 1.12, 1.11, 1.15, 1.13, 1.15}, 6, Regressed, rankSum, 0, "by more than chance"},
 		{"one run was disturbed", []float64{1, 1.02, 1.01, 1.03, 1.03, 1.9}, 6, Holds, rankSum, 0, "no worse"},
-		{"the fewest", []float64{1, 1.01, 1.02}, 3, Holds, rankSum, 0, "no worse"},
-		{"too few for ranks", []float64{1.04, 1.05}, 3, Undecided, twoSampleT, 1, "more seeds are needed, "},
-		{"noise", []float64{1, 1.3, 1.01, 1.2, 1.4, 1.05}, 6, Undecided, rankSum, 5, "if change and noise stay as they are"},
-		{"at the tolerance", []float64{1.05, 1.06, 1.07, 1.08, 1.09, 1.1}, 6, Undecided, rankSum, 50, "if change and noise stay as they are"},
-		{"one run", []float64{1.2}, 1, Undecided, "", 0, "no variance"},
+		{"the fewest", []float64{1, 1.01, 1.021}, 3, Holds, rankSum, 0, "no worse"},
+		{"too few for ranks", []float64{1.04, 1.05}, 3, NotCompared, "", 0, "2 now and 3 of the baseline"},
+		{"noise", []float64{1, 1.3, 1.01, 1.2, 1.4, 1.05}, 6, Undecided, rankSum, 5, "if the change stays as it is"},
+		{"at the tolerance", []float64{1.05, 1.06, 1.07, 1.08, 1.09, 1.1}, 6, Undecided, rankSum, 50, "if the change stays as it is"},
+		{"one run", []float64{1.2}, 1, NotCompared, "", 0, "1 now and 1 of the baseline"},
+		{"the baseline's own run", []float64{1}, 1, Holds, "", 0, "of the baseline's runs"},
+		{"some of the baseline's own runs", []float64{1, 1.01}, 6, Holds, "", 0, "of the baseline's runs"},
 	} {
 		was, is := map[uint64]float64{}, map[uint64]float64{}
 		for i := range c.before {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"harness.invalid/results"
 )
@@ -37,15 +38,31 @@ func TestTexts(t *testing.T) {
 
 func TestWriteJUnit(t *testing.T) {
 	var out bytes.Buffer
-	if err := texts.WriteJUnit(&out); err != nil {
+	began := time.Date(2026, 11, 22, 9, 30, 5, 7e8, time.FixedZone("", 3600))
+	if err := texts.WriteJUnit(&out, Job{Host: "h", Began: began, Took: 61234 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
-	var s junitSuite
-	if err := xml.Unmarshal(out.Bytes(), &s); err != nil {
+	var all junitSuites
+	if err := xml.Unmarshal(out.Bytes(), &all); err != nil {
 		t.Fatal(err)
 	}
-	if s.Tests != 4 || s.Failures != 1 || s.Errors != 1 || s.Skipped != 1 || s.Cases[0].Failure == nil || s.Cases[3].Failure != nil {
+	if len(all.Suites) != 1 {
+		t.Fatalf("%d suites, want 1", len(all.Suites))
+	}
+	s := all.Suites[0]
+	if s.Tests != 4 || s.Failures != 1 || s.Errors != 0 || s.Skipped != 2 || s.Cases[0].Failure == nil || s.Cases[3].Failure != nil {
 		t.Errorf("the suite is %+v", s)
+	}
+	if s.Time != "61.234" || s.Timestamp != "2026-11-22T08:30:05" || s.Host != "h" {
+		t.Errorf("the suite was at %s on %s and took %s", s.Timestamp, s.Host, s.Time)
+	}
+	for i, c := range s.Cases {
+		if c.Time == "" || c.Class != "r" || (c.Skipped != nil) != (i == 1 || i == 2) {
+			t.Errorf("case %d is %+v", i, c)
+		}
+	}
+	if got := s.Cases[1].Skipped; got != nil && !strings.HasPrefix(got.Message, "undecided: few") {
+		t.Errorf("a fact that is undecided is skipped for %q", got.Message)
 	}
 }
 
