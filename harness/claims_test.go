@@ -1,8 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
-	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,53 +11,66 @@ import (
 	"testing"
 )
 
-// TestClaims holds the table of published times to train in docs/machines.md against the commands above it.
+// TestClaims holds the machine models against published times to train. Commands and limits are those of
+// docs/machines.md, under "Against published times to train".
 func TestClaims(t *testing.T) {
 	t.Setenv(programVariable, t.Name())
-	text := document(t, "docs/machines.md")
-	_, rest, _ := strings.Cut(text, "## Against published times to train")
-	_, rest, _ = strings.Cut(rest, "```sh\n")
-	block, _, _ := strings.Cut(rest, "\n```")
-	lines := strings.Split(block, "\n")
-	if len(lines) != 6 {
-		t.Fatalf("docs/machines.md has %d commands for the published claims, want 6", len(lines))
-	}
-	type estimate struct {
-		System             string
-		TotalSeconds       float64 `json:"total_seconds"`
-		SequencesPerSecond float64 `json:"sequences_per_second"`
-	}
-	var got [6]estimate
-	for i := range got {
-		command, _, _ := strings.Cut(lines[i], " #")
-		args := append(strings.Fields(command)[1:], "--format", "json")
-		if err := json.Unmarshal(ask(t, "", args...), &got[i]); err != nil {
-			t.Fatalf("%s: %v", command, err)
-		}
-	}
-	hours := func(e ...estimate) (sum float64) {
-		for _, one := range e {
-			sum += one.TotalSeconds / 3600
-		}
-		return sum
-	}
-	const (
-		published = 34.49 // minutes
-		sequences = published * 60 * 1312
-	)
-	pod, dgx := hours(got[0], got[1]), hours(got[2])
-	minutes, bow := sequences/got[3].SequencesPerSecond/60, got[4].SequencesPerSecond/got[5].SequencesPerSecond
-	deviation := func(modelled, published float64) string { return fmt.Sprintf("%+.0f%%", 100*(modelled/published-1)) }
-	for _, want := range []string{
-		fmt.Sprintf("# %.2f h, and\n", hours(got[0])), fmt.Sprintf("# %.2f h, against\n", hours(got[1])), fmt.Sprintf("# %.2f h\n", dgx),
-		fmt.Sprintf("| up to 2.6x | %.2fx: %.1f h against %.1f h | %s |", dgx/pod, pod, dgx, deviation(dgx/pod, 2.6)),
-		fmt.Sprintf("| 34.49 min | %.1f min: %.0f seq/s | %s |", minutes, got[3].SequencesPerSecond, deviation(minutes, published)),
-		fmt.Sprintf("| up to 1.4x | %.2fx | %s |", bow, deviation(bow, 1.4)),
+	pod := hours(t, "--backend ipu --system ipu-pod64 --recipe large-phase1 --replicas 16 --accumulation 512") +
+		hours(t, "--backend ipu --system ipu-pod64 --recipe large-phase2-384 --replicas 16 --accumulation 512")
+	dgx := hours(t, "--backend gpu-ref:fp16 --system dgx-a100-80gb --recipe nvidia/large")
+	mlperf := sequencesPerSecond(t, "--backend ipu --system ipu-pod16 --model large --seq 512 --micro-batch 2"+
+		" --accumulation 192 --replicas 4 --packing 2 --set vocab.size=30400 --set model.attention_probs_dropout_prob=0.1"+
+		" --set backends.ipu.options.available_memory_proportion=0.14,0.19,0.19,0.19"+
+		" --set backends.ipu.options.embedding_serialization=5")
+	bow := sequencesPerSecond(t, "--backend ipu --system bow-pod16 --recipe large-phase1")
+	gc200 := sequencesPerSecond(t, "--backend ipu --system ipu-pod16 --recipe large-phase1")
+	for _, c := range []struct {
+		claim                      string
+		modelled, published, limit float64
+	}{
+		// The claim does not say with what software the DGX A100 ran; the model has today's.
+		{"BERT-Large on IPU-POD64 against DGX A100, as a factor", dgx / pod, 2.6, 0.25},
+		// The published time of 34.49 minutes at 1312 sequences a second includes evaluations.
+		{"MLPerf v1.0 on IPU-POD16, sequences/s", mlperf, 1312, 0.10},
+		{"Bow against GC200, as a factor", bow / gc200, 1.4, 0.05},
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("docs/machines.md does not have %q", want)
+		deviation := c.modelled/c.published - 1
+		t.Logf("%s: modelled %.4g, published %.4g: %+.1f%%", c.claim, c.modelled, c.published, 100*deviation)
+		if math.Abs(deviation) > c.limit {
+			t.Errorf("%s: modelled %.4g, published %.4g: %+.1f%%, want within %.0f%%",
+				c.claim, c.modelled, c.published, 100*deviation, 100*c.limit)
 		}
 	}
+}
+
+// hours is the modelled time of a whole recipe.
+func hours(t *testing.T, flags string) float64 {
+	t.Helper()
+	return estimated(t, flags, "total_seconds") / 3600
+}
+
+func sequencesPerSecond(t *testing.T, flags string) float64 {
+	t.Helper()
+	return estimated(t, flags, "sequences_per_second")
+}
+
+// estimated is a positive number that harness estimate gives.
+func estimated(t *testing.T, flags, key string) float64 {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	args := append([]string{"estimate", "--format", "json"}, strings.Fields(flags)...)
+	if code := execute(args, strings.NewReader(""), &out, &errOut); code != exitOK {
+		t.Fatalf("harness %s: exit code %d\n%s", strings.Join(args, " "), code, &errOut)
+	}
+	var estimate map[string]any
+	if err := json.Unmarshal(out.Bytes(), &estimate); err != nil {
+		t.Fatal(err)
+	}
+	value, ok := estimate[key].(float64)
+	if !ok || value <= 0 {
+		t.Fatalf("harness estimate %s: %s is %v", flags, key, estimate[key])
+	}
+	return value
 }
 
 // TestNamedTests: the tests that docs/execution.md names are there.

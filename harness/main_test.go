@@ -32,11 +32,14 @@ func TestMain(m *testing.M) {
 	if os.Getenv("GORACE") == "" {
 		os.Setenv("GORACE", "atexit_sleep_ms=0")
 	}
-	testscript.Main(m, map[string]func(){"harness": main})
+	testscript.Main(tests{m}, map[string]func(){"harness": main})
 }
 
 // quickLink leaves out what debuggers read, which takes half of the time that a program takes to link.
-const quickLink = "-ldflags=-w"
+const quickLink = "-ldflags=-s"
+
+// excerpts is the folder with the excerpts of the reference material.
+const excerpts = "core/internal/reference/testdata"
 
 // TestScripts runs the command lines in testdata/script: real files, real subprocesses.
 func TestScripts(t *testing.T) {
@@ -49,10 +52,11 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Vars = append(env.Vars, quickly()...)
 			for name, value := range map[string]string{
-				"ROOT":              root,
-				"MINI":              filepath.Join(root, "harness", "testdata", "mini.yaml"),
-				"HARNESS_REFERENCE": referenceFolder(root),
-				"HOME":              env.WorkDir,
+				"ROOT":   root,
+				"MINI":   filepath.Join(root, "harness", "testdata", "mini.yaml"),
+				"GOLDEN": filepath.Join(root, excerpts, "golden"),
+				"DATA":   filepath.Join(root, excerpts, "data"),
+				"HOME":   env.WorkDir,
 				// For scripts that build a plugin: from what building the tests has fetched, and nothing else.
 				"GOMODCACHE": goEnv("GOMODCACHE"),
 				"GOCACHE":    goEnv("GOCACHE"),
@@ -67,8 +71,6 @@ func TestScripts(t *testing.T) {
 		},
 		Condition: func(cond string) (bool, error) {
 			switch cond {
-			case "reference":
-				return referenceFolder(root) != "", nil
 			case "python":
 				_, err := anyPython()
 				return err == nil, nil
@@ -77,7 +79,7 @@ func TestScripts(t *testing.T) {
 			}
 			return false, nil
 		},
-		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "examples": useExamples},
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 	})
 }
@@ -134,24 +136,3 @@ var goSettings = sync.OnceValue(func() map[string]string {
 	}
 	return settings
 })
-
-// referenceFolder is the folder with the reference material that may lie beside a checkout; empty if there is none.
-func referenceFolder(from string) string {
-	if dir := os.Getenv("HARNESS_REFERENCE"); dir != "" {
-		return dir
-	}
-	dir, err := filepath.Abs(from)
-	if err != nil {
-		return ""
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "shared", "golden")); err == nil {
-			return filepath.Join(dir, "shared")
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return ""
-		}
-		dir = parent
-	}
-}
