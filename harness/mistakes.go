@@ -12,7 +12,7 @@ import (
 	"harness.invalid/harness/hint"
 )
 
-// unknownCommand reports a word that is no command of the group before it: cobra shows the group's help instead, as
+// unknownCommand reports a word that is not a command of the group before it: cobra shows the group's help instead, as
 // if nothing were wrong.
 func unknownCommand(root *cobra.Command, args []string) error {
 	root.InitDefaultHelpCmd()

@@ -38,7 +38,7 @@ func newProgress(out io.Writer, quiet bool) *progress {
 	return p
 }
 
-// say prints a line about what goes on.
+// say prints a line about the progress.
 func (p *progress) say(format string, args ...any) {
 	switch {
 	case p.off:

@@ -78,7 +78,7 @@ type row struct {
 	residual   bool   // adds the hidden states that enter the unit
 	weight     string // "": the name with .weight
 	bias       string // "": the name with .bias
-	output     string // its name in Network.Output; "": it is no output
+	output     string // its name in Network.Output; "": not an output
 }
 
 // hiddenAct is Config.HiddenAct in the table.
@@ -129,7 +129,7 @@ type Operator struct {
 	Dropout    float64
 	// Weight and Bias name its parameters; those of EmbedKind are the layer norm's, and it has three tables besides.
 	Weight, Bias string
-	Output       string // its name in Network.Output; "": it is no output
+	Output       string // its name in Network.Output; "": not an output
 }
 
 // LossName is Operator.From of the operators whose results go into the loss.

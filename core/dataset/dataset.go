@@ -13,9 +13,9 @@ import "harness.invalid/core/bert"
 type Source interface {
 	// Next returns the next global batch: always the same number of sequences, Sample 0. The batch belongs to the caller.
 	Next() (*bert.Batch, error)
-	// Position says where Next goes on.
+	// Position is where Next continues.
 	Position() Position
-	// Seek makes Next go on at a position of this source or of another one with the same files, settings and seed.
+	// Seek makes Next continue at a position of this source or of another one with the same files, settings and seed.
 	Seek(Position) error
 }
 

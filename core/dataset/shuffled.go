@@ -32,7 +32,7 @@ func NewShuffled(items, batch int, seed uint64, deal func(which []int32) *bert.B
 	return &Shuffled{items: items, batch: batch, seed: seed, deal: deal}, nil
 }
 
-// Position says where Next goes on.
+// Position is where Next continues.
 func (s *Shuffled) Position() Position { return s.position }
 
 // Seek goes to a position.

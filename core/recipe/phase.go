@@ -110,8 +110,8 @@ type QuestionAnswering struct {
 	NBest int `yaml:"n_best" json:"n_best"`
 	// MaxAnswerLength in tokens.
 	MaxAnswerLength int `yaml:"max_answer_length" json:"max_answer_length"`
-	// NullScoreDiffThreshold is by how much "there is no answer" must score higher than the best answer to be said;
-	// where questions may have none, as in squad2.
+	// NullScoreDiffThreshold is the margin by which "there is no answer" must score higher than the best answer to be
+	// given, for data such as squad2 whose questions may have no answer.
 	NullScoreDiffThreshold float64 `yaml:"null_score_diff_threshold,omitempty" json:"null_score_diff_threshold,omitempty"`
 }
 

@@ -23,7 +23,7 @@ type RunScore struct {
 type RunsScore struct {
 	Score   float64             `json:"score"`
 	Tasks   map[string]RunScore `json:"tasks"`
-	Missing []string            `json:"missing"` // tasks that no run is of
+	Missing []string            `json:"missing"` // tasks without a run
 
 	Incomplete []string `json:"-"` // folders of runs that were left out
 	Arms       []string `json:"-"` // of the runs; those of several arms count as seeds of one

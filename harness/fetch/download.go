@@ -64,7 +64,7 @@ func (f *Fetcher) download(ctx context.Context, file File, part string) (err err
 		return err
 	}
 	header := http.Header{"Accept-Encoding": {"identity"}, "User-Agent": {"harness"}}
-	tag, _ := os.ReadFile(part + ".etag") // without it nobody can tell whether the part is of the same file
+	tag, _ := os.ReadFile(part + ".etag") // shows whether the part belongs to the same file
 	if have > 0 && len(tag) > 0 {
 		header.Set("Range", fmt.Sprintf("bytes=%d-", have))
 		header.Set("If-Range", string(tag))

@@ -32,7 +32,7 @@ type File struct {
 	// Sums is the address of a list of sums that the makers publish, in which Name has a date in place of "latest";
 	// empty: none.
 	Sums string
-	// Unpack is the folder into which a zip archive is unpacked; empty: it is no archive. "." is the set's folder.
+	// Unpack is the folder into which a zip archive is unpacked; empty: not an archive. "." is the set's folder.
 	Unpack string
 }
 

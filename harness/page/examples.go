@@ -165,7 +165,7 @@ func compareAnswers(c *verdict.Comparison, records []*series.Record, phase strin
 		}
 	}
 	if total == 0 {
-		return nil, nil // the predictions are of other questions
+		return nil, nil // the predictions belong to other questions
 	}
 	out.Disagree = len(found)
 	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Compare(b.spread, a.spread) })

@@ -23,7 +23,7 @@ type row struct {
 // cell is the quantity of one arm.
 type cell struct {
 	text   string             // in tables; "": the arm has no such quantity
-	sample *statistics.Sample // nil: the quantity is no number
+	sample *statistics.Sample // nil: the quantity is not a number
 	// Compared with the first arm:
 	difference string              // in tables
 	change     *float64            // of the means; nil: not known

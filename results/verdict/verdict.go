@@ -85,8 +85,8 @@ type Difference struct {
 	// Direction of a verdict DIFFERENT: whether the arm is better or worse than the baseline.
 	Direction    string `json:"direction,omitempty"`
 	BeyondMargin bool   `json:"beyond_margin,omitempty"`
-	// FurtherSeeds is how many more seeds would settle an INCONCLUSIVE with probability 0.9, if the difference is what
-	// it seems to be so far and its standard deviation at the upper limit of what it may be; 0: not known.
+	// FurtherSeeds is how many more seeds would settle an INCONCLUSIVE with probability 0.9, if the difference equals
+	// the estimate so far and the standard deviation its upper confidence limit; 0: unknown.
 	FurtherSeeds int `json:"further_seeds,omitempty"`
 	// Reason is the verdict in plain words.
 	Reason string `json:"reason"`

@@ -2,7 +2,7 @@ package weights
 
 import "math"
 
-// Statistics are of the values of a tensor. Those that are not finite are counted and left out of the rest.
+// Statistics describe the values of a tensor. Values that are not finite are only counted.
 type Statistics struct {
 	Min, Max float64
 	Mean     float64

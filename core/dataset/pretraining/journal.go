@@ -13,7 +13,7 @@ import (
 	"harness.invalid/core/durable"
 )
 
-// journalEvery is the time between two notes of what is done, after which a new attempt goes on.
+// journalEvery is the time between two saves of the progress, from which a new attempt continues.
 var journalEvery = 5 * time.Second
 
 // journal is how far a preparation has come.
@@ -22,8 +22,8 @@ type journal struct {
 	Text   string `json:"text"`
 	Vocab  string `json:"vocab"`
 	Blocks int    `json:"blocks"` // whose sequences are in the spill files
-	// Sizes of the spill files, one for each shard and the last for what is held out. What lies behind is of a
-	// block that was not complete.
+	// Sizes of the spill files, one for each shard and the last for held-out data. Bytes beyond these sizes belong to
+	// an incomplete block.
 	Sizes []int64 `json:"sizes"`
 	// Done are the shards that are written; empty: not yet.
 	Done []ShardInfo `json:"done"`

@@ -44,7 +44,7 @@ func Pack(from dataset.Source, s Settings, batch, perRow int, seed uint64) (*Pac
 	return &Packed{from: from, batch: batch, perRow: perRow, limit: s, seed: seed, position: from.Position()}, nil
 }
 
-// Position says where Next goes on.
+// Position is where Next continues.
 func (p *Packed) Position() dataset.Position { return p.position }
 
 // Seek goes to a position. It costs a window of sequences.

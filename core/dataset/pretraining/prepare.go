@@ -47,10 +47,10 @@ type Preparation struct {
 
 // Prepare writes a corpus into a folder as sequences of tokens: cut into pairs of segments as in
 // google-research/bert, dealt over shards at random, shuffled within them, indexed, and summed up. Neither text nor
-// data need fit into memory: what does is a few blocks of documents, and then one shard for each worker.
+// data need fit into memory: only a few blocks of documents do, and then one shard for each worker.
 //
-// A folder in which a preparation was cut short is gone on with, to the same bytes. A folder with other data is an
-// error, and so is one in which another process prepares at the same time (durable.ErrLocked).
+// Prepare continues an interrupted preparation in the folder and produces the same bytes. A folder with other data is
+// an error, and so is one in which another process prepares at the same time (durable.ErrLocked).
 func Prepare(ctx context.Context, dir string, c *Corpus, t *wordpiece.Tokenizer, p Preparation) (*Manifest, error) {
 	w, err := newPreparation(dir, c, t, p)
 	if err != nil {

@@ -156,7 +156,7 @@ func (p *Prepared) Source(t *wordpiece.Tokenizer, d Dealing) (*PreparedSource, e
 // Sequences is the number of sequences of an epoch.
 func (s *PreparedSource) Sequences() int64 { return s.starts[len(s.starts)-1] }
 
-// Position says where Next goes on.
+// Position is where Next continues.
 func (s *PreparedSource) Position() dataset.Position { return s.position }
 
 // Seek goes to a position.

@@ -112,7 +112,7 @@ func (s *Source) split() error {
 // Documents returns how many documents are for training and how many for evaluation.
 func (s *Source) Documents() (training, heldOut int) { return len(s.training), len(s.heldOut) }
 
-// Position says where Next goes on.
+// Position is where Next continues.
 func (s *Source) Position() dataset.Position { return s.position }
 
 // Seek goes to a position. It costs the tokenization of a block.

@@ -24,7 +24,7 @@ func project(answer, words string, basic *wordpiece.Basic) string {
 	if len(original) != len(withoutSpaces(tokens)) {
 		return words
 	}
-	// The answer starts and ends with a character that is no space, like every row of tokens; the rank of the first
+	// The answer, like every row of tokens, starts and ends with a character that is not a space; the rank of the first
 	// counts those before it.
 	first := len(withoutSpaces(tokens[:at]))
 	last := first + len(withoutSpaces(answer)) - 1
@@ -32,7 +32,7 @@ func project(answer, words string, basic *wordpiece.Basic) string {
 	return words[original[first] : original[last]+size]
 }
 
-// withoutSpaces returns where in the text the characters are that are no spaces, in bytes.
+// withoutSpaces returns the byte offsets of all characters of the text that are not spaces.
 func withoutSpaces(text string) []int {
 	offsets := make([]int, 0, len(text))
 	for i, r := range text {

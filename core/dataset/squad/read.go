@@ -111,7 +111,7 @@ func (p *parser) token() (json.Token, error) {
 	return token, err
 }
 
-// syntaxError returns the offset of the first character that is no JSON. That which the decoder gives is not always
+// syntaxError returns the offset of the first character that is not JSON. The decoder's own offset is not always
 // counted from the beginning.
 func (p *parser) syntaxError(otherwise int) int {
 	var syntax *json.SyntaxError

@@ -12,8 +12,8 @@ package synthetic
 //	{partner} husband or wife: what the spouse is
 //	{birthcountry} {eventplace} {eventmonth} of the birthplace and the event
 
-// topics are what a sentence can be about, in several ways each. Topics do not share relations, and every relation
-// has words of its own for its values, but for teachers and spouses: the kind of a word tells what it may answer.
+// topics are what a sentence can be about, with several wordings each. Topics do not share relations. Every relation
+// except teacher and spouse has its own vocabulary of values, so the kind of a word tells which question it answers.
 var topics = [][]string{
 	{
 		"{S} was born in {birthplace}.",

@@ -212,7 +212,7 @@ func (r *reader) add(id string, choices [][]string, label string, known bool) er
 	return nil
 }
 
-// few shows a list as far as it is short.
+// few shows a list if it is short.
 func few(list []string) string {
 	if len(list) > 20 {
 		return strings.Join(list[:3], ", ") + ", ..., " + list[len(list)-1]

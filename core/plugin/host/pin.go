@@ -23,7 +23,7 @@ import (
 //
 // So `sha256sum --check` reads it as well, and errors can name the files that changed. Launch refuses a pinned
 // plugin that has changed: runs must not differ because of a file that was edited, updated or damaged in between.
-// This is no protection against an attacker who can write there, as he can write the sums as well.
+// This does not protect against an attacker who can write there and replace the sums as well.
 
 // PinSuffix is appended to a plugin's name to make that of the file that pins it.
 const PinSuffix = ".sha256"

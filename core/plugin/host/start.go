@@ -168,7 +168,7 @@ func (p *Process) handshakeError(message string) error {
 	return fmt.Errorf("%s: %w", reason, ErrDied)
 }
 
-// clip shortens what a program that is no plugin printed.
+// clip shortens the output of a program that is not a plugin.
 func clip(s string) string {
 	if len(s) > 80 {
 		return s[:80] + "..."

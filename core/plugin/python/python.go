@@ -151,7 +151,7 @@ func Interpreter(ctx context.Context, modules []Module) (string, error) {
 		ErrMissing, strings.Join(problems, "; "), strings.Join(debian, " "), strings.Join(pypi, " "), InterpreterVariable)
 }
 
-// probe prints those of its arguments that are no names of installed modules.
+// probe prints those of its arguments that are not installed modules.
 const probe = `
 import importlib.util, sys
 def there(name):

@@ -94,7 +94,7 @@ func schedule(m *importer) *settings   { return &m.schedule }
 func optimizer(m *importer) *settings  { return &m.optimizer }
 func ipuOptions(m *importer) *settings { return m.ipuOptions }
 
-// wrong is the error of an option whose value is not what it takes.
+// wrong is the error of an option with an invalid value.
 func (o Option) wrong(want string) error {
 	return fmt.Errorf("--%s is %q, want %s", o.Name, o.Value, want)
 }

@@ -49,7 +49,7 @@ const (
 func New() optimizer.Optimizer { return optimizer.Rule{Info: info, Read: read} }
 
 type rule struct {
-	optimizer.Adam // of what is no matrix; the decay is that of all
+	optimizer.Adam // for parameters that are not matrices; its decay applies to all
 	momentum       float64
 	nesterov       bool
 	maxGradNorm    float64
