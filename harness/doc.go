@@ -65,7 +65,8 @@
 //
 //	0    the command did what it was asked to; a comparison may have any verdict
 //	1    something was tried and failed: a plugin breaks its contract, a check found a regression
-//	2    no answer: a check that could not be decided, or an error: wrong usage, bad input, a plugin that died
+//	2    an error: wrong usage, bad input, a plugin that died
+//	3    a check found no regression, but left a fact undecided
 //	130  stopped by Ctrl-C or SIGTERM, after a checkpoint; --resume continues
 //
 // # Environment
