@@ -9,21 +9,22 @@ package dataset
 
 import "harness.invalid/core/bert"
 
-// Source deals batches without end. It is not for use by several goroutines at once.
+// Source deals an endless series of batches. It is not safe for concurrent use.
 type Source interface {
 	// Next returns the next global batch: always the same number of sequences, Sample 0. The batch belongs to the caller.
 	Next() (*bert.Batch, error)
-	// Position is where Next continues.
+	// Position says where Next continues.
 	Position() Position
-	// Seek makes Next continue at a position of this source or of another one with the same files, settings and seed.
+	// Seek makes Next continue at a position of this source or of another one with the same files, settings and
+	// seed.
 	Seek(Position) error
 }
 
-// Position is a place in the endless row of a Source's sequences. The zero Position is its beginning.
+// Position is a place in the endless sequence of a Source. The zero Position is its beginning.
 type Position struct {
-	Epoch int `json:"epoch"` // passes over the data that are complete
-	Block int `json:"block"` // blocks of the epoch that are complete; 0 in sources without blocks
-	Index int `json:"index"` // sequences of the block that are dealt
-	// Row is how many packed rows are dealt of the sequences that follow; 0 where sequences are not packed.
+	Epoch int `json:"epoch"` // complete passes over the data
+	Block int `json:"block"` // complete blocks of the epoch; 0 in sources without blocks
+	Index int `json:"index"` // sequences of the block dealt so far
+	// Row is the number of packed rows dealt from the sequences that follow; 0 without packing.
 	Row int `json:"row,omitempty"`
 }

@@ -7,8 +7,8 @@ import (
 	"harness.invalid/core/dataset/internal/draw"
 )
 
-// Shuffled deals the items of a finite set without end: each epoch has all of them in an order of its own, which is
-// a function of seed and epoch. A batch may begin in one epoch and end in the next.
+// Shuffled deals the items of a finite set endlessly. Each epoch has all of them in an order that depends on seed
+// and epoch. A batch may begin in one epoch and end in the next.
 type Shuffled struct {
 	items    int
 	batch    int
@@ -20,8 +20,7 @@ type Shuffled struct {
 
 var _ Source = (*Shuffled)(nil)
 
-// NewShuffled returns a source at the beginning of so many items, of which a batch has a given number; deal makes a
-// batch of items.
+// NewShuffled returns a source at the beginning of the given number of items; deal makes a batch of some of them.
 func NewShuffled(items, batch int, seed uint64, deal func(which []int32) *bert.Batch) (*Shuffled, error) {
 	if items < 1 {
 		return nil, fmt.Errorf("a set of %d items, want at least 1", items)
@@ -32,7 +31,7 @@ func NewShuffled(items, batch int, seed uint64, deal func(which []int32) *bert.B
 	return &Shuffled{items: items, batch: batch, seed: seed, deal: deal}, nil
 }
 
-// Position is where Next continues.
+// Position says where Next continues.
 func (s *Shuffled) Position() Position { return s.position }
 
 // Seek goes to a position.

@@ -63,8 +63,8 @@ func Matthews[T cmp.Ordered](predictions, labels []T) (float64, error) {
 			c++
 		}
 	}
-	// All terms are integers that float64 holds exactly up to 94 million samples, so the order of the classes is of
-	// no consequence.
+	// All terms are integers that float64 holds exactly up to 94 million samples, so the order of the classes does
+	// not matter.
 	s := float64(len(labels))
 	var pt, pp, tt float64
 	for k, n := range predicted {
@@ -80,8 +80,7 @@ func Matthews[T cmp.Ordered](predictions, labels []T) (float64, error) {
 	return (float64(c*s) - pt) / (math.Sqrt(s*s-pp) * math.Sqrt(s*s-tt)), nil
 }
 
-// Pearson is the correlation coefficient of two series, -1 to 1; an error when either is constant, for which it is
-// not defined.
+// Pearson is the correlation coefficient of two series, -1 to 1. It is undefined, an error, if either is constant.
 func Pearson(x, y []float64) (float64, error) {
 	if err := paired("pearson correlation", len(x), len(y)); err != nil {
 		return 0, err
@@ -101,7 +100,7 @@ func Pearson(x, y []float64) (float64, error) {
 	return max(-1, min(1, xy/(math.Sqrt(xx)*math.Sqrt(yy)))), nil
 }
 
-// Spearman is Pearson of the ranks; equal values have the mean of the ranks that they take up.
+// Spearman is Pearson of the ranks; equal values share the mean of their ranks.
 func Spearman(x, y []float64) (float64, error) {
 	if err := paired("spearman correlation", len(x), len(y)); err != nil {
 		return 0, err

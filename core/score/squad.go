@@ -1,4 +1,4 @@
-// Package score has the measures of the tasks: pure functions from predictions and gold answers to numbers.
+// Package score has the metrics of the tasks: pure functions from predictions and gold answers to numbers.
 //
 // SQuAD's and CMRC's are on the scale 0 to 100, as their official programs print them; all others are fractions or
 // coefficients, 0 to 1 or -1 to 1.
@@ -14,10 +14,10 @@ import (
 	"harness.invalid/core/wordpiece/pystring"
 )
 
-// ErrNone is wrapped by the error of a measure that has nothing to measure.
+// ErrNone is wrapped by the error of a metric without data.
 var ErrNone = errors.New("nothing to score")
 
-// Question is what SQuAD's score needs of a question.
+// Question is the part of a question that SQuAD's score needs.
 type Question struct {
 	ID      string
 	Answers []string // gold answers, at least one
@@ -78,7 +78,7 @@ func SQuAD(questions iter.Seq[Question], predictions map[string]string) (SQuADSc
 	return s, nil
 }
 
-// ExactMatch says whether two answers are equal once normalised.
+// ExactMatch reports whether two answers are equal after normalisation.
 func ExactMatch(prediction, gold string) bool {
 	return NormalizeAnswer(prediction) == NormalizeAnswer(gold)
 }

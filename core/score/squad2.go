@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Odds is how sure a model is that a question has no answer: the difference of null_odds.json, or any other number
+// Odds measures a model's belief that a question has no answer: the difference of null_odds.json, or any number
 // that grows with it.
 type Odds struct {
 	ID    string
@@ -22,8 +22,8 @@ type SQuAD2Score struct {
 	Best          *BestThreshold
 }
 
-// BestThreshold is what would be reached if "no answer" were said for odds above a threshold, with the best
-// threshold for each measure.
+// BestThreshold is the best score reachable by answering "no answer" for odds above a threshold, and that
+// threshold, for each metric.
 type BestThreshold struct {
 	ExactMatch, ExactMatchThreshold float64
 	F1, F1Threshold                 float64
@@ -98,7 +98,7 @@ func SQuAD2(questions iter.Seq[Question], predictions map[string]string, odds []
 	return s, nil
 }
 
-// add sums a question up; mean makes means of the sums.
+// add accumulates a question's scores; mean divides the sums.
 func (s *SQuADScore) add(q QuestionScore) {
 	s.ExactMatch += exact(q)
 	s.F1 += q.F1
@@ -143,8 +143,8 @@ func tokenF1OrEmpty(prediction, gold string) float64 {
 	return TokenF1(prediction, gold)
 }
 
-// bestThreshold is find_best_thresh: it lets the threshold grow from below all odds, where every question has no
-// answer.
+// bestThreshold is find_best_thresh: it raises the threshold from below all odds, where every question counts as
+// unanswerable.
 func bestThreshold(odds []Odds, scores map[string]QuestionScore, predictions map[string]string, answerable map[string]bool,
 	impossible int, of func(QuestionScore) float64) (best, threshold float64) {
 	sorted := slices.Clone(odds)

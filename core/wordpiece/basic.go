@@ -60,13 +60,13 @@ func (b *Basic) char(r rune) (char, *page) {
 	return p.chars[r&255], p
 }
 
-// dropped says whether cleaning removes the character, before letters are lowered.
+// dropped reports whether cleaning removes the character, before lower-casing.
 func (b *Basic) dropped(r rune) bool {
 	c, form := Options{DropUnassigned: b.options.DropUnassigned}.classify(r)
 	return c == drop && form == ""
 }
 
-// words walks over the words of a text. A word in ASCII is seen where it stands in the text; only others are copied.
+// words iterates over the words of a text. ASCII words are used in place; only others are copied.
 type words struct {
 	basic *Basic
 	text  string
@@ -84,7 +84,7 @@ type scratch struct {
 	chars int    // characters in norm
 }
 
-// next moves to the next word and says whether there is one.
+// next moves to the next word and reports whether there is one.
 func (w *words) next() bool {
 	bytes, text := &w.basic.bytes, w.text
 	for i := w.pos; i < len(text); i++ {
@@ -113,8 +113,8 @@ func (w *words) next() bool {
 	return false
 }
 
-// compose reads the word at text[i:] character by character. It returns false, with pos behind what it read, if
-// nothing is left of it.
+// compose reads the word at text[i:] character by character. If nothing is left of it, it returns false, with pos
+// behind what it read.
 func (w *words) compose(i int) bool {
 	if w.scratch == nil {
 		w.scratch = w.basic.scratch.Get().(*scratch)
@@ -193,7 +193,7 @@ func (w *words) endOf(i int) int {
 	return w.from[i] + size
 }
 
-// close gives the scratch back. One that a huge word has stretched is left to the garbage collector.
+// close returns the scratch to the pool, unless a huge word has made it too large to keep.
 func (w *words) close() {
 	if w.scratch != nil && cap(w.norm) <= 1<<16 {
 		w.basic.scratch.Put(w.scratch)

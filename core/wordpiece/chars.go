@@ -8,19 +8,19 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// class says what a character does to the word that is being read.
+// class is the effect of a character on the current word.
 type class uint8
 
 const (
 	part  class = iota // belongs to a word
 	gap                // white space: ends a word
 	alone              // punctuation or Chinese: ends a word and is one
-	drop               // is not there
+	drop               // ignored
 	sigma              // part of a word; Σ, whose lower case depends on its neighbours
 	wide               // in the table of bytes only: not ASCII, decode it
 )
 
-// char is what becomes of a character. Pages of 256 characters are made when they are first needed: text of any one
+// char is the class and normal form of a character. Pages of 256 characters are made on demand: text in one
 // language needs a few of the 4,352.
 type char struct {
 	class class

@@ -6,7 +6,7 @@ import "slices"
 type pair struct {
 	left, right int32
 	count       int64   // occurrences in the text
-	words       []int32 // where it has occurred; some words may be listed twice, or not have it any more
+	words       []int32 // where it has occurred; words may be listed twice, or no longer contain it
 
 	// The heap's own view of the pair. A merge changes many counts at once; the heap takes them over one by one.
 	score float64 // the higher, the sooner merged
@@ -44,7 +44,7 @@ func (p *pairs) find(left, right int32) int32 {
 	return i
 }
 
-// rescore puts pair i where its count, and its symbols' counts, say.
+// rescore moves pair i to the place that its count and its symbols' counts demand.
 func (p *pairs) rescore(i int32) {
 	q := &p.all[i]
 	if q.count < p.minimum || q.count == 0 {
@@ -62,7 +62,7 @@ func (p *pairs) rescore(i int32) {
 	p.fix(q.place)
 }
 
-// best returns the pair to merge next; false when none is frequent enough.
+// best returns the pair to merge next, or false if none is frequent enough.
 func (p *pairs) best() (int32, bool) {
 	if len(p.heap) == 0 {
 		return 0, false
@@ -85,7 +85,7 @@ func (p *pairs) remove(i int32) {
 }
 
 // before is the order of merging: by score, then count, then the symbols' ids, which are in order of their making.
-// No two pairs are equal, so the order does not depend on how the heap came about.
+// No two pairs are equal, so the order does not depend on the heap's history.
 func (p *pairs) before(i, j int32) bool {
 	a, b := &p.all[i], &p.all[j]
 	switch {
@@ -185,7 +185,7 @@ func (c *corpus) merge(i, whole int32) {
 	c.dirty = c.dirty[:0]
 	left, right := p.all[i].left, p.all[i].right
 	words := p.all[i].words
-	p.all[i].words = nil // it will not occur again: new pairs all have whole in them
+	p.all[i].words = nil // the pair will not occur again: all new pairs contain whole
 	for _, word := range words {
 		c.mergeWord(word, left, right, whole)
 	}

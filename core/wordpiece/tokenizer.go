@@ -12,7 +12,8 @@ package wordpiece
 
 import "fmt"
 
-// Options say how text becomes words. Google and HuggingFace return the settings of the two references.
+// Options are the settings of the tokenizer's first step. Google and HuggingFace return the settings of the two
+// references.
 type Options struct {
 	// Lower makes letters lower case.
 	Lower bool

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// Score is the rule by which a trainer chooses the two symbols that it merges next.
+// Score is the rule by which a trainer chooses the next two symbols to merge.
 type Score int
 
 const (
@@ -25,11 +25,11 @@ const (
 	Likelihood
 )
 
-// TrainOptions say what a vocabulary is made of. Zero fields take the values in parentheses.
+// TrainOptions are the settings of a Trainer. Zero fields take the values in parentheses.
 type TrainOptions struct {
 	Options Options // how text becomes words; the tokenizer that uses the vocabulary must have the same
-	// Size is the number of tokens wanted, special ones included. The result has fewer when no pair is frequent
-	// enough any more.
+	// Size is the number of tokens wanted, special ones included. The result has fewer if no further pair is
+	// frequent enough.
 	Size         int
 	Special      []string // first tokens ([PAD] [UNK] [CLS] [SEP] [MASK])
 	Alphabet     int      // most characters, the most frequent ones (1000)
@@ -37,16 +37,15 @@ type TrainOptions struct {
 	Score        Score
 }
 
-// Trainer counts the words of a text and makes a vocabulary of them: at first all its characters, then merges of
-// two tokens that stand side by side in words, one at a time, the best first. The same words with the same counts
-// give the same vocabulary, in any order.
+// Trainer counts the words of a text and makes a vocabulary of them: first all its characters, then merges of two
+// adjacent tokens, one at a time, the best first. The same words with the same counts give the same vocabulary, in
+// any order.
 type Trainer struct {
 	options TrainOptions
 	basic   *Basic
 	counts  map[string]*int64
 
-	// Invalid is the number of lines so far that were not UTF-8; the bytes at fault are skipped, as the tokenizer
-	// skips them.
+	// Invalid is the number of lines so far that were not UTF-8. Invalid bytes are skipped, as in the tokenizer.
 	Invalid int
 	// Unknown is the share of the text's words that are [UNK] in the vocabulary last trained, since the alphabet
 	// lacks a character of theirs.
@@ -82,7 +81,7 @@ func (t *Trainer) Add(text string) {
 	w := t.basic.split(text)
 	for w.next() {
 		if w.plain {
-			// Folding in place of a copy: a word seen before costs no allocation.
+			// A lookup without a copy: a known word costs no allocation.
 			if w.scratch == nil {
 				w.scratch = t.basic.scratch.Get().(*scratch)
 			}
@@ -234,7 +233,7 @@ func (t *Trainer) alphabet(words []countedWord) (kept []rune, inside map[rune]bo
 }
 
 // symbols spells the words in the alphabet's ids. Words with other characters are left out: they will be [UNK], and
-// their pairs would only take room from others. (Hugging Face drops the characters and keeps the rest of the word.)
+// their pairs would only displace others. (Hugging Face drops the characters and keeps the rest of the word.)
 func symbols(words []countedWord, ids map[string]int32) []trainingWord {
 	begin, inside := make(map[rune]int32), make(map[rune]int32)
 	for token, id := range ids {

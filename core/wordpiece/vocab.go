@@ -28,8 +28,7 @@ const Continuing = "##"
 // ErrInvalid is wrapped by every error about the content of a vocabulary.
 var ErrInvalid = errors.New("invalid vocabulary")
 
-// Vocab is a list of tokens without repetition; a token's id is its place in the list. It does not change once
-// made, and may be used by many goroutines.
+// Vocab is a list of distinct tokens; a token's id is its index. It is immutable and safe for concurrent use.
 type Vocab struct {
 	name   string
 	tokens []string
@@ -37,7 +36,7 @@ type Vocab struct {
 	trie   *trie
 }
 
-// NewVocab returns the vocabulary of tokens in the order of their ids. Name says in errors where they come from.
+// NewVocab returns the vocabulary of tokens in the order of their ids. Errors call it name.
 func NewVocab(name string, tokens []string) (*Vocab, error) {
 	if len(tokens) == 0 {
 		return nil, fmt.Errorf("%s: no token: %w", name, ErrInvalid)
@@ -89,7 +88,7 @@ func Load(path string) (*Vocab, error) {
 	return Read(f, path)
 }
 
-// Read is Load from a stream; name says in errors what is read.
+// Read is Load from a stream, which errors call name.
 func Read(r io.Reader, name string) (*Vocab, error) {
 	var tokens []string
 	lines := bufio.NewScanner(r)
@@ -116,7 +115,7 @@ func (v *Vocab) ID(token string) (int32, bool) {
 // Token returns the token of an id, which must be within [0, Len).
 func (v *Vocab) Token(id int32) string { return v.tokens[id] }
 
-// Special returns the id of a token that the caller cannot do without; the error names the vocabulary's file.
+// Special returns the id of a required token; the error names the vocabulary's file.
 func (v *Vocab) Special(token string) (int32, error) {
 	id, ok := v.ids[token]
 	if !ok {

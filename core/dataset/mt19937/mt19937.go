@@ -1,6 +1,6 @@
 // Package mt19937 is Python's random.Random: the Mersenne Twister with CPython's way of seeding it and of making
-// numbers, choices and shuffles from its words. Reference programs written in Python draw their data with it, and
-// equal data needs equal draws; code of this project's own draws from core/random.
+// numbers, choices and shuffles from its words. Reference programs in Python draw their data with it, and equal
+// data needs equal draws. The project's own code draws from core/random.
 //
 // Sources: Matsumoto, Nishimura 1998, "Mersenne Twister: a 623-dimensionally equidistributed uniform pseudorandom
 // number generator", and their mt19937ar.c; CPython 3, Modules/_randommodule.c and Lib/random.py.
@@ -19,7 +19,7 @@ const (
 	lowerMask = 0x7fffffff // least significant r bits
 )
 
-// Random gives the same numbers as a random.Random of Python. Not for use by several goroutines at once.
+// Random gives the same numbers as Python's random.Random. It is not safe for concurrent use.
 type Random struct {
 	state [words]uint32
 	next  int // index of the next word of state to be dealt

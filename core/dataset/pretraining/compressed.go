@@ -13,7 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// formats are the compressed files that are read as if they were not, told by their first bytes.
+// formats are the kinds of compressed files that are decompressed transparently, recognized by their first bytes.
 var formats = []struct {
 	name  string
 	magic []byte
@@ -42,8 +42,8 @@ type decompressed struct {
 	free   func()
 }
 
-// OpenText opens a text to be read from beginning to end. A file that is compressed with gzip, zstd or bzip2 is
-// read as if it were not.
+// OpenText opens a text for reading from beginning to end. Files compressed with gzip, zstd or bzip2 are
+// decompressed.
 func OpenText(path string) (io.ReadCloser, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -56,7 +56,7 @@ func OpenText(path string) (io.ReadCloser, error) {
 	return text, nil
 }
 
-// decompress reads what a file holds, and tells progress how many of its own bytes are read.
+// decompress reads a file's content and reports to progress how many bytes of the file itself are read.
 func decompress(f *os.File, path string, progress func(done int64)) (*decompressed, error) {
 	var r io.Reader = f
 	if progress != nil {
@@ -96,7 +96,7 @@ func (d *decompressed) Close() error {
 	return d.file.Close()
 }
 
-// watcher tells now and then how much was read.
+// watcher reports from time to time how much was read.
 type watcher struct {
 	r          io.Reader
 	progress   func(done int64)
@@ -112,9 +112,8 @@ func (w *watcher) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// inflate writes what a compressed file holds into a file of its own in the folder for temporary files, since
-// documents are read in random order. The file's name is gone before the function returns, where the system allows
-// it, and else is returned for Close to remove.
+// inflate decompresses a file into a temporary file, since documents are read in random order. Where the system
+// allows it, the file's name is removed before inflate returns; otherwise Close removes it.
 func inflate(d *decompressed) (_ *os.File, name string, err error) {
 	t, err := os.CreateTemp("", "harness-text-*")
 	if err != nil {

@@ -35,9 +35,9 @@ type corpusFile struct {
 // span is a document's place in the row of all files.
 type span struct{ start, end int64 }
 
-// Open reads the files once, from beginning to end, and keeps them open. Progress, if not nil, is told now and then
-// how many of all bytes are read; of a compressed file first how many of its own. A file without a sentence and
-// text that is not UTF-8 are errors; the latter name the line.
+// Open reads the files once, from beginning to end, and keeps them open. Progress, if not nil, receives from time
+// to time the bytes read and the total; for a compressed file first those of the file itself. A file without a
+// sentence and text that is not UTF-8 are errors; the latter name the line.
 func Open(paths []string, progress func(done, total int64)) (_ *Corpus, err error) {
 	if len(paths) == 0 {
 		return nil, fmt.Errorf("corpus: no file is named")
@@ -79,8 +79,8 @@ func Open(paths []string, progress func(done, total int64)) (_ *Corpus, err erro
 	return c, nil
 }
 
-// open returns a file to index, and its size: the one at path, or what is compressed in it. It closes f when that
-// is not the one, or on errors.
+// open returns the file to index and its size: f itself, or its decompressed content. It closes f if it returns
+// another file, and on errors.
 func (c *Corpus) open(f *os.File, path string, size int64, progress func(done, total int64)) (*corpusFile, int64, error) {
 	d, err := decompress(f, path, func(done int64) {
 		if progress != nil {
@@ -122,7 +122,7 @@ func (c *Corpus) index(i int, progress func(done, total int64)) ([]byte, error) 
 	before := len(c.documents)
 	var doc span
 	var told int64
-	// Only what was there at first is read, so that a file that grows does no harm.
+	// Only the initial size is read, so that a growing file does no harm.
 	err := eachLine(io.TeeReader(io.LimitReader(f.file, end-f.start), text), f.path, func(line []byte, offset int64) {
 		at := f.start + offset
 		if progress != nil && at-told >= 1<<22 {
@@ -160,7 +160,7 @@ func (c *Corpus) index(i int, progress func(done, total int64)) ([]byte, error) 
 	return hash.Sum(nil), nil
 }
 
-// isBlank says whether trim leaves nothing of the line.
+// isBlank reports whether trim leaves nothing of the line.
 func isBlank(line []byte) bool {
 	if len(line) > 0 && line[0] > ' ' && line[0] < 0x80 {
 		return false
@@ -209,7 +209,7 @@ func (c *Corpus) text(buf []byte, i int32) ([]byte, error) {
 	return buf, nil
 }
 
-// read tokenizes documents; those of which the tokenizer leaves nothing are left out.
+// read tokenizes documents and leaves out those without tokens.
 func (c *Corpus) read(t *wordpiece.Tokenizer, which []int32) ([]document, error) {
 	docs := make([]document, 0, len(which))
 	var buf []byte

@@ -11,15 +11,15 @@ import (
 	"harness.invalid/core/dataset/internal/draw"
 )
 
-// cutBlock is what a worker makes of a block: the sequences of each shard, each with its length before it.
+// cutBlock is the result of one block: the sequences of each shard, each after its length.
 type cutBlock struct {
 	number int
 	shards [][]byte
 	err    error
 }
 
-// cut tokenizes the blocks that are not yet done, on all workers, and appends their sequences to the spill files in
-// the order of the blocks.
+// cut tokenizes the remaining blocks on all workers and appends their sequences to the spill files in the order of
+// the blocks.
 func (w *preparation) cut(ctx context.Context) (err error) {
 	if w.journal.Blocks == len(w.blocks) {
 		return nil
@@ -43,7 +43,7 @@ func (w *preparation) cut(ctx context.Context) (err error) {
 	results := w.work(ctx)
 	defer func() {
 		cancel()
-		for r := range results { // the workers are to be done with the corpus
+		for r := range results { // wait until no worker uses the corpus
 			<-r
 		}
 	}()
@@ -83,7 +83,7 @@ func (w *preparation) cut(ctx context.Context) (err error) {
 	return errors.Join(w.sync(), context.Cause(ctx))
 }
 
-// sync makes what is done safe.
+// sync flushes the spill files and then writes the journal.
 func (w *preparation) sync() error {
 	for _, f := range w.spills {
 		if err := f.Sync(); err != nil {
@@ -93,7 +93,7 @@ func (w *preparation) sync() error {
 	return w.note()
 }
 
-// work starts the workers. Results come in the order of the blocks, a few more blocks than workers ahead.
+// work starts the workers. Results come in the order of the blocks; workers run at most a few blocks ahead.
 func (w *preparation) work(ctx context.Context) <-chan chan cutBlock {
 	type job struct {
 		number int

@@ -10,8 +10,8 @@ import (
 	"harness.invalid/core/wordpiece"
 )
 
-// Generation is a run of the published generator: the settings and what came of them. As JSON it is one object,
-// {"settings", "instances"}.
+// Generation is a run of the published generator: settings and instances. As JSON it is one object, {"settings",
+// "instances"}.
 type Generation struct {
 	Settings  GenerationSettings `json:"settings"`
 	Instances []Instance         `json:"instances"`
@@ -33,7 +33,7 @@ type GenerationSettings struct {
 }
 
 // Generate makes the instances that create_pretraining_data.py makes of the same text, settings and seed, in the
-// same order. The text is read whole; name says in errors what is read. For equality the tokenizer must have the
+// same order. The whole text is read into memory; errors call it name. For equality the tokenizer must have the
 // options wordpiece.Google(true).
 func Generate(text io.Reader, name string, t *wordpiece.Tokenizer, g GenerationSettings) (*Generation, error) {
 	if g.DupeFactor < 1 {

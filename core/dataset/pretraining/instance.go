@@ -1,9 +1,9 @@
 // Package pretraining makes data for masked language modelling and next sentence prediction from plain text: one
 // sentence a line, a blank line between documents.
 //
-// One procedure, as google-research/bert publishes it, serves two ends. Generate repeats the published program to
-// the bit, Python's random numbers included, with the whole text in memory. Source streams: it reads a Corpus of
-// any size block by block and deals batches for training.
+// Two users share one procedure, that of google-research/bert. Generate repeats the published program bit for bit,
+// including Python's random numbers, with the whole text in memory. Source reads a Corpus of any size block by
+// block and deals batches for training.
 //
 // Sources: Devlin, Chang, Lee, Toutanova 2018 (arXiv:1810.04805), appendix A.1; google-research/bert,
 // create_pretraining_data.py; whole words: its README, May 31st, 2019.
@@ -26,7 +26,7 @@ type Settings struct {
 	WholeWord      bool    // do_whole_word_mask: a word's tokens are masked together
 }
 
-// Validate reports the first setting from which no instance could be made.
+// Validate reports the first setting that allows no instance.
 func (s Settings) Validate() error {
 	// A short instance draws its length from 2 to MaxLength - 3.
 	if s.MaxLength < 5 || s.MaxLength > 1<<20 {
@@ -45,7 +45,7 @@ func (s Settings) Validate() error {
 	return nil
 }
 
-// Instance is one sequence with what is to be predicted.
+// Instance is one sequence with its predictions.
 type Instance struct {
 	InputIDs          []int32 // [CLS] A [SEP] B [SEP], masks in place
 	FirstLength       int     // tokens of the first segment: [CLS] A [SEP]
@@ -73,7 +73,7 @@ func (i Instance) MarshalJSON() ([]byte, error) {
 	}{i.InputIDs, segments, i.MaskedLMPositions, i.MaskedLMIDs, label})
 }
 
-// choices are the random numbers that the procedure asks for, in Python's words random, randint and shuffle.
+// choices are the random choices of the procedure, named as in Python: random, randint and shuffle.
 type choices interface {
 	Float64() float64
 	IntN(n int) int
@@ -121,8 +121,8 @@ func newMaker(v *wordpiece.Vocab, s Settings) (*maker, error) {
 	return m, nil
 }
 
-// document makes the instances of document d of docs, which all have at least one sentence, and no sentence is
-// empty. Every random choice is made in the order of the published create_instances_from_document.
+// document makes the instances of document d of docs. All documents have at least one sentence, and no sentence is
+// empty. Random choices follow the order of the published create_instances_from_document.
 func (m *maker) document(docs []document, d int, r choices, yield func(Instance)) {
 	doc := &docs[d]
 	longest := m.MaxLength - 3
@@ -146,7 +146,7 @@ func (m *maker) document(docs []document, d int, r choices, yield func(Instance)
 		random := chunk == 1 || r.Float64() < 0.5
 		if random {
 			b = otherText(docs, d, target-len(a), r)
-			i -= chunk - first // the sentences that B would have had are used again
+			i -= chunk - first // the sentences that a real B would have had are used again
 		} else {
 			b = doc.sentences(start+first, i+1)
 		}
@@ -208,7 +208,7 @@ func (m *maker) instance(a, b []int32, random bool, r choices) Instance {
 }
 
 // maskTokens is the published create_masked_lm_predictions: it changes ids and returns the positions, ascending,
-// and what was there.
+// and the original tokens.
 func (m *maker) maskTokens(ids []int32, first int, r choices) (positions, masked []int32) {
 	m.candidates, m.groups = m.candidates[:0], m.groups[:0]
 	for i := 1; i < len(ids)-1; i++ {

@@ -13,28 +13,28 @@ import (
 	"harness.invalid/core/durable"
 )
 
-// journalEvery is the time between two saves of the progress, from which a new attempt continues.
+// journalEvery is the time between two journal entries. A new attempt continues after the last one.
 var journalEvery = 5 * time.Second
 
-// journal is how far a preparation has come.
+// journal is the progress of a preparation.
 type journal struct {
 	PrepareSettings
 	Text   string `json:"text"`
 	Vocab  string `json:"vocab"`
 	Blocks int    `json:"blocks"` // whose sequences are in the spill files
-	// Sizes of the spill files, one for each shard and the last for held-out data. Bytes beyond these sizes belong to
-	// an incomplete block.
+	// Sizes of the spill files: one for each shard, the last for held-out documents. Bytes beyond them belong to an
+	// incomplete block.
 	Sizes []int64 `json:"sizes"`
-	// Done are the shards that are written; empty: not yet.
+	// Done are the finished shards; an empty entry is still to do.
 	Done []ShardInfo `json:"done"`
 }
 
-// same reports whether data was made as this would be.
+// same reports whether data has this preparation's settings, text and vocabulary.
 func (w *preparation) same(s *PrepareSettings, text, vocab string, shards int) bool {
 	return *s == w.PrepareSettings && text == w.journal.Text && vocab == w.journal.Vocab && shards == w.Shards
 }
 
-// begin finds how far an earlier attempt came, or notes that this is the first.
+// begin reads the progress of an earlier attempt, or starts a journal.
 func (w *preparation) begin() error {
 	path := filepath.Join(w.dir, progressFolder, journalFile)
 	text, err := os.ReadFile(path)
@@ -46,7 +46,7 @@ func (w *preparation) begin() error {
 		}
 		if !w.same(&before.PrepareSettings, before.Text, before.Vocab, len(before.Sizes)-1) ||
 			len(before.Done) != len(before.Sizes) || before.Blocks > len(w.blocks) {
-			return fmt.Errorf("prepare: in %s other data is being prepared (another text, or other settings): "+
+			return fmt.Errorf("prepare: %s is in use for other data (another text, or other settings): "+
 				"choose another folder, or remove it", w.dir)
 		}
 		w.journal = before

@@ -7,28 +7,28 @@ import (
 	"path/filepath"
 )
 
-// Manifest is what a folder of prepared data holds. As JSON it is the folder's manifest.json, which is written last.
+// Manifest describes a folder of prepared data. As JSON it is the folder's manifest.json, which is written last.
 type Manifest struct {
 	Format string `json:"format"`
 	PrepareSettings
 	Text      string `json:"text"`       // digest of the text that it was made of, see Corpus.Digest
 	Vocab     string `json:"vocab"`      // SHA-256 of vocab.txt
 	VocabSize int    `json:"vocab_size"` // tokens of the vocabulary
-	// Documents are for training; their sequences are dealt into the shards at random and shuffled there.
+	// Documents are for training. Their sequences go to random shards and are shuffled there.
 	Documents int         `json:"documents"`
 	Shards    []ShardInfo `json:"shards"`
-	// HeldOut documents are for evaluation, in their own shard, which has no duplicates.
+	// HeldOut documents are for evaluation, in a shard of their own without duplicates.
 	HeldOutDocuments int       `json:"held_out_documents"`
 	HeldOutShard     ShardInfo `json:"held_out_shard"`
 }
 
-// PrepareSettings are the settings that shape prepared data. Which tokens are masked is not among them: that is
-// drawn when the data is dealt.
+// PrepareSettings are the settings that shape prepared data. Masks are not among them: they are drawn when the data
+// is dealt.
 type PrepareSettings struct {
 	Length     int     `json:"max_seq_length"`
 	ShortProb  float64 `json:"short_seq_prob"`
-	DupeFactor int     `json:"dupe_factor"` // times that the text is used, with other segments each time
-	HeldOut    float64 `json:"held_out"`    // part of the documents that is kept for evaluation
+	DupeFactor int     `json:"dupe_factor"` // passes over the text, each with other segments
+	HeldOut    float64 `json:"held_out"`    // share of the documents withheld for evaluation
 	Seed       uint64  `json:"seed"`
 	Lowercase  bool    `json:"lowercase"` // of the tokenizer
 }

@@ -9,13 +9,13 @@ import (
 	"harness.invalid/core/dataset/internal/draw"
 )
 
-// packWindow is how many sequences are looked at together to pack them well.
+// packWindow is the number of sequences that are packed together.
 const packWindow = 2048
 
-// Packed deals the sequences of another source in rows of several: the longest first, each into the row that it
-// fills best (best-fit decreasing, as Krell et al. 2021, arXiv:2107.02027, compare it). It takes a window of
-// sequences at a time and deals all of its rows, in random order, before the next one, so that a step has a share
-// of every length.
+// Packed deals the sequences of another source in rows of several sequences. It packs a window at a time, longest
+// first, each sequence into the row that it fills best (best-fit decreasing, as compared by Krell et al. 2021,
+// arXiv:2107.02027). It deals all rows of a window in random order before the next window, so that a step has
+// sequences of every length.
 type Packed struct {
 	from     dataset.Source // deals one sequence at a time
 	batch    int            // rows of a global batch
@@ -29,8 +29,8 @@ type Packed struct {
 
 var _ dataset.Source = (*Packed)(nil)
 
-// PackedPredictions is how many masked positions a row of several sequences has room for: as many as one sequence,
-// and one more for each other, because each has its own rounded up. Source: graphcore/examples v3.4.1,
+// PackedPredictions is the number of masked positions of a packed row: as many as one sequence has, and one more
+// for each further sequence, because each rounds its own number up. Source: graphcore/examples v3.4.1,
 // nlp/bert/pytorch/args.py.
 func PackedPredictions(predictions, perRow int) int { return predictions + perRow - 1 }
 
@@ -44,7 +44,7 @@ func Pack(from dataset.Source, s Settings, batch, perRow int, seed uint64) (*Pac
 	return &Packed{from: from, batch: batch, perRow: perRow, limit: s, seed: seed, position: from.Position()}, nil
 }
 
-// Position is where Next continues.
+// Position says where Next continues.
 func (p *Packed) Position() dataset.Position { return p.position }
 
 // Seek goes to a position. It costs a window of sequences.

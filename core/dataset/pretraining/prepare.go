@@ -23,20 +23,21 @@ const (
 	preparedFormat = "harness pretraining data 1"
 	manifestFile   = "manifest.json"
 	vocabFile      = "vocab.txt"
-	progressFolder = "progress" // there while the data is prepared
+	progressFolder = "progress" // exists during the preparation
 	journalFile    = "journal.json"
-	lockFile       = "lock" // in progress: of the one process that prepares there
+	lockFile       = "lock" // in progress: locked by the process that prepares there
 
-	// A block is tokenized by one worker at a time. It is smaller than a Source's, since duplicates of all its
-	// sequences are held at once.
+	// A block is tokenized by one worker at a time. It is smaller than a Source's block, since all duplicates of
+	// its sequences are in memory at once.
 	prepareBlockDocuments = 1024
 	prepareBlockBytes     = 4 << 20
-	// shardBytes is what a shard is to hold when their number is not given: a shard is shuffled in memory, and read whole.
+	// shardBytes is the target size of a shard if no number of shards is given: a shard is shuffled in memory and
+	// read whole.
 	shardBytes = 64 << 20
 	maxShards  = 4096
 )
 
-// Preparation is how data is prepared, besides what shapes it.
+// Preparation adds to PrepareSettings what does not shape the data.
 type Preparation struct {
 	PrepareSettings
 	Shards  int // 0: as many as make 64 MiB each
@@ -46,11 +47,11 @@ type Preparation struct {
 }
 
 // Prepare writes a corpus into a folder as sequences of tokens: cut into pairs of segments as in
-// google-research/bert, dealt over shards at random, shuffled within them, indexed, and summed up. Neither text nor
-// data need fit into memory: only a few blocks of documents do, and then one shard for each worker.
+// google-research/bert, dealt to random shards, shuffled there, indexed, and protected by checksums. Neither text
+// nor data need fit into memory, only a few blocks of documents, and later one shard for each worker.
 //
-// Prepare continues an interrupted preparation in the folder and produces the same bytes. A folder with other data is
-// an error, and so is one in which another process prepares at the same time (durable.ErrLocked).
+// An interrupted preparation continues, with the same bytes as a result. A folder with other data is an error, and
+// so is one where another process is preparing (durable.ErrLocked).
 func Prepare(ctx context.Context, dir string, c *Corpus, t *wordpiece.Tokenizer, p Preparation) (*Manifest, error) {
 	w, err := newPreparation(dir, c, t, p)
 	if err != nil {
@@ -71,9 +72,9 @@ func Prepare(ctx context.Context, dir string, c *Corpus, t *wordpiece.Tokenizer,
 	return m, os.RemoveAll(filepath.Join(dir, progressFolder))
 }
 
-// prepare does what there is to do once the folder is locked.
+// prepare does the remaining work once the folder is locked.
 func (w *preparation) prepare(ctx context.Context) (*Manifest, error) {
-	// Another process may have come to its end just now.
+	// Another process may have finished just now.
 	if m, err := w.complete(); m != nil || err != nil {
 		return m, err
 	}
@@ -92,7 +93,7 @@ func (w *preparation) prepare(ctx context.Context) (*Manifest, error) {
 	return w.finish()
 }
 
-// complete returns the manifest of the folder if what it holds is done, and nil if it is not.
+// complete returns the manifest of the folder, or nil if the folder is not complete.
 func (w *preparation) complete() (*Manifest, error) {
 	m, err := readManifest(w.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -104,7 +105,7 @@ func (w *preparation) complete() (*Manifest, error) {
 	return m, err
 }
 
-// lock makes the folder and takes the lock in it.
+// lock creates the folder and locks it.
 func (w *preparation) lock() (unlock func() error, err error) {
 	progress := filepath.Join(w.dir, progressFolder)
 	entries, err := os.ReadDir(w.dir)
@@ -119,12 +120,13 @@ func (w *preparation) lock() (unlock func() error, err error) {
 	}
 	unlock, err = durable.Lock(filepath.Join(progress, lockFile))
 	if errors.Is(err, durable.ErrLocked) {
-		return nil, fmt.Errorf("prepare: another process prepares data in %s: wait for its end, or choose another folder: %w", w.dir, err)
+		return nil, fmt.Errorf("prepare: another process is preparing data in %s: wait until it is done, or choose another folder: %w",
+			w.dir, err)
 	}
 	return unlock, err
 }
 
-// preparation is a Prepare under way.
+// preparation is the state of Prepare.
 type preparation struct {
 	Preparation
 	dir       string
@@ -147,7 +149,7 @@ func newPreparation(dir string, c *Corpus, t *wordpiece.Tokenizer, p Preparation
 	if p.Shards < 0 || p.Shards > maxShards {
 		return nil, fmt.Errorf("prepare: %d shards, want 1 to %d, or 0 to follow from the size of the text", p.Shards, maxShards)
 	}
-	// One prediction, of which none is made here.
+	// Nothing is masked here, but a Source wants at least one prediction.
 	s, err := NewSource(c, t, Options{
 		Settings: Settings{MaxLength: p.Length, MaxPredictions: 1, ShortProb: p.ShortProb, MaskedProb: 0.15},
 		Batch:    1, Seed: p.Seed, DupeFactor: p.DupeFactor, HeldOut: p.HeldOut, BlockDocuments: prepareBlockDocuments,
@@ -162,7 +164,7 @@ func newPreparation(dir string, c *Corpus, t *wordpiece.Tokenizer, p Preparation
 	}
 	w := &preparation{Preparation: p, dir: dir, source: s, tokenizer: t, width: tokenWidth(t.Vocab().Len()), vocab: vocab.Bytes()}
 	if w.Shards == 0 {
-		// English takes a token for four and a half bytes.
+		// English has a token for every four and a half bytes.
 		w.Shards = int(min(1+c.Bytes()*int64(p.DupeFactor)*int64(w.width)*2/9/shardBytes, maxShards))
 	}
 	if w.Workers <= 0 {
@@ -176,8 +178,8 @@ func newPreparation(dir string, c *Corpus, t *wordpiece.Tokenizer, p Preparation
 		PrepareSettings: p.PrepareSettings, Text: c.Digest(), Vocab: hex.EncodeToString(sum[:]),
 		Sizes: make([]int64, w.Shards+1), Done: make([]ShardInfo, w.Shards+1),
 	}
-	// The documents in a random order, so that blocks mix what the files have side by side; then those that are
-	// held out, in the order of evaluation.
+	// First the training documents in random order, so that blocks mix neighbours in the files; then the held-out
+	// ones in the order of evaluation.
 	s.startEpoch()
 	w.blocks = append(w.blocks, s.blocks...)
 	if len(s.heldOut) > 0 {

@@ -23,7 +23,7 @@ type Prepared struct {
 	dir string
 }
 
-// OpenPrepared opens a folder of prepared data. Its shards are read, and checked, when they are dealt.
+// OpenPrepared opens a folder of prepared data. Shards are read and checked when they are dealt.
 func OpenPrepared(dir string) (*Prepared, error) {
 	m, err := readManifest(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -47,7 +47,7 @@ func OpenPrepared(dir string) (*Prepared, error) {
 // VocabFile is the path of the vocabulary that the data was made with.
 func (p *Prepared) VocabFile() string { return filepath.Join(p.dir, vocabFile) }
 
-// Digest identifies the data: a SHA-256 over its manifest, which has those of the shards.
+// Digest identifies the data: the SHA-256 of its manifest, which has the shards' sums.
 func (p *Prepared) Digest() string {
 	text, err := json.Marshal(&p.Manifest)
 	if err != nil {
@@ -57,8 +57,8 @@ func (p *Prepared) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Verify reads all shards and compares them with the manifest. Progress, if not nil, is told how many of all bytes
-// are read.
+// Verify reads all shards and compares them with the manifest. Progress, if not nil, receives the bytes read and
+// the total.
 func (p *Prepared) Verify(progress func(done, total int64)) error {
 	var done, total int64
 	shards := append(p.Shards[:len(p.Shards):len(p.Shards)], p.HeldOutShard)
@@ -97,17 +97,17 @@ func (p *Prepared) Verify(progress func(done, total int64)) error {
 	return nil
 }
 
-// Dealing says how prepared data is dealt.
+// Dealing holds the settings for dealing prepared data.
 type Dealing struct {
 	Settings        // MaxLength and ShortProb are those of the data
 	Batch    int    // sequences of a global batch
 	Seed     uint64 // of orders and masks
-	Dynamic  bool   // masks are drawn anew in each epoch; else a sequence has one mask for ever
+	Dynamic  bool   // new masks in each epoch; else a sequence keeps its mask
 }
 
-// PreparedSource deals prepared data shard by shard without end. In each epoch every sequence is dealt once. The
-// order of the shards and of the sequences in a shard are functions of (seed, epoch), the masks of (seed, sequence)
-// or (seed, epoch, sequence).
+// PreparedSource deals prepared data shard by shard, endlessly. Each epoch deals every sequence once. The order of
+// the shards and of the sequences in a shard are functions of (seed, epoch), the masks of (seed, sequence) or
+// (seed, epoch, sequence).
 type PreparedSource struct {
 	data     *Prepared
 	maker    *maker
@@ -156,7 +156,7 @@ func (p *Prepared) Source(t *wordpiece.Tokenizer, d Dealing) (*PreparedSource, e
 // Sequences is the number of sequences of an epoch.
 func (s *PreparedSource) Sequences() int64 { return s.starts[len(s.starts)-1] }
 
-// Position is where Next continues.
+// Position says where Next continues.
 func (s *PreparedSource) Position() dataset.Position { return s.position }
 
 // Seek goes to a position.
@@ -205,7 +205,7 @@ func (s *PreparedSource) Next() (*bert.Batch, error) {
 	return batch, nil
 }
 
-// read reads a sequence, whose number among all is given, and masks it.
+// read reads a sequence and masks it. The mask depends on the sequence's number among all.
 func (s *PreparedSource) read(from *shard, i, mask int, number int64, into *Instance) error {
 	if err := from.sequence(i, into); err != nil {
 		return fmt.Errorf("prepared data: %w", err)
@@ -241,7 +241,7 @@ func (s *PreparedSource) open(info ShardInfo) (*shard, error) {
 	return shard, nil
 }
 
-// Evaluation returns sequences that are held out, as Source.Evaluation does: always with the same masks.
+// Evaluation returns held-out sequences like Source.Evaluation, always with the same masks.
 func (s *PreparedSource) Evaluation(sequences, batch int) ([]*bert.Batch, error) {
 	if sequences < 1 || batch < 1 {
 		return nil, fmt.Errorf("pretraining: evaluation on %d sequences in batches of %d, want at least 1", sequences, batch)

@@ -36,7 +36,7 @@ func tokenWidth(vocabulary int) int {
 	return 4
 }
 
-// appendSequence appends an instance as a shard holds it.
+// appendSequence appends an instance in the format of a shard.
 func appendSequence(to []byte, width int, i *Instance) []byte {
 	head := uint16(i.FirstLength)
 	if i.RandomNext {
@@ -53,7 +53,7 @@ func appendSequence(to []byte, width int, i *Instance) []byte {
 	return to
 }
 
-// writeShard writes sequences in their order.
+// writeShard writes sequences in order.
 func writeShard(w io.Writer, width int, sequences [][]byte) error {
 	sum := crc32.New(castagnoli)
 	out := io.MultiWriter(w, sum)

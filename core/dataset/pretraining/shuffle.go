@@ -61,7 +61,7 @@ func (w *preparation) shuffle(ctx context.Context) error {
 	return failed
 }
 
-// shuffleShard writes a shard. What is held out stays in its order.
+// shuffleShard writes a shard. Held-out sequences keep their order.
 func (w *preparation) shuffleShard(i int) (ShardInfo, error) {
 	name := fmt.Sprintf("train-%05d-of-%05d.shard", i, w.Shards)
 	if i == w.Shards {
@@ -72,14 +72,15 @@ func (w *preparation) shuffleShard(i int) (ShardInfo, error) {
 		return ShardInfo{}, err
 	}
 	if size := w.journal.Sizes[i]; int64(len(spill)) < size {
-		return ShardInfo{}, fmt.Errorf("prepare: %s has %d bytes, it had %d: remove the folder and begin again", w.spillPath(i), len(spill), size)
+		return ShardInfo{}, fmt.Errorf("prepare: %s has %d bytes, but had %d: remove the folder and start again",
+			w.spillPath(i), len(spill), size)
 	}
 	spill = spill[:w.journal.Sizes[i]]
 	info := ShardInfo{File: name}
 	var sequences [][]byte
 	for rest := spill; len(rest) > 0; {
 		if len(rest) < 4 || uint64(binary.LittleEndian.Uint32(rest)) > uint64(len(rest)-4) {
-			return info, fmt.Errorf("prepare: %s is damaged: remove the folder and begin again", w.spillPath(i))
+			return info, fmt.Errorf("prepare: %s is damaged: remove the folder and start again", w.spillPath(i))
 		}
 		n := 4 + int(binary.LittleEndian.Uint32(rest))
 		sequences = append(sequences, rest[4:n])

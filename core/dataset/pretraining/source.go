@@ -9,22 +9,22 @@ import (
 	"harness.invalid/core/wordpiece"
 )
 
-// Options say how a Source deals a corpus.
+// Options are the settings of a Source.
 type Options struct {
 	Settings
 	Batch int    // sequences of a global batch
 	Seed  uint64 // of everything random
 
-	// DupeFactor is for how many epochs segments and masks are made before the first ones come again: masks are
-	// static, as published, where the data is written dupe_factor times. 0 makes new ones for ever: masks are
-	// dynamic (RoBERTa, Liu et al. 2019, arXiv:1907.11692, section 4.1).
+	// DupeFactor is the number of epochs with different segments and masks before the first ones repeat: masks are
+	// static, as published, where the data is written dupe_factor times. 0 never repeats: masks are dynamic
+	// (RoBERTa, Liu et al. 2019, arXiv:1907.11692, section 4.1).
 	DupeFactor int
-	// HeldOut is the part of the documents that is kept for evaluation, at least two of them unless it is 0. Which
-	// ones depends on the seed.
+	// HeldOut is the share of documents withheld for evaluation, at least two documents unless it is 0. The seed
+	// selects them.
 	HeldOut float64
 
-	// A block is what is in memory at a time: documents, of which some follow on others as random next sentences,
-	// and whose instances are shuffled.
+	// A block is the set of documents in memory at a time. Random next sentences come from the same block, and its
+	// instances are shuffled.
 	BlockDocuments int   // at most, or one more so that none is left alone; 0: 1024
 	BlockBytes     int64 // at most, but never less than two documents; 0: 16 MiB
 }
@@ -34,7 +34,7 @@ const (
 	defaultBlockBytes     = 16 << 20
 )
 
-// Source deals a corpus in blocks without end. In each epoch every document is used once. With the duplicate d =
+// Source deals a corpus block by block, endlessly. Each epoch uses every document once. With the duplicate d =
 // epoch mod DupeFactor (d = epoch when masks are dynamic), the documents' order, their partition into blocks, and
 // the instances of each block are functions of (seed, d); the order of the blocks and of the instances within a
 // block are functions of (seed, epoch).
@@ -84,7 +84,7 @@ func NewSource(c *Corpus, t *wordpiece.Tokenizer, o Options) (*Source, error) {
 	return s, nil
 }
 
-// split says which documents are for training and which for evaluation.
+// split divides the documents into those for training and those for evaluation.
 func (s *Source) split() error {
 	n := s.corpus.Documents()
 	held, least := 0, 2
@@ -112,7 +112,7 @@ func (s *Source) split() error {
 // Documents returns how many documents are for training and how many for evaluation.
 func (s *Source) Documents() (training, heldOut int) { return len(s.training), len(s.heldOut) }
 
-// Position is where Next continues.
+// Position says where Next continues.
 func (s *Source) Position() dataset.Position { return s.position }
 
 // Seek goes to a position. It costs the tokenization of a block.
@@ -216,7 +216,7 @@ func (s *Source) load() error {
 		s.startEpoch()
 	}
 	p, seed := s.position, s.options.Seed
-	// The order of the blocks changes from epoch to epoch, what is in them only from duplicate to duplicate.
+	// The order of the blocks changes with every epoch, their content only with every duplicate.
 	block := int(draw.New(seed, draw.Blocks, p.Epoch, 0).Permutation(len(s.blocks))[p.Block])
 	instances, err := s.make(s.blocks[block], draw.New(seed, draw.Instances, s.duplicate(), block))
 	if err != nil {
@@ -243,9 +243,8 @@ func (s *Source) make(which []int32, r *draw.Draws) ([]Instance, error) {
 	return instances, nil
 }
 
-// Evaluation returns instances of the held-out documents in batches of a given size, the last one shorter if need
-// be. They are the same at each call. There are as many instances as asked for, or fewer where the documents give
-// no more.
+// Evaluation returns instances of the held-out documents in batches of a given size; the last may be smaller. Every
+// call returns the same ones. There may be fewer instances than asked for if the documents give no more.
 func (s *Source) Evaluation(sequences, batch int) ([]*bert.Batch, error) {
 	if sequences < 1 || batch < 1 {
 		return nil, fmt.Errorf("pretraining: evaluation on %d sequences in batches of %d, want at least 1", sequences, batch)

@@ -31,7 +31,7 @@ func (d *document) sentences(i, j int) []int32 {
 	return d.ids[start:d.ends[j-1]]
 }
 
-// add appends a sentence; one of which the tokenizer leaves nothing does not count.
+// add appends a sentence unless it has no tokens.
 func (d *document) add(t *wordpiece.Tokenizer, sentence string) {
 	n := len(d.ids)
 	d.ids = t.AppendIDs(d.ids, sentence)
@@ -44,8 +44,8 @@ func (d *document) add(t *wordpiece.Tokenizer, sentence string) {
 func trim(line string) string { return strings.TrimFunc(line, pystring.IsSpace) }
 
 // eachLine calls yield for each line, without its line break, and the offset in bytes at which it starts. The line
-// is valid during the call. Text that is not UTF-8 is an error; the published program drops the offending bytes in
-// silence.
+// is valid during the call. Text that is not UTF-8 is an error; the published program silently drops the offending
+// bytes.
 func eachLine(r io.Reader, name string, yield func(line []byte, offset int64)) error {
 	b := bufio.NewReaderSize(r, 1<<20)
 	var long []byte // start of a line that exceeds the buffer

@@ -13,14 +13,14 @@ import (
 
 // Decoding are the flags of run_squad.py that shape an answer.
 type Decoding struct {
-	NBest           int // n_best_size: starts, ends and answers that are looked at; 20 as published
+	NBest           int // n_best_size: starts, ends and answers to consider; 20 as published
 	MaxAnswerLength int // max_answer_length in tokens; 30 as published
-	// NullThreshold is null_score_diff_threshold: no answer is said when its score exceeds that of the best one by
-	// more. Of sets with impossible questions only.
+	// NullThreshold is null_score_diff_threshold: the prediction is "no answer" if its score exceeds the best
+	// answer's by more than this. For sets with impossible questions only.
 	NullThreshold float64
 }
 
-// Validate reports the first setting with which there could be no answer.
+// Validate reports the first setting that allows no answer.
 func (d Decoding) Validate() error {
 	if d.NBest < 1 || d.MaxAnswerLength < 1 {
 		return fmt.Errorf("squad: n_best_size is %d and max_answer_length is %d, want at least 1", d.NBest, d.MaxAnswerLength)
@@ -28,7 +28,7 @@ func (d Decoding) Validate() error {
 	return nil
 }
 
-// Decoder collects the logits of a set's features, of which it keeps the best, and makes answers of them.
+// Decoder collects the best logits of a set's features and turns them into answers.
 type Decoder struct {
 	set      *Set
 	decoding Decoding
@@ -53,7 +53,7 @@ func NewDecoder(s *Set, d Decoding) (*Decoder, error) {
 	return &Decoder{set: s, decoding: d, best: make([]best, s.Len())}, nil
 }
 
-// Add takes the logits [B, S] of a batch that came from Set.Batches. Logits that are not finite are no candidates:
+// Add takes the logits [B, S] of a batch that came from Set.Batches. Logits that are not finite are not candidates:
 // a model that has diverged gets the answer of the published program for an empty list, "empty".
 func (d *Decoder) Add(b *bert.Batch, starts, ends []float32) error {
 	length := d.set.Settings.MaxLength
@@ -102,7 +102,7 @@ func highest(values []float32, n int) []logit {
 type Prediction struct {
 	ID    string
 	NBest []Candidate
-	// NullOdds is by how much the score of no answer exceeds that of the best one: null_odds.json. Of sets with
+	// NullOdds is the score of no answer minus that of the best answer, as in null_odds.json. For sets with
 	// impossible questions only.
 	NullOdds float64
 
@@ -145,7 +145,7 @@ type span struct {
 	from, to   float64
 }
 
-// predict decides on the answer to a question.
+// predict chooses the answer to a question.
 func (d *Decoder) predict(e *example) Prediction {
 	p := Prediction{ID: e.id, NBest: d.candidates(e)}
 	if !d.set.Settings.Impossible {
@@ -177,7 +177,7 @@ func (d *Decoder) null(e *example) span {
 	return s
 }
 
-// noToken is where the span of no answer begins and ends.
+// noToken is the start and end of the span for no answer.
 const noToken = -1
 
 // candidates returns the n-best list of a question. Where it may be impossible, the list has a candidate without

@@ -23,8 +23,8 @@ type passage struct {
 // as published.
 func isSpace(r rune) bool { return r == ' ' || r == '\t' || r == '\r' || r == '\n' || r == 0x202f }
 
-// alone tells characters that are words of their own in a Chinese passage: Chinese ones and punctuation, of any
-// width. Between them are words of other scripts.
+// alone reports whether a character is a word of its own in a Chinese passage: Chinese characters and punctuation
+// of any width. Words of other scripts lie between them.
 func alone(r rune) bool {
 	return unicode.Is(unicode.Han, r) || unicode.IsPunct(r) || unicode.IsSymbol(r)
 }
@@ -107,9 +107,8 @@ func (p *passage) wordOfCharacters(context string) []int32 {
 	return index
 }
 
-// locate is the place of an answer in the context, in characters: the one that is given where the answer stands
-// there, or else the nearest at which it does, -1 if it stands nowhere. Published Chinese files have places that
-// are off by some characters.
+// locate returns the place of an answer in the context, in characters: the given place if the answer is there, else
+// the nearest occurrence, or -1 if there is none. Places in published Chinese files are off by a few characters.
 func (p *passage) locate(answer string, given int) int {
 	best, distance := -1, 0
 	characters := 0

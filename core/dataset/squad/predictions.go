@@ -25,7 +25,7 @@ func (p Predictions) Answers() map[string]string {
 // order of the questions.
 func (p Predictions) Save(path string) error { return durable.WriteFile(path, p.write) }
 
-// SaveNullOdds writes null_odds.json: by question, how much more likely no answer is than the best one.
+// SaveNullOdds writes null_odds.json: by question, the score of no answer minus that of the best answer.
 func (p Predictions) SaveNullOdds(path string) error { return durable.WriteFile(path, p.writeNullOdds) }
 
 func (p Predictions) writeNullOdds(w io.Writer) error {
@@ -101,7 +101,7 @@ func pythonFloat(f float64) string {
 	return s
 }
 
-// pythonString is a string in JSON as Python writes it: in ASCII alone.
+// pythonString is a JSON string as Python writes it, in ASCII only.
 func pythonString(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')

@@ -15,8 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// Read reads a file, or several as one. Every error about their content names the place, and the question if it is
-// in one.
+// Read reads a file, or several as one. Errors about the content name the place, and the question if there is one.
 func Read(paths ...string) (*Data, error) {
 	all := new(Data)
 	sum := sha256.New()
@@ -50,7 +49,7 @@ func Read(paths ...string) (*Data, error) {
 }
 
 // Parse is Read of text that is in memory; name says in errors where it is from. Keys that SQuAD does not have are
-// passed over.
+// ignored.
 func Parse(text []byte, name string) (*Data, error) {
 	p := &parser{text: text, decoder: json.NewDecoder(bytes.NewReader(text)), ids: map[string]Place{}}
 	for i, c := range text {
@@ -71,8 +70,8 @@ func Parse(text []byte, name string) (*Data, error) {
 	return d, nil
 }
 
-// parser walks over JSON by tokens, so that an error knows where it is. encoding/json's Unmarshal says so only for
-// wrong syntax, and takes a missing key for an empty value.
+// parser reads JSON token by token, so that every error has its position. encoding/json's Unmarshal gives one only
+// for wrong syntax, and treats a missing key as an empty value.
 type parser struct {
 	text     []byte
 	decoder  *json.Decoder
@@ -111,7 +110,7 @@ func (p *parser) token() (json.Token, error) {
 	return token, err
 }
 
-// syntaxError returns the offset of the first character that is not JSON. The decoder's own offset is not always
+// syntaxError returns the offset of the first character that is no JSON. The decoder's own offset is not always
 // counted from the beginning.
 func (p *parser) syntaxError(otherwise int) int {
 	var syntax *json.SyntaxError
@@ -147,7 +146,7 @@ func (p *parser) object(what string, wanted []string, value func(key string) err
 		if err != nil {
 			return err
 		}
-		key := token.(string) // the decoder takes nothing else for a key
+		key := token.(string) // the decoder accepts nothing else as a key
 		if slices.Contains(seen, key) {
 			return fmt.Errorf("key %q comes twice in %s", key, what)
 		}
@@ -202,7 +201,7 @@ func (p *parser) string(what string) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("%s is %s, want a string", what, describe(token))
 	}
-	// The decoder would put U+FFFD in the place of what is not UTF-8.
+	// The decoder would replace invalid UTF-8 by U+FFFD.
 	if raw := p.text[p.at:p.decoder.InputOffset()]; !utf8.Valid(raw) {
 		for i := 0; i < len(raw); {
 			r, size := utf8.DecodeRune(raw[i:])

@@ -26,7 +26,7 @@ type Settings struct {
 	Chinese bool
 }
 
-// Validate reports the first setting from which no feature could be made.
+// Validate reports the first setting that allows no feature.
 func (s Settings) Validate() error {
 	switch {
 	case s.MaxQueryLength < 1:
@@ -77,8 +77,8 @@ type feature struct {
 }
 
 // NewSet makes the features of all questions. For training each question must have one answer, which becomes the
-// label (none where it is impossible); an answer that is not in the words at its place is skipped and listed, as
-// published, one that lies outside of the passage is an error. Otherwise answers are not looked at.
+// label (none where it is impossible); an answer that differs from the words at its place is skipped and listed, as
+// published; one outside the passage is an error. Sets for evaluation ignore answers.
 func NewSet(d *Data, t *wordpiece.Tokenizer, s Settings, training bool) (*Set, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -214,7 +214,7 @@ func (s *Set) window(e *example, start, end int32) {
 	}
 }
 
-// shorten cuts what a message quotes.
+// shorten shortens a quotation for a message.
 func shorten(text string) string {
 	if runes := []rune(text); len(runes) > 40 {
 		return string(runes[:40]) + "..."
@@ -261,8 +261,8 @@ func (s *Set) batch(which []int32) *bert.Batch {
 	return b
 }
 
-// Batches returns all features in order, size at a time; the last batch has fewer where they do not come out even.
-// Sample is the index of a batch's first feature. The error is always nil.
+// Batches returns all features in order, size at a time; the last batch may have fewer. Sample is the index of a
+// batch's first feature. The error is always nil.
 func (s *Set) Batches(size int) iter.Seq2[*bert.Batch, error] {
 	return func(yield func(*bert.Batch, error) bool) {
 		for start := 0; start < len(s.features); start += size {

@@ -30,7 +30,7 @@ func newPassage(d *draw.Draws, people []*person, main int) passage {
 	topics := tellable(d, t.main)
 	own := topics[:mainSentences]
 	present := []*person{t.main}
-	// The first of the others may come before the main person or cut them in two: the place must not say whom a
+	// The first of the others may come before the main person or cut them in two: the place must not reveal whom a
 	// question means.
 	before := d.IntN(mainSentences)
 	t.tellTopics(d, t.main, own[:before])

@@ -22,7 +22,7 @@ const (
 	partDev      // passages, one row each
 )
 
-// world is all that is true. It is a function of the seed and the number of people.
+// world holds all facts. It is a function of the seed and the number of people.
 type world struct {
 	seed   uint64
 	places []place
@@ -45,7 +45,7 @@ type profession struct {
 	work string // kind of work that the profession makes
 }
 
-// person is somebody with all that there is to know about them.
+// person is somebody with all facts about them.
 type person struct {
 	first, surname  string
 	female          bool

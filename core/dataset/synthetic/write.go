@@ -23,7 +23,7 @@ type Settings struct {
 	Questions, DevQuestions int
 }
 
-// Validate reports the first setting that can't be kept.
+// Validate reports the first setting out of range.
 func (s Settings) Validate() error {
 	for _, f := range []struct {
 		name             string
@@ -40,15 +40,15 @@ func (s Settings) Validate() error {
 	return nil
 }
 
-// Files are the paths of what Write wrote.
+// Files are the paths of the files from Write.
 type Files struct {
 	Text  string // for pre-training: one sentence a line, a blank line behind each document
 	Train string // questions, SQuAD v1.1
 	Dev   string // questions about people whom Train does not mention
 }
 
-// Write writes text.txt, train.json and dev.json to dir, which it makes if need be. Each file is there in full or
-// as it was before.
+// Write writes text.txt, train.json and dev.json to dir, which it creates if needed. Each file is either complete
+// or unchanged.
 func Write(dir string, s Settings) (Files, error) {
 	if err := s.Validate(); err != nil {
 		return Files{}, err

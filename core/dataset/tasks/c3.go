@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// noAnswer fills the choices of a question up that has fewer than the task. Source: CLUE's baseline for C3 (run_c3.py).
+// noAnswer pads the choices of a question that has fewer than the task. Source: CLUE's baseline for C3 (run_c3.py).
 const noAnswer = "无效答案"
 
 // c3 reads C3: a list of [texts, questions, id]. A choice reads text, question, answer.

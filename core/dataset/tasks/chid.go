@@ -21,7 +21,7 @@ import (
 // all of type 0, with as much of the text on either side of the blank as fits. Every other blank is four times
 // [MASK], as idioms have four characters.
 
-// blank is where an idiom belongs that is asked for, otherBlank where one belongs that is not.
+// blank marks the place of the idiom in question, otherBlank that of any other idiom.
 const (
 	blank      = "\ue000"
 	otherBlank = "\ue001"
@@ -117,7 +117,7 @@ func (r *reader) answers() (map[string]int, error) {
 	return answers, nil
 }
 
-// tags are the blanks of a text, each once: #idiom, digits, #.
+// tags lists the blanks of a text, each once: #idiom, digits, #.
 func tags(text string) []string {
 	var list []string
 	for rest := text; ; {

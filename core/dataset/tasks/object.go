@@ -61,7 +61,7 @@ func (r *reader) object(fields map[string]json.RawMessage) error {
 }
 
 // textOf is the value of the first key that is there, as text: that of a string or a number, and of a list of
-// strings those with a space between them. null is as good as no value.
+// strings those with a space between them. null counts as missing.
 func textOf(fields map[string]json.RawMessage, keys ...string) (text string, ok bool, err error) {
 	for _, key := range keys {
 		raw, ok := fields[key]

@@ -19,7 +19,7 @@ import (
 	"harness.invalid/core/score"
 )
 
-// Predictions are what a model says of examples, by their ids.
+// Predictions are a model's predictions by example id.
 type Predictions struct {
 	Task *Task
 	list []prediction
@@ -32,8 +32,8 @@ type prediction struct {
 	value float64 // of a regression
 }
 
-// Predict reads the predictions for a set off the logits of its batches: [B, labels], or [B, 1] of a regression or
-// of choices. A value that is not a number loses against any other.
+// Predict derives a set's predictions from the logits of its batches: [B, labels], or [B, 1] for a regression or
+// choices. A NaN loses against any other value.
 func (s *Set) Predict(logits []float32) (*Predictions, error) {
 	t := s.Data.Task
 	n, width := len(s.Data.Examples), max(1, len(t.Labels), t.Choices)
@@ -76,7 +76,7 @@ func (d *Data) Score(p *Predictions) (map[string]float64, error) {
 	for i, e := range d.Examples {
 		at, ok := p.by[e.ID]
 		if !ok {
-			return nil, fmt.Errorf("task %s: example %s (%s) has no prediction, of %d that there are", d.Task.Name, e.ID, e.Place, len(p.list))
+			return nil, fmt.Errorf("task %s: example %s (%s) has no prediction; there are %d for others", d.Task.Name, e.ID, e.Place, len(p.list))
 		}
 		labels[i], said[i] = e.Label, p.list[at].label
 		targets[i], values[i] = float64(e.Target), p.list[at].value

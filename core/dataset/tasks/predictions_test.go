@@ -75,7 +75,7 @@ func TestPredictionErrors(t *testing.T) {
 		"index\tprediction\n0\t2\n":        `p:2: example 0: the label is "2", want one of 0, 1`,
 		"index\tprediction\n0\n":           "p:2: 1 columns, want index and prediction",
 		"{\"id\": 0}\n":                    `the object has no key "label"`,
-		"index\tprediction\n0\t1\n1\t0\n":  "example 2 (testdata/mrpc.tsv:4) has no prediction, of 2 that there are",
+		"index\tprediction\n0\t1\n1\t0\n":  "example 2 (testdata/mrpc.tsv:4) has no prediction; there are 2 for others",
 		"{\"id\": 0, \"label\": []}\n{}\n": "the label is",
 	} {
 		path := filepath.Join(t.TempDir(), "p")

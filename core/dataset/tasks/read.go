@@ -24,20 +24,21 @@ var ErrInvalid = errors.New("invalid data")
 type Data struct {
 	Task     *Task
 	Examples []Example
-	// Skipped are lines that the published programs leave out too: without a label that people agreed on, or cut short.
+	// Skipped are lines that the published programs leave out too: those without an agreed label, and truncated
+	// ones.
 	Skipped []Place
 	Name    string // of the files, for errors
 	Digest  string // SHA-256 of the files in hexadecimal
 
-	beside [][sha256.Size]byte // sums of files with answers that lie beside the files, and count with them
+	beside [][sha256.Size]byte // sums of separate files with answers, which are part of the digest
 }
 
 // Example is a sentence, a pair, or a question with its choices.
 type Example struct {
-	// ID is the example's own, or its number in the file from 0, which is what benchmarks want predictions to be under.
+	// ID is the example's own, or its number in the file from 0, by which benchmarks expect predictions.
 	ID string
-	// Choices are what the model reads: segments, of which the first is of type 0 and the others of type 1. A
-	// multiple choice has as many as the task, everything else one.
+	// Choices are the model's inputs, each a list of segments: the first of type 0, the others of type 1. A
+	// multiple choice has as many as the task, all other tasks one.
 	Choices [][]string
 	// Label is a number of Task.Labels or a choice, -1 where none is published; Target is that of a regression.
 	Label  int
@@ -45,7 +46,7 @@ type Example struct {
 	Place  Place
 }
 
-// Place is where an example is.
+// Place is the position of an example.
 type Place struct {
 	File string
 	Line int // from 1; 0: the format has no lines
@@ -58,19 +59,19 @@ func (p Place) String() string {
 	return fmt.Sprintf("%s:%d", p.File, p.Line)
 }
 
-// format says where the files of a task have what.
+// format describes the files of a task.
 type format struct {
 	a, b, label []string // names of columns or keys, the first that is there counts; no b: single sentences
 	bare        []bare   // files without a header
 	skipLabel   string   // examples that people did not agree on
-	skipShort   bool     // lines with too few columns are left out, as the published programs do
-	// record makes an example of a JSON object, where that takes more than a and b.
+	skipShort   bool     // lines with too few columns are skipped, as in the published programs
+	// record makes an example from a JSON object if that takes more than a and b.
 	record func(fields map[string]json.RawMessage) ([]string, error)
 	// file reads a format of its own.
 	file func(r *reader, text []byte) error
 }
 
-// maxText is the longest text of an example, in bytes: what is longer is another kind of file.
+// maxText limits the text of an example, in bytes. A longer one indicates another kind of file.
 const maxText = 1 << 20
 
 // Read reads the files of a task as one. Every error about their content names file and line.
@@ -114,7 +115,7 @@ func Parse(t *Task, text []byte, name string) (*Data, error) {
 	return d, nil
 }
 
-// number numbers the examples where an id comes twice, as those of several files do.
+// number renumbers all examples if an id occurs twice, as in several files.
 func (d *Data) number() {
 	seen := make(map[string]bool, len(d.Examples))
 	for i := range d.Examples {
@@ -133,7 +134,7 @@ type reader struct {
 	*Data
 	path string
 	line int // that is being read
-	rows int // of the file so far, those that are left out among them
+	rows int // of the file so far, including skipped ones
 }
 
 func (d *Data) parse(text []byte, path string) error {
@@ -177,7 +178,7 @@ func invalid(text []byte) int {
 	return len(text)
 }
 
-// add takes an example with its label as the file has it; known tells whether there is one.
+// add adds an example with its label as written in the file; known says whether there is one.
 func (r *reader) add(id string, choices [][]string, label string, known bool) error {
 	number := r.rows
 	r.rows++
@@ -212,7 +213,7 @@ func (r *reader) add(id string, choices [][]string, label string, known bool) er
 	return nil
 }
 
-// few shows a list if it is short.
+// few shows a list, abbreviated if it is long.
 func few(list []string) string {
 	if len(list) > 20 {
 		return strings.Join(list[:3], ", ") + ", ..., " + list[len(list)-1]

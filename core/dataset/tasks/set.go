@@ -21,13 +21,13 @@ type Set struct {
 	sequences []sequence // of all choices of all examples
 }
 
-// sequence are tokens and where those of type 1 begin.
+// sequence holds tokens and the start of those of type 1.
 type sequence struct {
 	ids    []int32
 	second int
 }
 
-// NewSet makes the sequences of all examples. A set to train or to measure on needs labels; labelled says so.
+// NewSet makes the sequences of all examples. labelled demands labels, which training and scoring need.
 func NewSet(d *Data, t *wordpiece.Tokenizer, maxLength int, labelled bool) (*Set, error) {
 	fail := func(err error) (*Set, error) { return nil, fmt.Errorf("task %s: %w", d.Task.Name, err) }
 	if maxLength < 8 || maxLength > 1<<20 {
@@ -61,7 +61,7 @@ func (s *Set) add(t *wordpiece.Tokenizer, special map[string]int32, segments []s
 	}
 	tokens := make([][]int32, 0, len(segments))
 	for i, segment := range segments {
-		// A second sentence of nothing is none, as in run_classifier.py.
+		// An empty second sentence counts as none, as in run_classifier.py.
 		if ids := t.AppendIDs(nil, segment); i == 0 || len(ids) > 0 {
 			tokens = append(tokens, ids)
 		}
@@ -81,9 +81,9 @@ func (s *Set) add(t *wordpiece.Tokenizer, special map[string]int32, segments []s
 	s.sequences = append(s.sequences, q)
 }
 
-// truncate takes tokens off the end of the longest segment until all together are no more than a number. Of equal
-// ones it is the second of two, as in _truncate_seq_pair of run_classifier.py, and of three the first, then the
-// last, as in _truncate_seq_tuple of CLUE's run_c3.py.
+// truncate drops tokens from the end of the longest segment until all segments together fit. Ties go to the second
+// of two segments, as in _truncate_seq_pair of run_classifier.py, and to the first, then the last of three, as in
+// _truncate_seq_tuple of CLUE's run_c3.py.
 func truncate(segments [][]int32, most int) {
 	order := []int{1, 0}
 	if len(segments) != 2 {
@@ -155,8 +155,8 @@ func (s *Set) batch(which []int32) *bert.Batch {
 	return b
 }
 
-// Batches returns all examples in order, size sequences at a time; the last batch has fewer where they do not come
-// out even. Sample is the index of a batch's first sequence. The error is always nil.
+// Batches returns all examples in order, size sequences at a time; the last batch may have fewer. Sample is the
+// index of a batch's first sequence. The error is always nil.
 func (s *Set) Batches(size int) iter.Seq2[*bert.Batch, error] {
 	return func(yield func(*bert.Batch, error) bool) {
 		w := s.width()
@@ -175,7 +175,8 @@ func (s *Set) Batches(size int) iter.Seq2[*bert.Batch, error] {
 	}
 }
 
-// Source deals the set in batches of so many sequences, of which each question of a multiple choice has several.
+// Source deals the set in batches of the given number of sequences. A question of multiple choice has several
+// sequences.
 func (s *Set) Source(batch int, seed uint64) (*dataset.Shuffled, error) {
 	fail := func(err error) (*dataset.Shuffled, error) {
 		return nil, fmt.Errorf("task %s: %w", s.Data.Task.Name, err)

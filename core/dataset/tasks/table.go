@@ -9,8 +9,8 @@ import (
 	"harness.invalid/core/spelling"
 )
 
-// bare are the columns, from 0, of files without a header, which are told by the number of columns. b is -1 where
-// there is none.
+// bare describes a file without a header, recognized by its number of columns: the columns, from 0, of segments and
+// label. b is -1 if there is none.
 type bare struct{ columns, a, b, label int }
 
 // table reads tab-separated values. There is no quoting in them, as in the published programs.
@@ -57,7 +57,7 @@ func (r *reader) table(text string) error {
 	return nil
 }
 
-// columns finds out from the first line where a file has what, and whether that line is a header.
+// columns derives the columns' meaning from the first line, and whether that line is a header.
 func (f *format) columns(cells []string) (at bare, header bool, err error) {
 	find := func(names []string) int {
 		for _, name := range names {

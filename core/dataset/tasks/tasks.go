@@ -1,11 +1,11 @@
-// Package tasks is the table of what BERT is fine-tuned for, and turns the files of classification, regression and
+// Package tasks is the table of BERT's fine-tuning tasks. It turns the files of classification, regression and
 // multiple choice tasks into batches.
 //
 //	Read -> Data -> NewSet -> Set -> Source (training), Batches (evaluation) -> logits -> Predictions -> Score
 //
-// A row of the table says where a task's files have their text and labels, and how it is measured. Files are taken
-// as they are distributed: the benchmarks' tab-separated values with or without a header, lines of JSON, and C3's
-// and ChID's own JSON. Question answering tasks are in the table too; core/dataset/squad reads their files.
+// A row of the table describes a task's files, its labels and its metrics. Files are read as distributed: the
+// benchmarks' tab-separated values with or without a header, lines of JSON, and C3's and ChID's own JSON. Question
+// answering tasks are in the table too; core/dataset/squad reads their files.
 //
 // Sources: Wang et al. 2018 (GLUE, arXiv:1804.07461) and the processors of google-research/bert, run_classifier.py,
 // and Hugging Face transformers, glue.py; Xu et al. 2020 (CLUE, arXiv:2004.05986) and CLUEbenchmark/CLUE,
@@ -45,8 +45,8 @@ type Task struct {
 	// benchmark, and the first one says which of two models is better.
 	Metrics []string
 	Scored  int
-	// Impossible tells that questions may have no answer, Chinese that passages are split between characters and
-	// scored so. Question answering only.
+	// Impossible: questions may have no answer. Chinese: passages are split and scored by characters. Question
+	// answering only.
 	Impossible, Chinese bool
 
 	format format
@@ -168,10 +168,10 @@ func names(list ...string) []string { return list }
 var aliases = map[string]string{"squadv2": "squad2", "squadv11": "squad", "sst": "sst-2", "mnlim": "mnli", "mnlimatched": "mnli",
 	"mnlimismatched": "mnli-mm", "cluewsc": "wsc", "cluewsc2020": "wsc", "cmrc": "cmrc2018"}
 
-// All are all tasks, in the order of the benchmarks' tables.
+// All lists all tasks, in the order of the benchmarks' tables.
 func All() []Task { return slices.Clone(table) }
 
-// Names are the names of all tasks.
+// Names lists the names of all tasks.
 func Names() []string {
 	list := make([]string, len(table))
 	for i, t := range table {
@@ -198,7 +198,7 @@ func plain(name string) string {
 	return strings.NewReplacer("-", "", "_", "", ".", "").Replace(strings.ToLower(name))
 }
 
-// Of are the tasks of a benchmark, in the order of the table.
+// Of returns the tasks of a benchmark, in the order of the table.
 func Of(b Benchmark) []Task {
 	return slices.DeleteFunc(All(), func(t Task) bool { return t.Benchmark != b })
 }
@@ -218,8 +218,8 @@ func (t *Task) NumLabels() int {
 	return len(t.Labels)
 }
 
-// Measures tells whether a metric is one of the task's.
+// Measures reports whether a metric belongs to the task.
 func (t *Task) Measures(metric string) bool { return slices.Contains(t.Metrics, metric) }
 
-// Regression tells whether the task asks for a number.
+// Regression reports whether the task is a regression.
 func (t *Task) Regression() bool { return t.Kind == bert.Classification && len(t.Labels) == 0 }

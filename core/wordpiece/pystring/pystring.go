@@ -40,8 +40,8 @@ func Lower(s string) string {
 	return b.String()
 }
 
-// FinalSigma says whether the Σ at s[i:] ends a word: a cased character goes before it and none comes after it, not
-// counting characters that case ignores. Characters for which skip is true count as absent; skip may be nil.
+// FinalSigma reports whether the Σ at s[i:] ends a word: a cased character goes before it and none comes after it,
+// not counting characters that case ignores. Characters for which skip is true count as absent; skip may be nil.
 func FinalSigma(s string, i int, skip func(rune) bool) bool {
 	ignored := func(r rune) bool { return skip != nil && skip(r) || caseIgnorable(r) }
 	before := false
@@ -80,7 +80,7 @@ func caseIgnorable(r rune) bool {
 	return unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf, unicode.Lm, unicode.Sk)
 }
 
-// IsSpace says whether str.isspace holds for the character: Unicode's white space, and the four information
+// IsSpace reports whether str.isspace holds for the character: Unicode's white space, and the four information
 // separators, which unicode.IsSpace leaves out.
 func IsSpace(r rune) bool { return unicode.IsSpace(r) || 0x1c <= r && r <= 0x1f }
 

@@ -8,7 +8,7 @@ import (
 	"harness.invalid/core/random"
 )
 
-// Use keeps the choices of one seed apart that serve different ends.
+// Use separates the choices that one seed makes for different purposes.
 type Use uint32
 
 // The uses. The numbers fix the data of every run: append, never renumber.
@@ -26,7 +26,7 @@ const (
 	Packing                   // order of packed rows, by window
 )
 
-// Draws is a row of random choices. Not for use by several goroutines at once.
+// Draws is a series of random choices. It is not safe for concurrent use.
 type Draws struct {
 	stream random.Stream
 	words  [4]uint32
