@@ -101,8 +101,8 @@ func FirstReach(curve []Point, value float64, higher bool) (At, bool) {
 	return At{between(float64(a.Step), float64(b.Step)), between(a.Seconds, b.Seconds)}, true
 }
 
-// Thin averages neighbours until a curve has so many points at most. Each new point lies at the last step of those
-// that it averages, so that curves with the same steps are thinned alike.
+// Thin averages neighbours until a curve has at most the given number of points. Each new point lies at the last step
+// of those that it averages, so that curves with the same steps are thinned alike.
 func Thin(curve []Point, most int) []Point {
 	size := (len(curve) + most - 1) / most
 	if size <= 1 {

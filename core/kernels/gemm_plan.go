@@ -65,7 +65,7 @@ type gemmPlan struct {
 	packA              bool
 }
 
-// packsB says whether a task of so many rows packs B.
+// packsB reports whether a task of the given number of rows packs B.
 func (p *gemmPlan) packsB(g *Gemm, rows int) bool {
 	return g.TransB || g.RoundB != numerics.FP32 || g.N%p.level.nr > 0 || g.LDB > shortRow || rows > rowsInPlace
 }

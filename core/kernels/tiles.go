@@ -16,7 +16,7 @@ type tileLevel struct {
 	pair [2]pairTiles
 	// transpose transposes a tile. dst and src must not overlap.
 	transpose func(dst, src *float32)
-	// multiply computes blocks of 32 x 32, see multiplyTiles1AMX. It is nil where so many parts are no faster than FP32.
+	// multiply computes blocks of 32 x 32, see multiplyTiles1AMX. It is nil if products of this many parts are no faster than FP32.
 	multiply [2]multiplyTiles
 
 	peak func(rounds int) (flop int)

@@ -117,7 +117,7 @@ type QuestionAnswering struct {
 
 // Evaluation is when and on how much the model is evaluated. It always is at the end of a phase.
 type Evaluation struct {
-	// Every so many steps; 0: only at the end.
+	// Every is the number of steps between two; 0: only at the end.
 	Every int `yaml:"every" json:"every"`
 	// Batch is the number of sequences that are evaluated at once.
 	Batch int `yaml:"batch" json:"batch"`

@@ -4,7 +4,7 @@
 //	Read -> Data -> New -> Evaluator -> Run (over a backend's session) -> Predictions -> Data.Score -> Scores
 //
 // Question answering and tasks with labels have different files, logits and metrics. Here they look the same to the
-// training loop, which evaluates every so many steps, and to the commands that predict, evaluate and score.
+// training loop, which evaluates from time to time, and to the commands that predict, evaluate and score.
 package evaluation
 
 import (

@@ -40,7 +40,7 @@ func (Local) Execute(ctx context.Context, s *Session, plan []Planned) ([]*result
 type RunError struct {
 	Run     string // its name
 	Dir     string // of the experiment
-	Stopped bool   // the context ended: Resume goes on with the run
+	Stopped bool   // the context ended: Resume continues the run
 	Err     error
 }
 

@@ -29,7 +29,7 @@ type Experiment struct {
 	Noise     bool // train the first arm with as many other seeds as well (A/A)
 
 	Dir       string // of the runs' folders; empty: a new folder, runs/RECIPE-TIME
-	Resume    bool   // go on with the runs in Dir from their last checkpoints, and take those that are complete as they are
+	Resume    bool   // continue the runs in Dir from their last checkpoints, and keep complete ones as they are
 	SaveModel bool   // leave each trained model in the folder train.ModelDir of its run, in Hugging Face's format
 	Index     string // that the runs are entered in, see results/index; empty: none
 

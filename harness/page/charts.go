@@ -17,7 +17,7 @@ type charts struct {
 	Quantities []quantity `json:"quantities"`
 	Runs       []run      `json:"runs"`
 	Targets    []target   `json:"targets"`
-	Every      int        `json:"every"` // a point is the mean of so many steps
+	Every      int        `json:"every"` // number of steps that a point averages
 }
 
 // quantity is a chart.

@@ -116,7 +116,7 @@ func total(parts map[string]float64) float64 {
 	return sum
 }
 
-// digits is the number of decimals to show of so many seconds.
+// digits is the number of decimals to show for a time in seconds.
 func digits(s float64) int {
 	if s < 10 {
 		return 2

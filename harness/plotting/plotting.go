@@ -35,7 +35,7 @@ type Options struct {
 	Phase     string // empty: all phases
 	Against   series.Axis
 	Log       bool // the values on a logarithmic axis
-	Smooth    int  // mean of the last so many steps of each run; 0 and 1: the values themselves
+	Smooth    int  // number of last steps of each run to average; 0 and 1: the values themselves
 	EachRun   bool // a line for each run in place of means and bands
 	Title     string
 	WidthInch float64 // 0: 6

@@ -19,7 +19,7 @@ type Lockstep struct {
 	Jobs  [2]Job
 	Steps int // at most; the phase may have fewer
 	// Resync gives the second side the parameters and the optimizer's state of the first before each step, so that
-	// differences are those of one step. Otherwise each side goes on from its own.
+	// differences are those of one step. Otherwise each side continues from its own.
 	Resync  bool
 	Observe func(*LockedStep) error
 }

@@ -5,7 +5,7 @@
 //
 //	batch -> backend.Step -> gradients -> optimizer.Step -> parameters -> backend.Commit -> record
 //
-// The host owns everything that passes between the plugins, so a run can stop after any step and go on from its
+// The host owns everything that passes between the plugins, so a run can stop after any step and continue from its
 // last checkpoint with the same bits.
 package train
 
@@ -51,7 +51,7 @@ type Job struct {
 	Dir         string // of the run's record, see results
 	Identity    results.Identity
 	Environment results.Environment
-	// Resume goes on from the last checkpoint in Dir, if there is one.
+	// Resume continues from the last checkpoint in Dir, if there is one.
 	Resume bool
 	// SaveModel leaves the trained model in the folder ModelDir of Dir, in Hugging Face's format.
 	SaveModel bool

@@ -44,8 +44,8 @@
 // # Execution
 //
 // plugins/ipu/execution reads where units of the model are and in which order they run; the model of the machine
-// prices the same plan. pipeline=3,7,7,7 puts so many layers on each IPU of a replica, the embeddings with the first
-// ones. The heads of pre-training are a stage of their own on the first IPU, since the decoder's weight is that of
+// prices the same plan. pipeline=3,7,7,7 gives the layers on each IPU of a replica, with the embeddings on the
+// first. The heads of pre-training are a stage of their own on the first IPU, since the decoder's weight is that of
 // the embeddings; the heads of other tasks are on the last IPU. 2.5 ends between the attention and the feed-forward
 // half of a layer. The IPUs work at the same time, cycle by cycle:
 //

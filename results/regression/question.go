@@ -101,7 +101,7 @@ func (q question) setChange(f *Fact, worse float64) {
 	}
 }
 
-// few says that so many runs of the baseline and now are too few for a test.
+// few says that a test needs more runs, of the baseline or now.
 func (q question) few(f *Fact, e estimate, was, is int) {
 	q.setChange(f, e.worse)
 	if q.ranks {

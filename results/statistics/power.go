@@ -16,7 +16,7 @@ const (
 )
 
 // FurtherRuns is the least number of further runs whose power, as the argument computes it, reaches SettlePower;
-// MaxPairs if even so many would not. The power must grow with the number of runs.
+// MaxPairs if even that many would not. The power must grow with the number of runs.
 func FurtherRuns(power func(further int) float64) int {
 	low, high := 0, 1 // low is not enough
 	for power(high) < SettlePower {

@@ -67,7 +67,7 @@ func (p *person) name() string { return p.first + " " + p.surname }
 // full names.
 const (
 	minPeople = 50
-	devShare  = 10 // one person in so many is a dev person
+	devShare  = 10 // one person in this many is a dev person
 )
 
 func maxPeople() int { return (len(womensNames) + len(mensNames)) * len(surnames) }

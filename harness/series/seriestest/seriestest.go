@@ -98,7 +98,7 @@ func Write(t testing.TB, dir string, seeds int, arms ...Arm) []*series.Record {
 	return records
 }
 
-// Begun writes so many steps of a run in progress, and returns a function that continues it up to a step.
+// Begun writes a number of steps of a run in progress, and returns a function that continues it up to a step.
 func Begun(t testing.TB, dir string, a Arm, seed, steps int) (more func(until int)) {
 	t.Helper()
 	r, err := recipe.Parse("invented.yaml", []byte(Recipe))
@@ -140,7 +140,7 @@ func environment(at time.Time, a Arm) results.Environment {
 	}
 }
 
-// step invents the step that follows so many others.
+// step invents the step after a number of others.
 func step(r *recipe.Recipe, a Arm, random *rand.Rand, before int) results.Step {
 	p, at := &r.Phases[0], before
 	if at >= p.Steps {
@@ -166,7 +166,7 @@ func step(r *recipe.Recipe, a Arm, random *rand.Rand, before int) results.Step {
 	return s
 }
 
-// record writes so many steps with their evaluations, and the end.
+// record writes a number of steps with their evaluations, and the end.
 func record(t testing.TB, w *results.Writer, r *recipe.Recipe, a Arm, seed, steps int) results.Result {
 	t.Helper()
 	res := results.Result{Status: results.Complete, BatchDigest: fmt.Sprintf("%064d", seed)}

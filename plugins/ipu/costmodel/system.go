@@ -122,7 +122,7 @@ func Larger(sys *System, p backend.Program, plan execution.Plan) *System {
 	return ofFamily(strings.TrimRight(sys.Name, "0123456789"), plan.IPUs()*p.Replicas)
 }
 
-// ofFamily is the smallest system of a family, such as bow-pod, that has so many IPUs, or else the largest; nil:
+// ofFamily is the smallest system of a family, such as bow-pod, that has enough IPUs, or else the largest; nil:
 // there is no such family.
 func ofFamily(name string, ipus int) *System {
 	var found *System
