@@ -1,6 +1,7 @@
 package emulator_test
 
 import (
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -119,7 +120,7 @@ func TestPipelineIsTheSame(t *testing.T) {
 	}
 	running := half(true)
 	running.RunningMean = true
-	for _, c := range []struct {
+	for i, c := range []struct {
 		task         bert.Task
 		policy       emulator.Policy
 		name         string
@@ -136,9 +137,12 @@ func TestPipelineIsTheSame(t *testing.T) {
 		}
 		kernels.CheckInputs = c.name != "fp32" // which has every input
 		want := trains(t, c.task, c.policy, emulator.Plan{}, c.accumulation, c.replicas)
-		for name, plan := range plans {
+		for j, name := range slices.Sorted(maps.Keys(plans)) {
+			if c.replicas == 1 && j%2 != i%2 {
+				continue // every plan with two replicas, and with half of the other cases
+			}
 			runtime.GOMAXPROCS(1 + len(name)%3)
-			got := trains(t, c.task, c.policy, plan, c.accumulation, c.replicas)
+			got := trains(t, c.task, c.policy, plans[name], c.accumulation, c.replicas)
 			switch {
 			case !slices.Equal(got.grads, want.grads):
 				t.Errorf("%s in %s: %s has other gradients", c.task, c.name, name)

@@ -77,6 +77,15 @@ func TestBackend(t *testing.T) {
 			t.Errorf("%s: %v", r.Name, r.Err)
 		}
 	}
+	rows, err := backendtest.Oracle(t.Context(), b, "../../core/internal/reference/testdata/golden/bert/question_answering.safetensors")
+	if err != nil || len(rows) < 60 {
+		t.Errorf("%d quantities were held against float64, error %v", len(rows), err)
+	}
+	for _, r := range rows {
+		if !r.Pass {
+			t.Errorf("%s of %s in %s: relative error %.2g, want at most %g", r.Quantity, r.Case, r.Precision, r.RelError, r.Limit)
+		}
+	}
 	agrees(t, b)
 	sameOverStream(t, b)
 }
