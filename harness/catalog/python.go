@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -73,6 +72,9 @@ func (e *Entry) prepare() error {
 			return err
 		}
 		e.Path, e.Script, e.Args, e.Patience = found.Path, found.Script, append([]string{found.Script}, e.Args...), importing
+		if os.Getenv("PYTHONPATH") != "" {
+			e.Env = append(e.Env, "PYTHONPATH="+python.SearchPath())
+		}
 		return nil
 	case e.BuiltIn || e.Note != "" || e.Address != "":
 		return nil
@@ -87,10 +89,7 @@ func (e *Entry) prepare() error {
 	if err != nil {
 		return err
 	}
-	if given := os.Getenv("PYTHONPATH"); given != "" {
-		path = given + string(filepath.ListSeparator) + path
-	}
-	e.Env, e.Patience = append(e.Env, "PYTHONPATH="+path), importing
+	e.Env, e.Patience = append(e.Env, "PYTHONPATH="+python.SearchPath(path)), importing
 	if strings.Contains(line, "/env ") {
 		interpreter, err := anyPython()
 		if err != nil {

@@ -151,9 +151,22 @@ func Interpreter(ctx context.Context, modules []Module) (string, error) {
 		ErrMissing, strings.Join(problems, "; "), strings.Join(debian, " "), strings.Join(pypi, " "), InterpreterVariable)
 }
 
-// probe prints those of its arguments that are not installed modules.
+// SearchPath is the user's PYTHONPATH with more folders after it. Empty entries are left out: Python takes each for the
+// working folder, and would import whatever lies there.
+func SearchPath(more ...string) string {
+	folders := append(filepath.SplitList(os.Getenv("PYTHONPATH")), more...)
+	folders = slices.DeleteFunc(folders, func(f string) bool { return f == "" })
+	return strings.Join(folders, string(filepath.ListSeparator))
+}
+
+// probe prints those of its arguments that are not installed modules. `python3 -c` puts the working folder first on
+// sys.path, where a stranger's google/__init__.py or contextlib.py would be executed, so it is removed before the first
+// import from a file. -I would do that too, but would also hide PYTHONPATH and the user's own packages; -P and
+// PYTHONSAFEPATH are only known to Python 3.11 and later.
 const probe = `
-import importlib.util, sys
+import sys
+sys.path[:] = [folder for folder in sys.path if folder]
+import importlib.util
 def there(name):
     try:
         return importlib.util.find_spec(name) is not None
@@ -170,7 +183,10 @@ func missing(ctx context.Context, interpreter string, modules []Module) ([]strin
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, interpreter, args...).Output()
+	cmd := exec.CommandContext(ctx, interpreter, args...)
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+SearchPath()) // the later value of a variable counts
+	cmd.WaitDelay = time.Second                                // a child of a killed interpreter may hold its output open
+	out, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("it does not run: %w", err)
 	}
