@@ -11,7 +11,7 @@ import (
 // closeGrace is how long a plugin may take to end when it is asked to.
 const closeGrace = 5 * time.Second
 
-// Close ends the process and waits until it is gone; one that another process started keeps running. It may be called
+// Close ends the process, with all that it started in its process group, and waits until it is gone; one that another process started keeps running. It may be called
 // more than once, also after the process has died.
 func (p *Process) Close() error { return p.close() }
 

@@ -77,11 +77,14 @@ type inheritance struct {
 	files     []*os.File
 }
 
+// socketFolderVariable tells a plugin where to make its socket.
+const socketFolderVariable = "PLUGIN_UNIX_SOCKET_DIR"
+
 // newInheritance begins with what every plugin gets: where to make its socket, and the process to watch.
 func newInheritance(sockets string) *inheritance {
 	return &inheritance{variables: map[string]string{
-		"PLUGIN_UNIX_SOCKET_DIR": sockets,
-		wire.HostVariable:        strconv.Itoa(os.Getpid()),
+		socketFolderVariable: sockets,
+		wire.HostVariable:    strconv.Itoa(os.Getpid()),
 	}}
 }
 

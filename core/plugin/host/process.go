@@ -82,9 +82,10 @@ type Process struct {
 	attached *grpc.ClientConn
 
 	cmd    *exec.Cmd
+	child  *child // of cmd, with the processes that it starts
 	tls    *tls.Config
 	client *goplugin.Client
-	kill   context.CancelFunc // kills the process at once; nil: there is none yet
+	kill   func() // kills the processes at once; nil: there are none yet
 	// Only the host holds this end of the lifeline open; the process reads the other.
 	lifeline, lifelineOther *os.File
 	ended                   chan struct{} // closed by Close: releases the thread that the process was started from

@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-hclog"
 	goplugin "github.com/hashicorp/go-plugin"
+	"github.com/hashicorp/go-plugin/runner"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -52,11 +55,10 @@ func (p *Process) prepare() (err error) {
 			passed.file(wire.ArenaVariable, p.arena.File())
 		}
 	}
-	life, cancel := context.WithCancel(context.Background())
-	p.kill = cancel
-	p.cmd = exec.CommandContext(life, p.spec.Path, p.spec.Args...)
+	p.cmd = exec.Command(p.spec.Path, p.spec.Args...)
 	p.cmd.Dir = p.spec.Dir
-	p.cmd.SysProcAttr = processAttributes()
+	p.child = newChild(p.cmd)
+	p.kill = p.child.kill
 	p.environment = Environment(os.Environ(), p.spec.threads(), p.spec.Env)
 	passed.apply(p.cmd, p.environment)
 	return nil
@@ -75,7 +77,8 @@ func (p *Process) start(ctx context.Context) (grpc.ClientConnInterface, error) {
 	p.client = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  wire.Handshake,
 		VersionedPlugins: map[int]goplugin.PluginSet{wire.ProtocolVersion: {string(p.spec.Kind): &connection{}}},
-		Cmd:              p.cmd,
+		RunnerFunc:       p.runner,
+		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: p.sockets},
 		SkipHostEnv:      true,
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
 		TLSConfig:        p.tls,
@@ -83,7 +86,7 @@ func (p *Process) start(ctx context.Context) (grpc.ClientConnInterface, error) {
 		Stderr:           p.words,
 		SyncStderr:       p.words,
 		SyncStdout:       p.words,
-		Logger:           hclog.NewNullLogger(),
+		Logger:           hclog.New(&hclog.LoggerOptions{Level: hclog.Off, Output: io.Discard}), // it then parses no lines
 		GRPCDialOptions:  dialOptions,
 	})
 	type result struct {
@@ -123,6 +126,14 @@ func (p *Process) start(ctx context.Context) (grpc.ClientConnInterface, error) {
 		return nil, fmt.Errorf("connection is a %T", r.conn)
 	}
 	return conn, nil
+}
+
+// runner is the process as go-plugin asks for it: with its variables, and with the folder that it made for the socket. That
+// one lies in p.sockets, whose name is as long as a socket's may be, so the plugin uses p.sockets itself.
+func (p *Process) runner(_ hclog.Logger, want *exec.Cmd, _ string) (runner.Runner, error) {
+	p.cmd.Stdin = want.Stdin
+	p.cmd.Env = slices.Concat(p.cmd.Env, want.Env, []string{socketFolderVariable + "=" + p.sockets}) // the last of a name counts
+	return p.child, nil
 }
 
 // versionMismatch is go-plugin's message when there is no common version.

@@ -1,0 +1,163 @@
+//go:build linux
+
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"harness.invalid/core/optimizer"
+	"harness.invalid/core/plugin"
+	"harness.invalid/core/plugin/host"
+)
+
+func init() {
+	badRoles["parent"] = badOptimizer(func(context.Context, optimizer.Memory) error {
+		return bear(false)
+	})
+	badRoles["dying-parent"] = badOptimizer(func(context.Context, optimizer.Memory) error {
+		_ = bear(false)
+		os.Exit(3)
+		return nil
+	})
+	badRoles["dying-parent-of-an-escapee"] = badOptimizer(func(context.Context, optimizer.Memory) error {
+		_ = bear(true)
+		os.Exit(3)
+		return nil
+	})
+}
+
+// bear starts a process that lives for minutes and holds the standard error of this one. It prints its number.
+func bear(escapes bool) error {
+	stderr := os.NewFile(2, "stderr") // Go's os.Stderr of a plugin that is served is another pipe
+	cmd := exec.Command("sleep", "300")
+	cmd.Stderr, cmd.SysProcAttr = stderr, &syscall.SysProcAttr{Setsid: escapes}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(stderr, "child %d\n", cmd.Process.Pid)
+	return err
+}
+
+// childOf is the number of the process that bear started. The process is killed after the test at the latest.
+func childOf(t *testing.T, printed *buffer) int {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+		_, text, _ := strings.Cut(printed.String(), "child ")
+		number, _, ok := strings.Cut(text, "\n")
+		if pid, err := strconv.Atoi(number); ok && err == nil {
+			t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+			return pid
+		}
+	}
+	t.Fatalf("no child among what was printed: %q", printed)
+	return 0
+}
+
+// wantGone expects that a process ends.
+func wantGone(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Second); alive(t, pid); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d, which the plugin started, outlives it", pid)
+		}
+	}
+}
+
+// TestDeadParent: a plugin that dies while a child of its holds its standard error holds up nobody, and the child dies
+// with it; one that left the process group lives on, but holds up nobody either.
+func TestDeadParent(t *testing.T) {
+	for _, role := range []string{"dying-parent", "dying-parent-of-an-escapee"} {
+		t.Run(role, func(t *testing.T) {
+			t.Parallel()
+			var printed buffer
+			s := spec(t, plugin.Optimizer, role, host.Stream)
+			s.Stderr = &printed
+			p := start(t, s)
+			u, _ := updates(t, p)
+			began := time.Now()
+			_, err := u.Step(t.Context(), optimizer.Step{Step: 1, LR: 0.1})
+			wants(t, err, "step 1: the plugin died (exit status 3)", "child ")
+			if !errors.Is(err, host.ErrDied) {
+				t.Errorf("%v is not ErrDied", err)
+			}
+			pid := childOf(t, &printed)
+			if err := p.Close(); err != nil {
+				t.Error(err)
+			}
+			if d := time.Since(began); d > 10*time.Second {
+				t.Errorf("the host was held up for %v", d)
+			}
+			if role == "dying-parent" {
+				wantGone(t, pid)
+			}
+		})
+	}
+}
+
+// TestChildrenEnd: what a plugin started ends with it, whether it ends when asked or is killed.
+func TestChildrenEnd(t *testing.T) {
+	for name, end := range map[string]func(p *host.Process){
+		"closed": func(p *host.Process) { _ = p.Close() },
+		"killed": func(p *host.Process) { p.Kill() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var printed buffer
+			s := spec(t, plugin.Optimizer, "parent", host.Stream)
+			s.Stderr = &printed
+			p := start(t, s)
+			u, _ := updates(t, p)
+			if _, err := u.Step(t.Context(), optimizer.Step{Step: 1, LR: 0.1}); err != nil {
+				t.Fatal(err)
+			}
+			pid := childOf(t, &printed)
+			if !alive(t, pid) {
+				t.Fatal("the child ended too early to tell anything")
+			}
+			end(p)
+			wantGone(t, pid)
+		})
+	}
+}
+
+// TestScriptAroundProcess: of a script that waits for a process and never says hello, both are killed when it is given
+// up, and when the start is cancelled.
+func TestScriptAroundProcess(t *testing.T) {
+	for _, cancelled := range []bool{false, true} {
+		t.Run(fmt.Sprintf("cancelled=%t", cancelled), func(t *testing.T) {
+			t.Parallel()
+			var printed buffer
+			s := spec(t, plugin.Optimizer, "script", host.Stream)
+			s.Path, s.Args, s.Stderr = "/bin/sh", []string{"-c", "sleep 300 & echo child $! >&2; wait"}, &printed
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			want := "context canceled"
+			if cancelled {
+				go func() {
+					for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline) && !strings.Contains(printed.String(), "\n"); {
+						time.Sleep(2 * time.Millisecond)
+					}
+					cancel()
+				}()
+			} else {
+				s.Timeouts.Start, want = 500*time.Millisecond, "no answer within 500ms, so it was killed"
+			}
+			began := time.Now()
+			_, err := host.Launch(ctx, s)
+			wants(t, err, want)
+			if d := time.Since(began); d > 10*time.Second {
+				t.Errorf("the host was held up for %v", d)
+			}
+			wantGone(t, childOf(t, &printed))
+		})
+	}
+}
