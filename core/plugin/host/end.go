@@ -11,8 +11,8 @@ import (
 // closeGrace is how long a plugin may take to end when it is asked to.
 const closeGrace = 5 * time.Second
 
-// Close ends the process, with all that it started in its process group, and waits until it is gone; one that another process started keeps running. It may be called
-// more than once, also after the process has died.
+// Close ends the process, with all that it started in its process group, and waits until it is gone; one that another
+// process started keeps running. It may be called more than once, also after the process has died.
 func (p *Process) Close() error { return p.close() }
 
 // end ends the process: it is asked to, and killed after grace, or at once if grace is 0. Only a start that is
@@ -38,6 +38,7 @@ func (p *Process) shutDown() error {
 	p.end(closeGrace)
 	close(p.ended)
 	p.thread.Wait()
+	p.words.finish()
 	var errs []error
 	if p.lifeline != nil {
 		errs = append(errs, p.lifeline.Close(), p.lifelineOther.Close())

@@ -56,7 +56,9 @@ func expose(ctx context.Context, spec Spec, in io.Reader, out io.Writer, ready f
 	}
 	passed.apply(cmd, Environment(os.Environ(), spec.threads(), spec.Env))
 	greeted, unfit := false, error(nil)
-	cmd.Stdin, cmd.Stderr = in, newLastWords(spec.Stderr)
+	words := newLastWords(spec.Stderr)
+	defer words.finish()
+	cmd.Stdin, cmd.Stderr = in, words
 	cmd.Stdout = &greeting{out: out, found: func(version, network, address string) {
 		if version != strconv.Itoa(wire.ProtocolVersion) {
 			unfit = versionError(version)

@@ -35,6 +35,26 @@ func init() {
 	})
 }
 
+// floodBytes is how much the role "flood" prints in each of two ways: without an end of line, and as lines.
+const floodBytes = 64 << 20
+
+func init() {
+	badRoles["flood"] = badOptimizer(func(context.Context, optimizer.Memory) error {
+		stderr := os.NewFile(2, "stderr")
+		for _, text := range []string{strings.Repeat("x", 1<<16), strings.Repeat(strings.Repeat("y", 127)+"\n", 1<<9)} {
+			for range floodBytes >> 16 {
+				if _, err := stderr.WriteString(text); err != nil {
+					return err
+				}
+			}
+			_, _ = stderr.WriteString("\n")
+		}
+		_, err := stderr.WriteString("tile 311 is on fire\n")
+		os.Exit(3)
+		return err
+	})
+}
+
 // bear starts a process that lives for minutes and holds the standard error of this one. It prints its number.
 func bear(escapes bool) error {
 	stderr := os.NewFile(2, "stderr") // Go's os.Stderr of a plugin that is served is another pipe
@@ -160,4 +180,23 @@ func TestScriptAroundProcess(t *testing.T) {
 			wantGone(t, childOf(t, &printed))
 		})
 	}
+}
+
+// TestFlood: a plugin that prints without measure is passed on in part, is not held up, and its last words are known.
+func TestFlood(t *testing.T) {
+	var printed buffer
+	s := spec(t, plugin.Optimizer, "flood", host.Stream)
+	s.Stderr = &printed
+	p := start(t, s)
+	u, _ := updates(t, p)
+	_, err := u.Step(t.Context(), optimizer.Step{Step: 1, LR: 0.1})
+	wants(t, err, "the plugin died (exit status 3)", "tile 311 is on fire")
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	text := printed.String()
+	if n := len(text); n > floodBytes/4 {
+		t.Errorf("of %d MiB, %d bytes are passed on", 2*floodBytes>>20, n)
+	}
+	wants(t, errors.New(text), "[cut: the line is longer than 64 KiB]\n", "bytes dropped: the plugin prints more than 64 KiB a second]\n")
 }

@@ -16,7 +16,7 @@ const (
 // lastWords passes on what a plugin prints, and keeps its last lines for errors.
 type lastWords struct {
 	mu    sync.Mutex
-	sink  io.Writer
+	flow  *flow
 	lines []string // at most keptLines
 	count int      // complete lines so far
 	rest  []byte   // beginning of a line that is not complete
@@ -26,14 +26,14 @@ func newLastWords(sink io.Writer) *lastWords {
 	if sink == nil {
 		sink = io.Discard
 	}
-	return &lastWords{sink: sink}
+	return &lastWords{flow: newFlow(sink)}
 }
 
-// Write implements io.Writer. It ignores errors of the sink: a full disk there must not look like a broken plugin.
+// Write implements io.Writer.
 func (w *lastWords) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, _ = w.sink.Write(b)
+	w.flow.write(b)
 	n := len(b)
 	for {
 		line, rest, ok := bytes.Cut(b, []byte{'\n'})
@@ -52,6 +52,13 @@ func (w *lastWords) Write(b []byte) (int, error) {
 		w.rest = w.rest[:0]
 		b = rest
 	}
+}
+
+// finish says what was not passed on at the end of the output.
+func (w *lastWords) finish() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.flow.flush()
 }
 
 // mark is the current position in the output, for since.
