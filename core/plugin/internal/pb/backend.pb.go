@@ -188,327 +188,6 @@ func (x *Precision) GetReason() string {
 	return ""
 }
 
-// Program is what a backend is asked to run.
-type Program struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Model          *Model                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`                                                                               // its shape
-	Head           *Head                  `protobuf:"bytes,2,opt,name=head,proto3" json:"head,omitempty"`                                                                                 // what is on top of it
-	Precision      string                 `protobuf:"bytes,3,opt,name=precision,proto3" json:"precision,omitempty"`                                                                       // a name from DescribeBackendResponse.precisions; empty: the first
-	Options        map[string]string      `protobuf:"bytes,4,rep,name=options,proto3" json:"options,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // those not given have their default
-	Seed           uint64                 `protobuf:"varint,5,opt,name=seed,proto3" json:"seed,omitempty"`                                                                                // of all random streams of the run
-	Length         int64                  `protobuf:"varint,6,opt,name=length,proto3" json:"length,omitempty"`                                                                            // tokens a sequence, S
-	MaxPredictions int64                  `protobuf:"varint,7,opt,name=max_predictions,json=maxPredictions,proto3" json:"max_predictions,omitempty"`                                      // masked positions a sequence, P; pre-training only
-	// Global batch = micro_batch x accumulation x replicas.
-	MicroBatch   int64 `protobuf:"varint,8,opt,name=micro_batch,json=microBatch,proto3" json:"micro_batch,omitempty"` // sequences that a device computes at a time, B
-	Accumulation int64 `protobuf:"varint,9,opt,name=accumulation,proto3" json:"accumulation,omitempty"`               // micro-batches that a replica sums before an update
-	Replicas     int64 `protobuf:"varint,10,opt,name=replicas,proto3" json:"replicas,omitempty"`                      // devices that work on parts of the same global batch
-	// Most sequences that a row of a batch holds, Q; 0 and 1: rows are not packed. Packing is for pre-training only.
-	SequencesPerPack int64 `protobuf:"varint,11,opt,name=sequences_per_pack,json=sequencesPerPack,proto3" json:"sequences_per_pack,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
-}
-
-func (x *Program) Reset() {
-	*x = Program{}
-	mi := &file_v1_backend_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Program) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Program) ProtoMessage() {}
-
-func (x *Program) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Program.ProtoReflect.Descriptor instead.
-func (*Program) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *Program) GetModel() *Model {
-	if x != nil {
-		return x.Model
-	}
-	return nil
-}
-
-func (x *Program) GetHead() *Head {
-	if x != nil {
-		return x.Head
-	}
-	return nil
-}
-
-func (x *Program) GetPrecision() string {
-	if x != nil {
-		return x.Precision
-	}
-	return ""
-}
-
-func (x *Program) GetOptions() map[string]string {
-	if x != nil {
-		return x.Options
-	}
-	return nil
-}
-
-func (x *Program) GetSeed() uint64 {
-	if x != nil {
-		return x.Seed
-	}
-	return 0
-}
-
-func (x *Program) GetLength() int64 {
-	if x != nil {
-		return x.Length
-	}
-	return 0
-}
-
-func (x *Program) GetMaxPredictions() int64 {
-	if x != nil {
-		return x.MaxPredictions
-	}
-	return 0
-}
-
-func (x *Program) GetMicroBatch() int64 {
-	if x != nil {
-		return x.MicroBatch
-	}
-	return 0
-}
-
-func (x *Program) GetAccumulation() int64 {
-	if x != nil {
-		return x.Accumulation
-	}
-	return 0
-}
-
-func (x *Program) GetReplicas() int64 {
-	if x != nil {
-		return x.Replicas
-	}
-	return 0
-}
-
-func (x *Program) GetSequencesPerPack() int64 {
-	if x != nil {
-		return x.SequencesPerPack
-	}
-	return 0
-}
-
-// Model is the shape of a BERT. Fields have the names and meanings of Hugging Face's config.json.
-type Model struct {
-	state                     protoimpl.MessageState `protogen:"open.v1"`
-	VocabSize                 int64                  `protobuf:"varint,1,opt,name=vocab_size,json=vocabSize,proto3" json:"vocab_size,omitempty"`                                                      // words, V: rows of the word embeddings and of the masked LM's decoder
-	HiddenSize                int64                  `protobuf:"varint,2,opt,name=hidden_size,json=hiddenSize,proto3" json:"hidden_size,omitempty"`                                                   // width of the hidden states, H: a multiple of the number of heads
-	NumHiddenLayers           int64                  `protobuf:"varint,3,opt,name=num_hidden_layers,json=numHiddenLayers,proto3" json:"num_hidden_layers,omitempty"`                                  // encoder layers, post-norm
-	NumAttentionHeads         int64                  `protobuf:"varint,4,opt,name=num_attention_heads,json=numAttentionHeads,proto3" json:"num_attention_heads,omitempty"`                            // heads a layer, each of H / heads numbers
-	IntermediateSize          int64                  `protobuf:"varint,5,opt,name=intermediate_size,json=intermediateSize,proto3" json:"intermediate_size,omitempty"`                                 // width of the feed-forward layers, I
-	HiddenAct                 string                 `protobuf:"bytes,6,opt,name=hidden_act,json=hiddenAct,proto3" json:"hidden_act,omitempty"`                                                       // gelu: with erf; gelu_new: with tanh
-	HiddenDropoutProb         float64                `protobuf:"fixed64,7,opt,name=hidden_dropout_prob,json=hiddenDropoutProb,proto3" json:"hidden_dropout_prob,omitempty"`                           // 0 <= p < 1: after the embeddings, after both projections of a layer, before a classifier
-	AttentionProbsDropoutProb float64                `protobuf:"fixed64,8,opt,name=attention_probs_dropout_prob,json=attentionProbsDropoutProb,proto3" json:"attention_probs_dropout_prob,omitempty"` // 0 <= p < 1: of the softmax's results
-	MaxPositionEmbeddings     int64                  `protobuf:"varint,9,opt,name=max_position_embeddings,json=maxPositionEmbeddings,proto3" json:"max_position_embeddings,omitempty"`                // greatest length
-	TypeVocabSize             int64                  `protobuf:"varint,10,opt,name=type_vocab_size,json=typeVocabSize,proto3" json:"type_vocab_size,omitempty"`                                       // rows of the token type embeddings
-	InitializerRange          float64                `protobuf:"fixed64,11,opt,name=initializer_range,json=initializerRange,proto3" json:"initializer_range,omitempty"`                               // standard deviation of the first values, which the host draws
-	LayerNormEps              float64                `protobuf:"fixed64,12,opt,name=layer_norm_eps,json=layerNormEps,proto3" json:"layer_norm_eps,omitempty"`                                         // added to the variance
-	AttentionMaskValue        float64                `protobuf:"fixed64,13,opt,name=attention_mask_value,json=attentionMaskValue,proto3" json:"attention_mask_value,omitempty"`                       // added to the attention scores of padding, such as -10000
-	unknownFields             protoimpl.UnknownFields
-	sizeCache                 protoimpl.SizeCache
-}
-
-func (x *Model) Reset() {
-	*x = Model{}
-	mi := &file_v1_backend_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Model) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Model) ProtoMessage() {}
-
-func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Model.ProtoReflect.Descriptor instead.
-func (*Model) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *Model) GetVocabSize() int64 {
-	if x != nil {
-		return x.VocabSize
-	}
-	return 0
-}
-
-func (x *Model) GetHiddenSize() int64 {
-	if x != nil {
-		return x.HiddenSize
-	}
-	return 0
-}
-
-func (x *Model) GetNumHiddenLayers() int64 {
-	if x != nil {
-		return x.NumHiddenLayers
-	}
-	return 0
-}
-
-func (x *Model) GetNumAttentionHeads() int64 {
-	if x != nil {
-		return x.NumAttentionHeads
-	}
-	return 0
-}
-
-func (x *Model) GetIntermediateSize() int64 {
-	if x != nil {
-		return x.IntermediateSize
-	}
-	return 0
-}
-
-func (x *Model) GetHiddenAct() string {
-	if x != nil {
-		return x.HiddenAct
-	}
-	return ""
-}
-
-func (x *Model) GetHiddenDropoutProb() float64 {
-	if x != nil {
-		return x.HiddenDropoutProb
-	}
-	return 0
-}
-
-func (x *Model) GetAttentionProbsDropoutProb() float64 {
-	if x != nil {
-		return x.AttentionProbsDropoutProb
-	}
-	return 0
-}
-
-func (x *Model) GetMaxPositionEmbeddings() int64 {
-	if x != nil {
-		return x.MaxPositionEmbeddings
-	}
-	return 0
-}
-
-func (x *Model) GetTypeVocabSize() int64 {
-	if x != nil {
-		return x.TypeVocabSize
-	}
-	return 0
-}
-
-func (x *Model) GetInitializerRange() float64 {
-	if x != nil {
-		return x.InitializerRange
-	}
-	return 0
-}
-
-func (x *Model) GetLayerNormEps() float64 {
-	if x != nil {
-		return x.LayerNormEps
-	}
-	return 0
-}
-
-func (x *Model) GetAttentionMaskValue() float64 {
-	if x != nil {
-		return x.AttentionMaskValue
-	}
-	return 0
-}
-
-// Head is what the model is trained for.
-type Head struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`                             // pretraining, question_answering, classification or multiple_choice
-	NumLabels     int64                  `protobuf:"varint,2,opt,name=num_labels,json=numLabels,proto3" json:"num_labels,omitempty"` // classes of a classification (1: a regression) or choices of a question
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Head) Reset() {
-	*x = Head{}
-	mi := &file_v1_backend_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Head) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Head) ProtoMessage() {}
-
-func (x *Head) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Head.ProtoReflect.Descriptor instead.
-func (*Head) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *Head) GetTask() string {
-	if x != nil {
-		return x.Task
-	}
-	return ""
-}
-
-func (x *Head) GetNumLabels() int64 {
-	if x != nil {
-		return x.NumLabels
-	}
-	return 0
-}
-
 // OpenBackendRequest asks for a session.
 type OpenBackendRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -520,7 +199,7 @@ type OpenBackendRequest struct {
 
 func (x *OpenBackendRequest) Reset() {
 	*x = OpenBackendRequest{}
-	mi := &file_v1_backend_proto_msgTypes[5]
+	mi := &file_v1_backend_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -532,7 +211,7 @@ func (x *OpenBackendRequest) String() string {
 func (*OpenBackendRequest) ProtoMessage() {}
 
 func (x *OpenBackendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[5]
+	mi := &file_v1_backend_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -545,7 +224,7 @@ func (x *OpenBackendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenBackendRequest.ProtoReflect.Descriptor instead.
 func (*OpenBackendRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{5}
+	return file_v1_backend_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *OpenBackendRequest) GetProgram() *Program {
@@ -572,7 +251,7 @@ type OpenBackendResponse struct {
 
 func (x *OpenBackendResponse) Reset() {
 	*x = OpenBackendResponse{}
-	mi := &file_v1_backend_proto_msgTypes[6]
+	mi := &file_v1_backend_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -584,7 +263,7 @@ func (x *OpenBackendResponse) String() string {
 func (*OpenBackendResponse) ProtoMessage() {}
 
 func (x *OpenBackendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[6]
+	mi := &file_v1_backend_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -597,7 +276,7 @@ func (x *OpenBackendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenBackendResponse.ProtoReflect.Descriptor instead.
 func (*OpenBackendResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{6}
+	return file_v1_backend_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *OpenBackendResponse) GetSession() uint64 {
@@ -621,7 +300,7 @@ type BackendStepRequest struct {
 
 func (x *BackendStepRequest) Reset() {
 	*x = BackendStepRequest{}
-	mi := &file_v1_backend_proto_msgTypes[7]
+	mi := &file_v1_backend_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -633,7 +312,7 @@ func (x *BackendStepRequest) String() string {
 func (*BackendStepRequest) ProtoMessage() {}
 
 func (x *BackendStepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[7]
+	mi := &file_v1_backend_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -646,7 +325,7 @@ func (x *BackendStepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackendStepRequest.ProtoReflect.Descriptor instead.
 func (*BackendStepRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{7}
+	return file_v1_backend_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *BackendStepRequest) GetMessage() isBackendStepRequest_Message {
@@ -704,7 +383,7 @@ type StepStart struct {
 
 func (x *StepStart) Reset() {
 	*x = StepStart{}
-	mi := &file_v1_backend_proto_msgTypes[8]
+	mi := &file_v1_backend_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -716,7 +395,7 @@ func (x *StepStart) String() string {
 func (*StepStart) ProtoMessage() {}
 
 func (x *StepStart) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[8]
+	mi := &file_v1_backend_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -729,7 +408,7 @@ func (x *StepStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepStart.ProtoReflect.Descriptor instead.
 func (*StepStart) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{8}
+	return file_v1_backend_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *StepStart) GetSession() uint64 {
@@ -804,7 +483,7 @@ type Batch struct {
 
 func (x *Batch) Reset() {
 	*x = Batch{}
-	mi := &file_v1_backend_proto_msgTypes[9]
+	mi := &file_v1_backend_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -816,7 +495,7 @@ func (x *Batch) String() string {
 func (*Batch) ProtoMessage() {}
 
 func (x *Batch) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[9]
+	mi := &file_v1_backend_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -829,7 +508,7 @@ func (x *Batch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Batch.ProtoReflect.Descriptor instead.
 func (*Batch) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{9}
+	return file_v1_backend_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Batch) GetSize() int64 {
@@ -989,7 +668,7 @@ type BackendStepResponse struct {
 
 func (x *BackendStepResponse) Reset() {
 	*x = BackendStepResponse{}
-	mi := &file_v1_backend_proto_msgTypes[10]
+	mi := &file_v1_backend_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1001,7 +680,7 @@ func (x *BackendStepResponse) String() string {
 func (*BackendStepResponse) ProtoMessage() {}
 
 func (x *BackendStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[10]
+	mi := &file_v1_backend_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1014,7 +693,7 @@ func (x *BackendStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackendStepResponse.ProtoReflect.Descriptor instead.
 func (*BackendStepResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{10}
+	return file_v1_backend_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *BackendStepResponse) GetLosses() *Losses {
@@ -1087,7 +766,7 @@ type TraceResponse struct {
 
 func (x *TraceResponse) Reset() {
 	*x = TraceResponse{}
-	mi := &file_v1_backend_proto_msgTypes[11]
+	mi := &file_v1_backend_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1099,7 +778,7 @@ func (x *TraceResponse) String() string {
 func (*TraceResponse) ProtoMessage() {}
 
 func (x *TraceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[11]
+	mi := &file_v1_backend_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,7 +791,7 @@ func (x *TraceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceResponse.ProtoReflect.Descriptor instead.
 func (*TraceResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{11}
+	return file_v1_backend_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *TraceResponse) GetMessage() isTraceResponse_Message {
@@ -1192,7 +871,7 @@ type TracedChunk struct {
 
 func (x *TracedChunk) Reset() {
 	*x = TracedChunk{}
-	mi := &file_v1_backend_proto_msgTypes[12]
+	mi := &file_v1_backend_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1204,7 +883,7 @@ func (x *TracedChunk) String() string {
 func (*TracedChunk) ProtoMessage() {}
 
 func (x *TracedChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[12]
+	mi := &file_v1_backend_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1217,7 +896,7 @@ func (x *TracedChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedChunk.ProtoReflect.Descriptor instead.
 func (*TracedChunk) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{12}
+	return file_v1_backend_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *TracedChunk) GetOperator() string {
@@ -1278,7 +957,7 @@ type Schedule struct {
 
 func (x *Schedule) Reset() {
 	*x = Schedule{}
-	mi := &file_v1_backend_proto_msgTypes[13]
+	mi := &file_v1_backend_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1290,7 +969,7 @@ func (x *Schedule) String() string {
 func (*Schedule) ProtoMessage() {}
 
 func (x *Schedule) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[13]
+	mi := &file_v1_backend_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1303,7 +982,7 @@ func (x *Schedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Schedule.ProtoReflect.Descriptor instead.
 func (*Schedule) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{13}
+	return file_v1_backend_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Schedule) GetName() string {
@@ -1362,7 +1041,7 @@ type ScheduledStage struct {
 
 func (x *ScheduledStage) Reset() {
 	*x = ScheduledStage{}
-	mi := &file_v1_backend_proto_msgTypes[14]
+	mi := &file_v1_backend_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1374,7 +1053,7 @@ func (x *ScheduledStage) String() string {
 func (*ScheduledStage) ProtoMessage() {}
 
 func (x *ScheduledStage) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[14]
+	mi := &file_v1_backend_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1387,7 +1066,7 @@ func (x *ScheduledStage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduledStage.ProtoReflect.Descriptor instead.
 func (*ScheduledStage) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{14}
+	return file_v1_backend_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ScheduledStage) GetDevice() int64 {
@@ -1425,59 +1104,6 @@ func (x *ScheduledStage) GetStash() int64 {
 	return 0
 }
 
-// Phase is a measured part of a step, such as forward, backward, reduction.
-type Phase struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`         // lower case
-	Seconds       float64                `protobuf:"fixed64,2,opt,name=seconds,proto3" json:"seconds,omitempty"` // wall time
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Phase) Reset() {
-	*x = Phase{}
-	mi := &file_v1_backend_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Phase) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Phase) ProtoMessage() {}
-
-func (x *Phase) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Phase.ProtoReflect.Descriptor instead.
-func (*Phase) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *Phase) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *Phase) GetSeconds() float64 {
-	if x != nil {
-		return x.Seconds
-	}
-	return 0
-}
-
 // Loss is a sum over rows, so that the losses of micro-batches and replicas add up.
 type Loss struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1490,7 +1116,7 @@ type Loss struct {
 
 func (x *Loss) Reset() {
 	*x = Loss{}
-	mi := &file_v1_backend_proto_msgTypes[16]
+	mi := &file_v1_backend_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1502,7 +1128,7 @@ func (x *Loss) String() string {
 func (*Loss) ProtoMessage() {}
 
 func (x *Loss) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[16]
+	mi := &file_v1_backend_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1515,7 +1141,7 @@ func (x *Loss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loss.ProtoReflect.Descriptor instead.
 func (*Loss) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{16}
+	return file_v1_backend_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Loss) GetSum() float64 {
@@ -1553,7 +1179,7 @@ type Losses struct {
 
 func (x *Losses) Reset() {
 	*x = Losses{}
-	mi := &file_v1_backend_proto_msgTypes[17]
+	mi := &file_v1_backend_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1565,7 +1191,7 @@ func (x *Losses) String() string {
 func (*Losses) ProtoMessage() {}
 
 func (x *Losses) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[17]
+	mi := &file_v1_backend_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1578,7 +1204,7 @@ func (x *Losses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Losses.ProtoReflect.Descriptor instead.
 func (*Losses) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{17}
+	return file_v1_backend_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Losses) GetMaskedLm() *Loss {
@@ -1627,7 +1253,7 @@ type CommitRequest struct {
 
 func (x *CommitRequest) Reset() {
 	*x = CommitRequest{}
-	mi := &file_v1_backend_proto_msgTypes[18]
+	mi := &file_v1_backend_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1639,7 +1265,7 @@ func (x *CommitRequest) String() string {
 func (*CommitRequest) ProtoMessage() {}
 
 func (x *CommitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[18]
+	mi := &file_v1_backend_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1652,7 +1278,7 @@ func (x *CommitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitRequest.ProtoReflect.Descriptor instead.
 func (*CommitRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{18}
+	return file_v1_backend_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CommitRequest) GetSession() uint64 {
@@ -1678,7 +1304,7 @@ type CommitResponse struct {
 
 func (x *CommitResponse) Reset() {
 	*x = CommitResponse{}
-	mi := &file_v1_backend_proto_msgTypes[19]
+	mi := &file_v1_backend_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1690,7 +1316,7 @@ func (x *CommitResponse) String() string {
 func (*CommitResponse) ProtoMessage() {}
 
 func (x *CommitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[19]
+	mi := &file_v1_backend_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1703,7 +1329,7 @@ func (x *CommitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitResponse.ProtoReflect.Descriptor instead.
 func (*CommitResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{19}
+	return file_v1_backend_proto_rawDescGZIP(), []int{15}
 }
 
 // EvaluateRequest is a message of the stream of an evaluation.
@@ -1720,7 +1346,7 @@ type EvaluateRequest struct {
 
 func (x *EvaluateRequest) Reset() {
 	*x = EvaluateRequest{}
-	mi := &file_v1_backend_proto_msgTypes[20]
+	mi := &file_v1_backend_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1732,7 +1358,7 @@ func (x *EvaluateRequest) String() string {
 func (*EvaluateRequest) ProtoMessage() {}
 
 func (x *EvaluateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[20]
+	mi := &file_v1_backend_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1745,7 +1371,7 @@ func (x *EvaluateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateRequest.ProtoReflect.Descriptor instead.
 func (*EvaluateRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{20}
+	return file_v1_backend_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *EvaluateRequest) GetMessage() isEvaluateRequest_Message {
@@ -1808,7 +1434,7 @@ type EvaluateStart struct {
 
 func (x *EvaluateStart) Reset() {
 	*x = EvaluateStart{}
-	mi := &file_v1_backend_proto_msgTypes[21]
+	mi := &file_v1_backend_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1820,7 +1446,7 @@ func (x *EvaluateStart) String() string {
 func (*EvaluateStart) ProtoMessage() {}
 
 func (x *EvaluateStart) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[21]
+	mi := &file_v1_backend_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1833,7 +1459,7 @@ func (x *EvaluateStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateStart.ProtoReflect.Descriptor instead.
 func (*EvaluateStart) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{21}
+	return file_v1_backend_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *EvaluateStart) GetSession() uint64 {
@@ -1872,7 +1498,7 @@ type EvaluateResponse struct {
 
 func (x *EvaluateResponse) Reset() {
 	*x = EvaluateResponse{}
-	mi := &file_v1_backend_proto_msgTypes[22]
+	mi := &file_v1_backend_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1884,7 +1510,7 @@ func (x *EvaluateResponse) String() string {
 func (*EvaluateResponse) ProtoMessage() {}
 
 func (x *EvaluateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[22]
+	mi := &file_v1_backend_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1897,7 +1523,7 @@ func (x *EvaluateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateResponse.ProtoReflect.Descriptor instead.
 func (*EvaluateResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{22}
+	return file_v1_backend_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *EvaluateResponse) GetMessage() isEvaluateResponse_Message {
@@ -1969,7 +1595,7 @@ type OutputChunk struct {
 
 func (x *OutputChunk) Reset() {
 	*x = OutputChunk{}
-	mi := &file_v1_backend_proto_msgTypes[23]
+	mi := &file_v1_backend_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1981,7 +1607,7 @@ func (x *OutputChunk) String() string {
 func (*OutputChunk) ProtoMessage() {}
 
 func (x *OutputChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[23]
+	mi := &file_v1_backend_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1994,7 +1620,7 @@ func (x *OutputChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputChunk.ProtoReflect.Descriptor instead.
 func (*OutputChunk) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{23}
+	return file_v1_backend_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *OutputChunk) GetName() string {
@@ -2027,7 +1653,7 @@ type BatchEnd struct {
 
 func (x *BatchEnd) Reset() {
 	*x = BatchEnd{}
-	mi := &file_v1_backend_proto_msgTypes[24]
+	mi := &file_v1_backend_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2039,7 +1665,7 @@ func (x *BatchEnd) String() string {
 func (*BatchEnd) ProtoMessage() {}
 
 func (x *BatchEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[24]
+	mi := &file_v1_backend_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2052,7 +1678,7 @@ func (x *BatchEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchEnd.ProtoReflect.Descriptor instead.
 func (*BatchEnd) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{24}
+	return file_v1_backend_proto_rawDescGZIP(), []int{20}
 }
 
 // EvaluateResult is what the evaluation adds up to.
@@ -2065,7 +1691,7 @@ type EvaluateResult struct {
 
 func (x *EvaluateResult) Reset() {
 	*x = EvaluateResult{}
-	mi := &file_v1_backend_proto_msgTypes[25]
+	mi := &file_v1_backend_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2077,7 +1703,7 @@ func (x *EvaluateResult) String() string {
 func (*EvaluateResult) ProtoMessage() {}
 
 func (x *EvaluateResult) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[25]
+	mi := &file_v1_backend_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2090,7 +1716,7 @@ func (x *EvaluateResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateResult.ProtoReflect.Descriptor instead.
 func (*EvaluateResult) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{25}
+	return file_v1_backend_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *EvaluateResult) GetLosses() *Losses {
@@ -2110,7 +1736,7 @@ type SaveRequest struct {
 
 func (x *SaveRequest) Reset() {
 	*x = SaveRequest{}
-	mi := &file_v1_backend_proto_msgTypes[26]
+	mi := &file_v1_backend_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2122,7 +1748,7 @@ func (x *SaveRequest) String() string {
 func (*SaveRequest) ProtoMessage() {}
 
 func (x *SaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[26]
+	mi := &file_v1_backend_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2135,7 +1761,7 @@ func (x *SaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveRequest.ProtoReflect.Descriptor instead.
 func (*SaveRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{26}
+	return file_v1_backend_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SaveRequest) GetSession() uint64 {
@@ -2155,7 +1781,7 @@ type SaveResponse struct {
 
 func (x *SaveResponse) Reset() {
 	*x = SaveResponse{}
-	mi := &file_v1_backend_proto_msgTypes[27]
+	mi := &file_v1_backend_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2167,7 +1793,7 @@ func (x *SaveResponse) String() string {
 func (*SaveResponse) ProtoMessage() {}
 
 func (x *SaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[27]
+	mi := &file_v1_backend_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2180,7 +1806,7 @@ func (x *SaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveResponse.ProtoReflect.Descriptor instead.
 func (*SaveResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{27}
+	return file_v1_backend_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SaveResponse) GetState() []byte {
@@ -2201,7 +1827,7 @@ type LoadRequest struct {
 
 func (x *LoadRequest) Reset() {
 	*x = LoadRequest{}
-	mi := &file_v1_backend_proto_msgTypes[28]
+	mi := &file_v1_backend_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2213,7 +1839,7 @@ func (x *LoadRequest) String() string {
 func (*LoadRequest) ProtoMessage() {}
 
 func (x *LoadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[28]
+	mi := &file_v1_backend_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2226,7 +1852,7 @@ func (x *LoadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadRequest.ProtoReflect.Descriptor instead.
 func (*LoadRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{28}
+	return file_v1_backend_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *LoadRequest) GetSession() uint64 {
@@ -2252,7 +1878,7 @@ type LoadResponse struct {
 
 func (x *LoadResponse) Reset() {
 	*x = LoadResponse{}
-	mi := &file_v1_backend_proto_msgTypes[29]
+	mi := &file_v1_backend_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2264,7 +1890,7 @@ func (x *LoadResponse) String() string {
 func (*LoadResponse) ProtoMessage() {}
 
 func (x *LoadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[29]
+	mi := &file_v1_backend_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2277,876 +1903,7 @@ func (x *LoadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadResponse.ProtoReflect.Descriptor instead.
 func (*LoadResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{29}
-}
-
-// EstimateRequest asks what a step would take on a machine.
-type EstimateRequest struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Program *Program               `protobuf:"bytes,1,opt,name=program,proto3" json:"program,omitempty"` // what would run
-	// The machine: the name of a system that the backend knows, or the description of another one in YAML, which
-	// takes precedence. Neither: the backend's option "system".
-	System        string      `protobuf:"bytes,2,opt,name=system,proto3" json:"system,omitempty"`
-	Description   string      `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"` // in YAML
-	Packing       float64     `protobuf:"fixed64,5,opt,name=packing,proto3" json:"packing,omitempty"`       // sequences of the data in one sequence of the program; 0 or 1: not packed
-	Update        *UpdateCost `protobuf:"bytes,6,opt,name=update,proto3" json:"update,omitempty"`           // of the optimizer over the tensors of Open; absent: there is no update
-	Grow          bool        `protobuf:"varint,7,opt,name=grow,proto3" json:"grow,omitempty"`              // a system with too few devices may be replaced by a larger one of its family
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *EstimateRequest) Reset() {
-	*x = EstimateRequest{}
-	mi := &file_v1_backend_proto_msgTypes[30]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *EstimateRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*EstimateRequest) ProtoMessage() {}
-
-func (x *EstimateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[30]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use EstimateRequest.ProtoReflect.Descriptor instead.
-func (*EstimateRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{30}
-}
-
-func (x *EstimateRequest) GetProgram() *Program {
-	if x != nil {
-		return x.Program
-	}
-	return nil
-}
-
-func (x *EstimateRequest) GetSystem() string {
-	if x != nil {
-		return x.System
-	}
-	return ""
-}
-
-func (x *EstimateRequest) GetDescription() string {
-	if x != nil {
-		return x.Description
-	}
-	return ""
-}
-
-func (x *EstimateRequest) GetPacking() float64 {
-	if x != nil {
-		return x.Packing
-	}
-	return 0
-}
-
-func (x *EstimateRequest) GetUpdate() *UpdateCost {
-	if x != nil {
-		return x.Update
-	}
-	return nil
-}
-
-func (x *EstimateRequest) GetGrow() bool {
-	if x != nil {
-		return x.Grow
-	}
-	return false
-}
-
-// SystemsRequest asks for all systems.
-type SystemsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SystemsRequest) Reset() {
-	*x = SystemsRequest{}
-	mi := &file_v1_backend_proto_msgTypes[31]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SystemsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SystemsRequest) ProtoMessage() {}
-
-func (x *SystemsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[31]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SystemsRequest.ProtoReflect.Descriptor instead.
-func (*SystemsRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{31}
-}
-
-// SystemsResponse lists them.
-type SystemsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Systems       []*System              `protobuf:"bytes,1,rep,name=systems,proto3" json:"systems,omitempty"` // in the order in which they are shown
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SystemsResponse) Reset() {
-	*x = SystemsResponse{}
-	mi := &file_v1_backend_proto_msgTypes[32]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SystemsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SystemsResponse) ProtoMessage() {}
-
-func (x *SystemsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[32]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SystemsResponse.ProtoReflect.Descriptor instead.
-func (*SystemsResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{32}
-}
-
-func (x *SystemsResponse) GetSystems() []*System {
-	if x != nil {
-		return x.Systems
-	}
-	return nil
-}
-
-// System is a system that a backend models.
-type System struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // as in EstimateRequest.system
-	Doc           string                 `protobuf:"bytes,2,opt,name=doc,proto3" json:"doc,omitempty"`   // one line
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *System) Reset() {
-	*x = System{}
-	mi := &file_v1_backend_proto_msgTypes[33]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *System) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*System) ProtoMessage() {}
-
-func (x *System) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[33]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use System.ProtoReflect.Descriptor instead.
-func (*System) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{33}
-}
-
-func (x *System) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *System) GetDoc() string {
-	if x != nil {
-		return x.Doc
-	}
-	return ""
-}
-
-// VariationsResponse lists other ways to place a program. The host itself varies replicas, micro-batch and
-// accumulation.
-type VariationsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Variations    []*Variation           `protobuf:"bytes,1,rep,name=variations,proto3" json:"variations,omitempty"` // those of one setting follow each other
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *VariationsResponse) Reset() {
-	*x = VariationsResponse{}
-	mi := &file_v1_backend_proto_msgTypes[34]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *VariationsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*VariationsResponse) ProtoMessage() {}
-
-func (x *VariationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[34]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use VariationsResponse.ProtoReflect.Descriptor instead.
-func (*VariationsResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{34}
-}
-
-func (x *VariationsResponse) GetVariations() []*Variation {
-	if x != nil {
-		return x.Variations
-	}
-	return nil
-}
-
-// Variation is another value of a setting that a program leaves to the backend.
-type Variation struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Varied        string                 `protobuf:"bytes,1,opt,name=varied,proto3" json:"varied,omitempty"`                                                                             // what is varied, such as "layers per IPU"
-	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`                                                                               // such as 3,7,7,7
-	Options       map[string]string      `protobuf:"bytes,3,rep,name=options,proto3" json:"options,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // that replace the program's
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Variation) Reset() {
-	*x = Variation{}
-	mi := &file_v1_backend_proto_msgTypes[35]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Variation) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Variation) ProtoMessage() {}
-
-func (x *Variation) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[35]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Variation.ProtoReflect.Descriptor instead.
-func (*Variation) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{35}
-}
-
-func (x *Variation) GetVaried() string {
-	if x != nil {
-		return x.Varied
-	}
-	return ""
-}
-
-func (x *Variation) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
-}
-
-func (x *Variation) GetOptions() map[string]string {
-	if x != nil {
-		return x.Options
-	}
-	return nil
-}
-
-// EstimateResponse is a modelled step. All times are modelled, in seconds.
-type EstimateResponse struct {
-	state              protoimpl.MessageState `protogen:"open.v1"`
-	System             string                 `protobuf:"bytes,1,opt,name=system,proto3" json:"system,omitempty"`                                                       // that was modelled
-	SequencesPerSecond float64                `protobuf:"fixed64,2,opt,name=sequences_per_second,json=sequencesPerSecond,proto3" json:"sequences_per_second,omitempty"` // of the data: packed ones count one by one
-	StepSeconds        float64                `protobuf:"fixed64,3,opt,name=step_seconds,json=stepSeconds,proto3" json:"step_seconds,omitempty"`                        // of one step with its update
-	GlobalBatch        int64                  `protobuf:"varint,4,opt,name=global_batch,json=globalBatch,proto3" json:"global_batch,omitempty"`                         // sequences of the data in a step
-	PeakShare          float64                `protobuf:"fixed64,5,opt,name=peak_share,json=peakShare,proto3" json:"peak_share,omitempty"`                              // arithmetic of the model without recomputation, over the devices' peak in that time
-	Breakdown          []*Phase               `protobuf:"bytes,6,rep,name=breakdown,proto3" json:"breakdown,omitempty"`                                                 // of step_seconds, which is their sum
-	Memory             []*DeviceMemory        `protobuf:"bytes,7,rep,name=memory,proto3" json:"memory,omitempty"`                                                       // of each device, or of each kind of device
-	Pipeline           *Pipeline              `protobuf:"bytes,8,opt,name=pipeline,proto3" json:"pipeline,omitempty"`                                                   // absent if devices do not work in stages
-	Advice             string                 `protobuf:"bytes,9,opt,name=advice,proto3" json:"advice,omitempty"`                                                       // what would make it fit, in words; empty if it does
-	Remedy             *Remedy                `protobuf:"bytes,11,opt,name=remedy,proto3" json:"remedy,omitempty"`                                                      // settings that would make it fit; absent if it fits or the backend knows none
-	Assumptions        []*Assumption          `protobuf:"bytes,12,rep,name=assumptions,proto3" json:"assumptions,omitempty"`                                            // that the numbers rest on
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
-}
-
-func (x *EstimateResponse) Reset() {
-	*x = EstimateResponse{}
-	mi := &file_v1_backend_proto_msgTypes[36]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *EstimateResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*EstimateResponse) ProtoMessage() {}
-
-func (x *EstimateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[36]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use EstimateResponse.ProtoReflect.Descriptor instead.
-func (*EstimateResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{36}
-}
-
-func (x *EstimateResponse) GetSystem() string {
-	if x != nil {
-		return x.System
-	}
-	return ""
-}
-
-func (x *EstimateResponse) GetSequencesPerSecond() float64 {
-	if x != nil {
-		return x.SequencesPerSecond
-	}
-	return 0
-}
-
-func (x *EstimateResponse) GetStepSeconds() float64 {
-	if x != nil {
-		return x.StepSeconds
-	}
-	return 0
-}
-
-func (x *EstimateResponse) GetGlobalBatch() int64 {
-	if x != nil {
-		return x.GlobalBatch
-	}
-	return 0
-}
-
-func (x *EstimateResponse) GetPeakShare() float64 {
-	if x != nil {
-		return x.PeakShare
-	}
-	return 0
-}
-
-func (x *EstimateResponse) GetBreakdown() []*Phase {
-	if x != nil {
-		return x.Breakdown
-	}
-	return nil
-}
-
-func (x *EstimateResponse) GetMemory() []*DeviceMemory {
-	if x != nil {
-		return x.Memory
-	}
-	return nil
-}
-
-func (x *EstimateResponse) GetPipeline() *Pipeline {
-	if x != nil {
-		return x.Pipeline
-	}
-	return nil
-}
-
-func (x *EstimateResponse) GetAdvice() string {
-	if x != nil {
-		return x.Advice
-	}
-	return ""
-}
-
-func (x *EstimateResponse) GetRemedy() *Remedy {
-	if x != nil {
-		return x.Remedy
-	}
-	return nil
-}
-
-func (x *EstimateResponse) GetAssumptions() []*Assumption {
-	if x != nil {
-		return x.Assumptions
-	}
-	return nil
-}
-
-// Assumption is something that the program does not say, or that the run does another way.
-type Assumption struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Setting       string                 `protobuf:"bytes,1,opt,name=setting,proto3" json:"setting,omitempty"`   // what it is about: an option, a field of the program, or another word
-	Modelled      string                 `protobuf:"bytes,2,opt,name=modelled,proto3" json:"modelled,omitempty"` // value that is modelled; empty: there is none to tell
-	Run           string                 `protobuf:"bytes,3,opt,name=run,proto3" json:"run,omitempty"`           // value that the run has, where it has another one
-	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`     // why, in words
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Assumption) Reset() {
-	*x = Assumption{}
-	mi := &file_v1_backend_proto_msgTypes[37]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Assumption) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Assumption) ProtoMessage() {}
-
-func (x *Assumption) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[37]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Assumption.ProtoReflect.Descriptor instead.
-func (*Assumption) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{37}
-}
-
-func (x *Assumption) GetSetting() string {
-	if x != nil {
-		return x.Setting
-	}
-	return ""
-}
-
-func (x *Assumption) GetModelled() string {
-	if x != nil {
-		return x.Modelled
-	}
-	return ""
-}
-
-func (x *Assumption) GetRun() string {
-	if x != nil {
-		return x.Run
-	}
-	return ""
-}
-
-func (x *Assumption) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
-// Remedy is a change of the program that makes it fit.
-type Remedy struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	MicroBatch    int64                  `protobuf:"varint,1,opt,name=micro_batch,json=microBatch,proto3" json:"micro_batch,omitempty"`                                                  // another split of the same global batch, with accumulation and replicas
-	Accumulation  int64                  `protobuf:"varint,2,opt,name=accumulation,proto3" json:"accumulation,omitempty"`                                                                // at least 1
-	Replicas      int64                  `protobuf:"varint,3,opt,name=replicas,proto3" json:"replicas,omitempty"`                                                                        // at least 1
-	Options       map[string]string      `protobuf:"bytes,4,rep,name=options,proto3" json:"options,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // that replace the program's
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Remedy) Reset() {
-	*x = Remedy{}
-	mi := &file_v1_backend_proto_msgTypes[38]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Remedy) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Remedy) ProtoMessage() {}
-
-func (x *Remedy) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[38]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Remedy.ProtoReflect.Descriptor instead.
-func (*Remedy) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{38}
-}
-
-func (x *Remedy) GetMicroBatch() int64 {
-	if x != nil {
-		return x.MicroBatch
-	}
-	return 0
-}
-
-func (x *Remedy) GetAccumulation() int64 {
-	if x != nil {
-		return x.Accumulation
-	}
-	return 0
-}
-
-func (x *Remedy) GetReplicas() int64 {
-	if x != nil {
-		return x.Replicas
-	}
-	return 0
-}
-
-func (x *Remedy) GetOptions() map[string]string {
-	if x != nil {
-		return x.Options
-	}
-	return nil
-}
-
-// DeviceMemory is how one device's memory is planned.
-type DeviceMemory struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Device        string                 `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"` // such as IPU 0
-	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`  // of the device
-	Parts         []*MemoryPart          `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"`   // that are planned; it does not fit if they add up to more than bytes
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeviceMemory) Reset() {
-	*x = DeviceMemory{}
-	mi := &file_v1_backend_proto_msgTypes[39]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeviceMemory) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeviceMemory) ProtoMessage() {}
-
-func (x *DeviceMemory) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[39]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeviceMemory.ProtoReflect.Descriptor instead.
-func (*DeviceMemory) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{39}
-}
-
-func (x *DeviceMemory) GetDevice() string {
-	if x != nil {
-		return x.Device
-	}
-	return ""
-}
-
-func (x *DeviceMemory) GetBytes() int64 {
-	if x != nil {
-		return x.Bytes
-	}
-	return 0
-}
-
-func (x *DeviceMemory) GetParts() []*MemoryPart {
-	if x != nil {
-		return x.Parts
-	}
-	return nil
-}
-
-// MemoryPart is one use of memory, such as weights, gradients, stash.
-type MemoryPart struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`    // lower case
-	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"` // planned for it
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *MemoryPart) Reset() {
-	*x = MemoryPart{}
-	mi := &file_v1_backend_proto_msgTypes[40]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *MemoryPart) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*MemoryPart) ProtoMessage() {}
-
-func (x *MemoryPart) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[40]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use MemoryPart.ProtoReflect.Descriptor instead.
-func (*MemoryPart) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{40}
-}
-
-func (x *MemoryPart) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *MemoryPart) GetBytes() int64 {
-	if x != nil {
-		return x.Bytes
-	}
-	return 0
-}
-
-// Pipeline is how the devices of one replica work through a step: in cycle c, from 0, a stage works on micro-batch
-// c - offset, if there is one.
-type Pipeline struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Stages        []*Stage               `protobuf:"bytes,1,rep,name=stages,proto3" json:"stages,omitempty"`                                   // in the order of the forward pass, then of the backward pass
-	Cycles        int64                  `protobuf:"varint,2,opt,name=cycles,proto3" json:"cycles,omitempty"`                                  // of a step
-	CycleSeconds  float64                `protobuf:"fixed64,3,opt,name=cycle_seconds,json=cycleSeconds,proto3" json:"cycle_seconds,omitempty"` // of the slowest device, with the copies between devices
-	Sequential    bool                   `protobuf:"varint,4,opt,name=sequential,proto3" json:"sequential,omitempty"`                          // one micro-batch passes through all stages before the next starts
-	Update        []*Phase               `protobuf:"bytes,5,rep,name=update,proto3" json:"update,omitempty"`                                   // what follows the last cycle, in order
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Pipeline) Reset() {
-	*x = Pipeline{}
-	mi := &file_v1_backend_proto_msgTypes[41]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Pipeline) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Pipeline) ProtoMessage() {}
-
-func (x *Pipeline) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[41]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Pipeline.ProtoReflect.Descriptor instead.
-func (*Pipeline) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{41}
-}
-
-func (x *Pipeline) GetStages() []*Stage {
-	if x != nil {
-		return x.Stages
-	}
-	return nil
-}
-
-func (x *Pipeline) GetCycles() int64 {
-	if x != nil {
-		return x.Cycles
-	}
-	return 0
-}
-
-func (x *Pipeline) GetCycleSeconds() float64 {
-	if x != nil {
-		return x.CycleSeconds
-	}
-	return 0
-}
-
-func (x *Pipeline) GetSequential() bool {
-	if x != nil {
-		return x.Sequential
-	}
-	return false
-}
-
-func (x *Pipeline) GetUpdate() []*Phase {
-	if x != nil {
-		return x.Update
-	}
-	return nil
-}
-
-// Stage is a part of the model on a device.
-type Stage struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`      // says what it holds
-	Device        int64                  `protobuf:"varint,2,opt,name=device,proto3" json:"device,omitempty"` // number of the device within the replica, from 0
-	Offset        int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"` // cycles that it starts after the first stage
-	Parts         []*Phase               `protobuf:"bytes,4,rep,name=parts,proto3" json:"parts,omitempty"`    // forward, recomputation, backward; in order
-	Stash         int64                  `protobuf:"varint,5,opt,name=stash,proto3" json:"stash,omitempty"`   // micro-batches whose activations wait for the backward pass
-	Start         float64                `protobuf:"fixed64,6,opt,name=start,proto3" json:"start,omitempty"`  // earliest start within a cycle, in seconds: for devices that take turns
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Stage) Reset() {
-	*x = Stage{}
-	mi := &file_v1_backend_proto_msgTypes[42]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Stage) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Stage) ProtoMessage() {}
-
-func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[42]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Stage.ProtoReflect.Descriptor instead.
-func (*Stage) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{42}
-}
-
-func (x *Stage) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *Stage) GetDevice() int64 {
-	if x != nil {
-		return x.Device
-	}
-	return 0
-}
-
-func (x *Stage) GetOffset() int64 {
-	if x != nil {
-		return x.Offset
-	}
-	return 0
-}
-
-func (x *Stage) GetParts() []*Phase {
-	if x != nil {
-		return x.Parts
-	}
-	return nil
-}
-
-func (x *Stage) GetStash() int64 {
-	if x != nil {
-		return x.Stash
-	}
-	return 0
-}
-
-func (x *Stage) GetStart() float64 {
-	if x != nil {
-		return x.Start
-	}
-	return 0
+	return file_v1_backend_proto_rawDescGZIP(), []int{25}
 }
 
 var File_v1_backend_proto protoreflect.FileDescriptor
@@ -3154,7 +1911,7 @@ var File_v1_backend_proto protoreflect.FileDescriptor
 const file_v1_backend_proto_rawDesc = "" +
 	"\n" +
 	"\x10v1/backend.proto\x12\n" +
-	"harness.v1\x1a\x0fv1/common.proto\"\xe3\x01\n" +
+	"harness.v1\x1a\x0fv1/common.proto\x1a\x11v1/estimate.proto\x1a\x10v1/program.proto\"\xe3\x01\n" +
 	"\x17DescribeBackendResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x10\n" +
@@ -3169,46 +1926,7 @@ const file_v1_backend_proto_rawDesc = "" +
 	"\x03doc\x18\x02 \x01(\tR\x03doc\x12)\n" +
 	"\x10output_tolerance\x18\x03 \x01(\x01R\x0foutputTolerance\x12-\n" +
 	"\x12gradient_tolerance\x18\x04 \x01(\x01R\x11gradientTolerance\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xd2\x03\n" +
-	"\aProgram\x12'\n" +
-	"\x05model\x18\x01 \x01(\v2\x11.harness.v1.ModelR\x05model\x12$\n" +
-	"\x04head\x18\x02 \x01(\v2\x10.harness.v1.HeadR\x04head\x12\x1c\n" +
-	"\tprecision\x18\x03 \x01(\tR\tprecision\x12:\n" +
-	"\aoptions\x18\x04 \x03(\v2 .harness.v1.Program.OptionsEntryR\aoptions\x12\x12\n" +
-	"\x04seed\x18\x05 \x01(\x04R\x04seed\x12\x16\n" +
-	"\x06length\x18\x06 \x01(\x03R\x06length\x12'\n" +
-	"\x0fmax_predictions\x18\a \x01(\x03R\x0emaxPredictions\x12\x1f\n" +
-	"\vmicro_batch\x18\b \x01(\x03R\n" +
-	"microBatch\x12\"\n" +
-	"\faccumulation\x18\t \x01(\x03R\faccumulation\x12\x1a\n" +
-	"\breplicas\x18\n" +
-	" \x01(\x03R\breplicas\x12,\n" +
-	"\x12sequences_per_pack\x18\v \x01(\x03R\x10sequencesPerPack\x1a:\n" +
-	"\fOptionsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc5\x04\n" +
-	"\x05Model\x12\x1d\n" +
-	"\n" +
-	"vocab_size\x18\x01 \x01(\x03R\tvocabSize\x12\x1f\n" +
-	"\vhidden_size\x18\x02 \x01(\x03R\n" +
-	"hiddenSize\x12*\n" +
-	"\x11num_hidden_layers\x18\x03 \x01(\x03R\x0fnumHiddenLayers\x12.\n" +
-	"\x13num_attention_heads\x18\x04 \x01(\x03R\x11numAttentionHeads\x12+\n" +
-	"\x11intermediate_size\x18\x05 \x01(\x03R\x10intermediateSize\x12\x1d\n" +
-	"\n" +
-	"hidden_act\x18\x06 \x01(\tR\thiddenAct\x12.\n" +
-	"\x13hidden_dropout_prob\x18\a \x01(\x01R\x11hiddenDropoutProb\x12?\n" +
-	"\x1cattention_probs_dropout_prob\x18\b \x01(\x01R\x19attentionProbsDropoutProb\x126\n" +
-	"\x17max_position_embeddings\x18\t \x01(\x03R\x15maxPositionEmbeddings\x12&\n" +
-	"\x0ftype_vocab_size\x18\n" +
-	" \x01(\x03R\rtypeVocabSize\x12+\n" +
-	"\x11initializer_range\x18\v \x01(\x01R\x10initializerRange\x12$\n" +
-	"\x0elayer_norm_eps\x18\f \x01(\x01R\flayerNormEps\x120\n" +
-	"\x14attention_mask_value\x18\r \x01(\x01R\x12attentionMaskValue\"9\n" +
-	"\x04Head\x12\x12\n" +
-	"\x04task\x18\x01 \x01(\tR\x04task\x12\x1d\n" +
-	"\n" +
-	"num_labels\x18\x02 \x01(\x03R\tnumLabels\"o\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"o\n" +
 	"\x12OpenBackendRequest\x12-\n" +
 	"\aprogram\x18\x01 \x01(\v2\x13.harness.v1.ProgramR\aprogram\x12*\n" +
 	"\x06memory\x18\x02 \x01(\v2\x12.harness.v1.MemoryR\x06memory\"/\n" +
@@ -3279,10 +1997,7 @@ const file_v1_backend_proto_rawDesc = "" +
 	"\aforward\x18\x02 \x01(\bR\aforward\x12\x1a\n" +
 	"\bbackward\x18\x03 \x01(\bR\bbackward\x12\x14\n" +
 	"\x05units\x18\x04 \x03(\tR\x05units\x12\x14\n" +
-	"\x05stash\x18\x05 \x01(\x03R\x05stash\"5\n" +
-	"\x05Phase\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\aseconds\x18\x02 \x01(\x01R\aseconds\"J\n" +
+	"\x05stash\x18\x05 \x01(\x03R\x05stash\"J\n" +
 	"\x04Loss\x12\x10\n" +
 	"\x03sum\x18\x01 \x01(\x01R\x03sum\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\x01R\x06weight\x12\x18\n" +
@@ -3325,83 +2040,7 @@ const file_v1_backend_proto_rawDesc = "" +
 	"\vLoadRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x04R\asession\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\fR\x05state\"\x0e\n" +
-	"\fLoadResponse\"\xde\x01\n" +
-	"\x0fEstimateRequest\x12-\n" +
-	"\aprogram\x18\x01 \x01(\v2\x13.harness.v1.ProgramR\aprogram\x12\x16\n" +
-	"\x06system\x18\x02 \x01(\tR\x06system\x12 \n" +
-	"\vdescription\x18\x03 \x01(\tR\vdescription\x12\x18\n" +
-	"\apacking\x18\x05 \x01(\x01R\apacking\x12.\n" +
-	"\x06update\x18\x06 \x01(\v2\x16.harness.v1.UpdateCostR\x06update\x12\x12\n" +
-	"\x04grow\x18\a \x01(\bR\x04growJ\x04\b\x04\x10\x05\"\x10\n" +
-	"\x0eSystemsRequest\"?\n" +
-	"\x0fSystemsResponse\x12,\n" +
-	"\asystems\x18\x01 \x03(\v2\x12.harness.v1.SystemR\asystems\".\n" +
-	"\x06System\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
-	"\x03doc\x18\x02 \x01(\tR\x03doc\"K\n" +
-	"\x12VariationsResponse\x125\n" +
-	"\n" +
-	"variations\x18\x01 \x03(\v2\x15.harness.v1.VariationR\n" +
-	"variations\"\xb3\x01\n" +
-	"\tVariation\x12\x16\n" +
-	"\x06varied\x18\x01 \x01(\tR\x06varied\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\x12<\n" +
-	"\aoptions\x18\x03 \x03(\v2\".harness.v1.Variation.OptionsEntryR\aoptions\x1a:\n" +
-	"\fOptionsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xda\x03\n" +
-	"\x10EstimateResponse\x12\x16\n" +
-	"\x06system\x18\x01 \x01(\tR\x06system\x120\n" +
-	"\x14sequences_per_second\x18\x02 \x01(\x01R\x12sequencesPerSecond\x12!\n" +
-	"\fstep_seconds\x18\x03 \x01(\x01R\vstepSeconds\x12!\n" +
-	"\fglobal_batch\x18\x04 \x01(\x03R\vglobalBatch\x12\x1d\n" +
-	"\n" +
-	"peak_share\x18\x05 \x01(\x01R\tpeakShare\x12/\n" +
-	"\tbreakdown\x18\x06 \x03(\v2\x11.harness.v1.PhaseR\tbreakdown\x120\n" +
-	"\x06memory\x18\a \x03(\v2\x18.harness.v1.DeviceMemoryR\x06memory\x120\n" +
-	"\bpipeline\x18\b \x01(\v2\x14.harness.v1.PipelineR\bpipeline\x12\x16\n" +
-	"\x06advice\x18\t \x01(\tR\x06advice\x12*\n" +
-	"\x06remedy\x18\v \x01(\v2\x12.harness.v1.RemedyR\x06remedy\x128\n" +
-	"\vassumptions\x18\f \x03(\v2\x16.harness.v1.AssumptionR\vassumptionsJ\x04\b\n" +
-	"\x10\v\"l\n" +
-	"\n" +
-	"Assumption\x12\x18\n" +
-	"\asetting\x18\x01 \x01(\tR\asetting\x12\x1a\n" +
-	"\bmodelled\x18\x02 \x01(\tR\bmodelled\x12\x10\n" +
-	"\x03run\x18\x03 \x01(\tR\x03run\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xe0\x01\n" +
-	"\x06Remedy\x12\x1f\n" +
-	"\vmicro_batch\x18\x01 \x01(\x03R\n" +
-	"microBatch\x12\"\n" +
-	"\faccumulation\x18\x02 \x01(\x03R\faccumulation\x12\x1a\n" +
-	"\breplicas\x18\x03 \x01(\x03R\breplicas\x129\n" +
-	"\aoptions\x18\x04 \x03(\v2\x1f.harness.v1.Remedy.OptionsEntryR\aoptions\x1a:\n" +
-	"\fOptionsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"j\n" +
-	"\fDeviceMemory\x12\x16\n" +
-	"\x06device\x18\x01 \x01(\tR\x06device\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12,\n" +
-	"\x05parts\x18\x03 \x03(\v2\x16.harness.v1.MemoryPartR\x05parts\"6\n" +
-	"\n" +
-	"MemoryPart\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"\xbd\x01\n" +
-	"\bPipeline\x12)\n" +
-	"\x06stages\x18\x01 \x03(\v2\x11.harness.v1.StageR\x06stages\x12\x16\n" +
-	"\x06cycles\x18\x02 \x01(\x03R\x06cycles\x12#\n" +
-	"\rcycle_seconds\x18\x03 \x01(\x01R\fcycleSeconds\x12\x1e\n" +
-	"\n" +
-	"sequential\x18\x04 \x01(\bR\n" +
-	"sequential\x12)\n" +
-	"\x06update\x18\x05 \x03(\v2\x11.harness.v1.PhaseR\x06update\"\xa0\x01\n" +
-	"\x05Stage\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06device\x18\x02 \x01(\x03R\x06device\x12\x16\n" +
-	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12'\n" +
-	"\x05parts\x18\x04 \x03(\v2\x11.harness.v1.PhaseR\x05parts\x12\x14\n" +
-	"\x05stash\x18\x05 \x01(\x03R\x05stash\x12\x14\n" +
-	"\x05start\x18\x06 \x01(\x01R\x05start2\xc9\x06\n" +
+	"\fLoadResponse2\xc9\x06\n" +
 	"\aBackend\x12L\n" +
 	"\bDescribe\x12\x1b.harness.v1.DescribeRequest\x1a#.harness.v1.DescribeBackendResponse\x12G\n" +
 	"\x04Open\x12\x1e.harness.v1.OpenBackendRequest\x1a\x1f.harness.v1.OpenBackendResponse\x12I\n" +
@@ -3429,132 +2068,100 @@ func file_v1_backend_proto_rawDescGZIP() []byte {
 	return file_v1_backend_proto_rawDescData
 }
 
-var file_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_v1_backend_proto_goTypes = []any{
 	(*DescribeBackendResponse)(nil), // 0: harness.v1.DescribeBackendResponse
 	(*Precision)(nil),               // 1: harness.v1.Precision
-	(*Program)(nil),                 // 2: harness.v1.Program
-	(*Model)(nil),                   // 3: harness.v1.Model
-	(*Head)(nil),                    // 4: harness.v1.Head
-	(*OpenBackendRequest)(nil),      // 5: harness.v1.OpenBackendRequest
-	(*OpenBackendResponse)(nil),     // 6: harness.v1.OpenBackendResponse
-	(*BackendStepRequest)(nil),      // 7: harness.v1.BackendStepRequest
-	(*StepStart)(nil),               // 8: harness.v1.StepStart
-	(*Batch)(nil),                   // 9: harness.v1.Batch
-	(*BackendStepResponse)(nil),     // 10: harness.v1.BackendStepResponse
-	(*TraceResponse)(nil),           // 11: harness.v1.TraceResponse
-	(*TracedChunk)(nil),             // 12: harness.v1.TracedChunk
-	(*Schedule)(nil),                // 13: harness.v1.Schedule
-	(*ScheduledStage)(nil),          // 14: harness.v1.ScheduledStage
-	(*Phase)(nil),                   // 15: harness.v1.Phase
-	(*Loss)(nil),                    // 16: harness.v1.Loss
-	(*Losses)(nil),                  // 17: harness.v1.Losses
-	(*CommitRequest)(nil),           // 18: harness.v1.CommitRequest
-	(*CommitResponse)(nil),          // 19: harness.v1.CommitResponse
-	(*EvaluateRequest)(nil),         // 20: harness.v1.EvaluateRequest
-	(*EvaluateStart)(nil),           // 21: harness.v1.EvaluateStart
-	(*EvaluateResponse)(nil),        // 22: harness.v1.EvaluateResponse
-	(*OutputChunk)(nil),             // 23: harness.v1.OutputChunk
-	(*BatchEnd)(nil),                // 24: harness.v1.BatchEnd
-	(*EvaluateResult)(nil),          // 25: harness.v1.EvaluateResult
-	(*SaveRequest)(nil),             // 26: harness.v1.SaveRequest
-	(*SaveResponse)(nil),            // 27: harness.v1.SaveResponse
-	(*LoadRequest)(nil),             // 28: harness.v1.LoadRequest
-	(*LoadResponse)(nil),            // 29: harness.v1.LoadResponse
-	(*EstimateRequest)(nil),         // 30: harness.v1.EstimateRequest
-	(*SystemsRequest)(nil),          // 31: harness.v1.SystemsRequest
-	(*SystemsResponse)(nil),         // 32: harness.v1.SystemsResponse
-	(*System)(nil),                  // 33: harness.v1.System
-	(*VariationsResponse)(nil),      // 34: harness.v1.VariationsResponse
-	(*Variation)(nil),               // 35: harness.v1.Variation
-	(*EstimateResponse)(nil),        // 36: harness.v1.EstimateResponse
-	(*Assumption)(nil),              // 37: harness.v1.Assumption
-	(*Remedy)(nil),                  // 38: harness.v1.Remedy
-	(*DeviceMemory)(nil),            // 39: harness.v1.DeviceMemory
-	(*MemoryPart)(nil),              // 40: harness.v1.MemoryPart
-	(*Pipeline)(nil),                // 41: harness.v1.Pipeline
-	(*Stage)(nil),                   // 42: harness.v1.Stage
-	nil,                             // 43: harness.v1.Program.OptionsEntry
-	nil,                             // 44: harness.v1.Variation.OptionsEntry
-	nil,                             // 45: harness.v1.Remedy.OptionsEntry
-	(*Option)(nil),                  // 46: harness.v1.Option
-	(*Memory)(nil),                  // 47: harness.v1.Memory
-	(*UpdateCost)(nil),              // 48: harness.v1.UpdateCost
-	(*DescribeRequest)(nil),         // 49: harness.v1.DescribeRequest
-	(*CloseRequest)(nil),            // 50: harness.v1.CloseRequest
-	(*CloseResponse)(nil),           // 51: harness.v1.CloseResponse
+	(*OpenBackendRequest)(nil),      // 2: harness.v1.OpenBackendRequest
+	(*OpenBackendResponse)(nil),     // 3: harness.v1.OpenBackendResponse
+	(*BackendStepRequest)(nil),      // 4: harness.v1.BackendStepRequest
+	(*StepStart)(nil),               // 5: harness.v1.StepStart
+	(*Batch)(nil),                   // 6: harness.v1.Batch
+	(*BackendStepResponse)(nil),     // 7: harness.v1.BackendStepResponse
+	(*TraceResponse)(nil),           // 8: harness.v1.TraceResponse
+	(*TracedChunk)(nil),             // 9: harness.v1.TracedChunk
+	(*Schedule)(nil),                // 10: harness.v1.Schedule
+	(*ScheduledStage)(nil),          // 11: harness.v1.ScheduledStage
+	(*Loss)(nil),                    // 12: harness.v1.Loss
+	(*Losses)(nil),                  // 13: harness.v1.Losses
+	(*CommitRequest)(nil),           // 14: harness.v1.CommitRequest
+	(*CommitResponse)(nil),          // 15: harness.v1.CommitResponse
+	(*EvaluateRequest)(nil),         // 16: harness.v1.EvaluateRequest
+	(*EvaluateStart)(nil),           // 17: harness.v1.EvaluateStart
+	(*EvaluateResponse)(nil),        // 18: harness.v1.EvaluateResponse
+	(*OutputChunk)(nil),             // 19: harness.v1.OutputChunk
+	(*BatchEnd)(nil),                // 20: harness.v1.BatchEnd
+	(*EvaluateResult)(nil),          // 21: harness.v1.EvaluateResult
+	(*SaveRequest)(nil),             // 22: harness.v1.SaveRequest
+	(*SaveResponse)(nil),            // 23: harness.v1.SaveResponse
+	(*LoadRequest)(nil),             // 24: harness.v1.LoadRequest
+	(*LoadResponse)(nil),            // 25: harness.v1.LoadResponse
+	(*Option)(nil),                  // 26: harness.v1.Option
+	(*Program)(nil),                 // 27: harness.v1.Program
+	(*Memory)(nil),                  // 28: harness.v1.Memory
+	(*Phase)(nil),                   // 29: harness.v1.Phase
+	(*DescribeRequest)(nil),         // 30: harness.v1.DescribeRequest
+	(*CloseRequest)(nil),            // 31: harness.v1.CloseRequest
+	(*SystemsRequest)(nil),          // 32: harness.v1.SystemsRequest
+	(*EstimateRequest)(nil),         // 33: harness.v1.EstimateRequest
+	(*CloseResponse)(nil),           // 34: harness.v1.CloseResponse
+	(*SystemsResponse)(nil),         // 35: harness.v1.SystemsResponse
+	(*VariationsResponse)(nil),      // 36: harness.v1.VariationsResponse
+	(*EstimateResponse)(nil),        // 37: harness.v1.EstimateResponse
 }
 var file_v1_backend_proto_depIdxs = []int32{
 	1,  // 0: harness.v1.DescribeBackendResponse.precisions:type_name -> harness.v1.Precision
-	46, // 1: harness.v1.DescribeBackendResponse.options:type_name -> harness.v1.Option
-	3,  // 2: harness.v1.Program.model:type_name -> harness.v1.Model
-	4,  // 3: harness.v1.Program.head:type_name -> harness.v1.Head
-	43, // 4: harness.v1.Program.options:type_name -> harness.v1.Program.OptionsEntry
-	2,  // 5: harness.v1.OpenBackendRequest.program:type_name -> harness.v1.Program
-	47, // 6: harness.v1.OpenBackendRequest.memory:type_name -> harness.v1.Memory
-	8,  // 7: harness.v1.BackendStepRequest.start:type_name -> harness.v1.StepStart
-	9,  // 8: harness.v1.BackendStepRequest.batch:type_name -> harness.v1.Batch
-	17, // 9: harness.v1.BackendStepResponse.losses:type_name -> harness.v1.Losses
-	15, // 10: harness.v1.BackendStepResponse.phases:type_name -> harness.v1.Phase
-	13, // 11: harness.v1.BackendStepResponse.schedule:type_name -> harness.v1.Schedule
-	12, // 12: harness.v1.TraceResponse.traced:type_name -> harness.v1.TracedChunk
-	10, // 13: harness.v1.TraceResponse.result:type_name -> harness.v1.BackendStepResponse
-	14, // 14: harness.v1.Schedule.stages:type_name -> harness.v1.ScheduledStage
-	16, // 15: harness.v1.Losses.masked_lm:type_name -> harness.v1.Loss
-	16, // 16: harness.v1.Losses.next_sentence:type_name -> harness.v1.Loss
-	16, // 17: harness.v1.Losses.start:type_name -> harness.v1.Loss
-	16, // 18: harness.v1.Losses.end:type_name -> harness.v1.Loss
-	16, // 19: harness.v1.Losses.labels:type_name -> harness.v1.Loss
-	21, // 20: harness.v1.EvaluateRequest.start:type_name -> harness.v1.EvaluateStart
-	9,  // 21: harness.v1.EvaluateRequest.batch:type_name -> harness.v1.Batch
-	23, // 22: harness.v1.EvaluateResponse.output:type_name -> harness.v1.OutputChunk
-	24, // 23: harness.v1.EvaluateResponse.end:type_name -> harness.v1.BatchEnd
-	25, // 24: harness.v1.EvaluateResponse.result:type_name -> harness.v1.EvaluateResult
-	17, // 25: harness.v1.EvaluateResult.losses:type_name -> harness.v1.Losses
-	2,  // 26: harness.v1.EstimateRequest.program:type_name -> harness.v1.Program
-	48, // 27: harness.v1.EstimateRequest.update:type_name -> harness.v1.UpdateCost
-	33, // 28: harness.v1.SystemsResponse.systems:type_name -> harness.v1.System
-	35, // 29: harness.v1.VariationsResponse.variations:type_name -> harness.v1.Variation
-	44, // 30: harness.v1.Variation.options:type_name -> harness.v1.Variation.OptionsEntry
-	15, // 31: harness.v1.EstimateResponse.breakdown:type_name -> harness.v1.Phase
-	39, // 32: harness.v1.EstimateResponse.memory:type_name -> harness.v1.DeviceMemory
-	41, // 33: harness.v1.EstimateResponse.pipeline:type_name -> harness.v1.Pipeline
-	38, // 34: harness.v1.EstimateResponse.remedy:type_name -> harness.v1.Remedy
-	37, // 35: harness.v1.EstimateResponse.assumptions:type_name -> harness.v1.Assumption
-	45, // 36: harness.v1.Remedy.options:type_name -> harness.v1.Remedy.OptionsEntry
-	40, // 37: harness.v1.DeviceMemory.parts:type_name -> harness.v1.MemoryPart
-	42, // 38: harness.v1.Pipeline.stages:type_name -> harness.v1.Stage
-	15, // 39: harness.v1.Pipeline.update:type_name -> harness.v1.Phase
-	15, // 40: harness.v1.Stage.parts:type_name -> harness.v1.Phase
-	49, // 41: harness.v1.Backend.Describe:input_type -> harness.v1.DescribeRequest
-	5,  // 42: harness.v1.Backend.Open:input_type -> harness.v1.OpenBackendRequest
-	7,  // 43: harness.v1.Backend.Step:input_type -> harness.v1.BackendStepRequest
-	7,  // 44: harness.v1.Backend.Trace:input_type -> harness.v1.BackendStepRequest
-	18, // 45: harness.v1.Backend.Commit:input_type -> harness.v1.CommitRequest
-	20, // 46: harness.v1.Backend.Evaluate:input_type -> harness.v1.EvaluateRequest
-	26, // 47: harness.v1.Backend.Save:input_type -> harness.v1.SaveRequest
-	28, // 48: harness.v1.Backend.Load:input_type -> harness.v1.LoadRequest
-	50, // 49: harness.v1.Backend.Close:input_type -> harness.v1.CloseRequest
-	31, // 50: harness.v1.Backend.Systems:input_type -> harness.v1.SystemsRequest
-	30, // 51: harness.v1.Backend.Variations:input_type -> harness.v1.EstimateRequest
-	30, // 52: harness.v1.Backend.Estimate:input_type -> harness.v1.EstimateRequest
-	0,  // 53: harness.v1.Backend.Describe:output_type -> harness.v1.DescribeBackendResponse
-	6,  // 54: harness.v1.Backend.Open:output_type -> harness.v1.OpenBackendResponse
-	10, // 55: harness.v1.Backend.Step:output_type -> harness.v1.BackendStepResponse
-	11, // 56: harness.v1.Backend.Trace:output_type -> harness.v1.TraceResponse
-	19, // 57: harness.v1.Backend.Commit:output_type -> harness.v1.CommitResponse
-	22, // 58: harness.v1.Backend.Evaluate:output_type -> harness.v1.EvaluateResponse
-	27, // 59: harness.v1.Backend.Save:output_type -> harness.v1.SaveResponse
-	29, // 60: harness.v1.Backend.Load:output_type -> harness.v1.LoadResponse
-	51, // 61: harness.v1.Backend.Close:output_type -> harness.v1.CloseResponse
-	32, // 62: harness.v1.Backend.Systems:output_type -> harness.v1.SystemsResponse
-	34, // 63: harness.v1.Backend.Variations:output_type -> harness.v1.VariationsResponse
-	36, // 64: harness.v1.Backend.Estimate:output_type -> harness.v1.EstimateResponse
-	53, // [53:65] is the sub-list for method output_type
-	41, // [41:53] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	26, // 1: harness.v1.DescribeBackendResponse.options:type_name -> harness.v1.Option
+	27, // 2: harness.v1.OpenBackendRequest.program:type_name -> harness.v1.Program
+	28, // 3: harness.v1.OpenBackendRequest.memory:type_name -> harness.v1.Memory
+	5,  // 4: harness.v1.BackendStepRequest.start:type_name -> harness.v1.StepStart
+	6,  // 5: harness.v1.BackendStepRequest.batch:type_name -> harness.v1.Batch
+	13, // 6: harness.v1.BackendStepResponse.losses:type_name -> harness.v1.Losses
+	29, // 7: harness.v1.BackendStepResponse.phases:type_name -> harness.v1.Phase
+	10, // 8: harness.v1.BackendStepResponse.schedule:type_name -> harness.v1.Schedule
+	9,  // 9: harness.v1.TraceResponse.traced:type_name -> harness.v1.TracedChunk
+	7,  // 10: harness.v1.TraceResponse.result:type_name -> harness.v1.BackendStepResponse
+	11, // 11: harness.v1.Schedule.stages:type_name -> harness.v1.ScheduledStage
+	12, // 12: harness.v1.Losses.masked_lm:type_name -> harness.v1.Loss
+	12, // 13: harness.v1.Losses.next_sentence:type_name -> harness.v1.Loss
+	12, // 14: harness.v1.Losses.start:type_name -> harness.v1.Loss
+	12, // 15: harness.v1.Losses.end:type_name -> harness.v1.Loss
+	12, // 16: harness.v1.Losses.labels:type_name -> harness.v1.Loss
+	17, // 17: harness.v1.EvaluateRequest.start:type_name -> harness.v1.EvaluateStart
+	6,  // 18: harness.v1.EvaluateRequest.batch:type_name -> harness.v1.Batch
+	19, // 19: harness.v1.EvaluateResponse.output:type_name -> harness.v1.OutputChunk
+	20, // 20: harness.v1.EvaluateResponse.end:type_name -> harness.v1.BatchEnd
+	21, // 21: harness.v1.EvaluateResponse.result:type_name -> harness.v1.EvaluateResult
+	13, // 22: harness.v1.EvaluateResult.losses:type_name -> harness.v1.Losses
+	30, // 23: harness.v1.Backend.Describe:input_type -> harness.v1.DescribeRequest
+	2,  // 24: harness.v1.Backend.Open:input_type -> harness.v1.OpenBackendRequest
+	4,  // 25: harness.v1.Backend.Step:input_type -> harness.v1.BackendStepRequest
+	4,  // 26: harness.v1.Backend.Trace:input_type -> harness.v1.BackendStepRequest
+	14, // 27: harness.v1.Backend.Commit:input_type -> harness.v1.CommitRequest
+	16, // 28: harness.v1.Backend.Evaluate:input_type -> harness.v1.EvaluateRequest
+	22, // 29: harness.v1.Backend.Save:input_type -> harness.v1.SaveRequest
+	24, // 30: harness.v1.Backend.Load:input_type -> harness.v1.LoadRequest
+	31, // 31: harness.v1.Backend.Close:input_type -> harness.v1.CloseRequest
+	32, // 32: harness.v1.Backend.Systems:input_type -> harness.v1.SystemsRequest
+	33, // 33: harness.v1.Backend.Variations:input_type -> harness.v1.EstimateRequest
+	33, // 34: harness.v1.Backend.Estimate:input_type -> harness.v1.EstimateRequest
+	0,  // 35: harness.v1.Backend.Describe:output_type -> harness.v1.DescribeBackendResponse
+	3,  // 36: harness.v1.Backend.Open:output_type -> harness.v1.OpenBackendResponse
+	7,  // 37: harness.v1.Backend.Step:output_type -> harness.v1.BackendStepResponse
+	8,  // 38: harness.v1.Backend.Trace:output_type -> harness.v1.TraceResponse
+	15, // 39: harness.v1.Backend.Commit:output_type -> harness.v1.CommitResponse
+	18, // 40: harness.v1.Backend.Evaluate:output_type -> harness.v1.EvaluateResponse
+	23, // 41: harness.v1.Backend.Save:output_type -> harness.v1.SaveResponse
+	25, // 42: harness.v1.Backend.Load:output_type -> harness.v1.LoadResponse
+	34, // 43: harness.v1.Backend.Close:output_type -> harness.v1.CloseResponse
+	35, // 44: harness.v1.Backend.Systems:output_type -> harness.v1.SystemsResponse
+	36, // 45: harness.v1.Backend.Variations:output_type -> harness.v1.VariationsResponse
+	37, // 46: harness.v1.Backend.Estimate:output_type -> harness.v1.EstimateResponse
+	35, // [35:47] is the sub-list for method output_type
+	23, // [23:35] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_v1_backend_proto_init() }
@@ -3563,19 +2170,21 @@ func file_v1_backend_proto_init() {
 		return
 	}
 	file_v1_common_proto_init()
-	file_v1_backend_proto_msgTypes[7].OneofWrappers = []any{
+	file_v1_estimate_proto_init()
+	file_v1_program_proto_init()
+	file_v1_backend_proto_msgTypes[4].OneofWrappers = []any{
 		(*BackendStepRequest_Start)(nil),
 		(*BackendStepRequest_Batch)(nil),
 	}
-	file_v1_backend_proto_msgTypes[11].OneofWrappers = []any{
+	file_v1_backend_proto_msgTypes[8].OneofWrappers = []any{
 		(*TraceResponse_Traced)(nil),
 		(*TraceResponse_Result)(nil),
 	}
-	file_v1_backend_proto_msgTypes[20].OneofWrappers = []any{
+	file_v1_backend_proto_msgTypes[16].OneofWrappers = []any{
 		(*EvaluateRequest_Start)(nil),
 		(*EvaluateRequest_Batch)(nil),
 	}
-	file_v1_backend_proto_msgTypes[22].OneofWrappers = []any{
+	file_v1_backend_proto_msgTypes[18].OneofWrappers = []any{
 		(*EvaluateResponse_Output)(nil),
 		(*EvaluateResponse_End)(nil),
 		(*EvaluateResponse_Result)(nil),
@@ -3586,7 +2195,7 @@ func file_v1_backend_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_v1_backend_proto_rawDesc), len(file_v1_backend_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   46,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

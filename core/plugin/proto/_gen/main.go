@@ -34,7 +34,7 @@ func main() {
 }
 
 func generate(root, out, descriptors string) error {
-	files := []string{"v1/common.proto", "v1/optimizer.proto", "v1/backend.proto"}
+	files := []string{"v1/common.proto", "v1/optimizer.proto", "v1/program.proto", "v1/estimate.proto", "v1/backend.proto"}
 	compiler := protocompile.Compiler{
 		Resolver:       &protocompile.SourceResolver{ImportPaths: []string{root}},
 		SourceInfoMode: protocompile.SourceInfoStandard,
