@@ -41,7 +41,7 @@ func advise(err error) error {
 
 // unfitAdvice says what makes a recipe fit its system, and how it is trained without one.
 func unfitAdvice(u *experiment.UnfitError) string {
-	spec := u.Arm.Spec()
+	spec := u.Arm.Spec().Base()
 	var advice, flags []string
 	for _, p := range u.Phases {
 		if p.Advice != "" && !slices.Contains(advice, p.Advice) {

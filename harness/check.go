@@ -102,7 +102,11 @@ func (t *training) repeat(cmd *cobra.Command, b *regression.Baseline) (_ []*resu
 		return nil, err
 	}
 	for _, a := range b.Arms {
-		t.Arms = append(t.Arms, experiment.ArmOf(t.Recipe, results.Arm{Backend: a.Backend, Optimizer: a.Optimizer}))
+		arm, err := experiment.ArmOf(t.Recipe, results.Arm{Backend: a.Backend, Optimizer: a.Optimizer})
+		if err != nil {
+			return nil, err
+		}
+		t.Arms = append(t.Arms, arm)
 	}
 	o, err := t.run(cmd)
 	if err != nil {

@@ -16,6 +16,10 @@ backend and optimizer in a process of its own. All runs see the same data in the
 Then it prints a table of what was measured, with the difference of each to the first, and a verdict against the margins of the
 recipe.
 
+A backend or an optimizer may bring options of its own, NAME?OPTION=VALUE&OPTION=VALUE, so that settings are compared: they
+override the recipe's in all phases. Commas separate arms; an arm with a comma in a value is put in double quotes within the flag:
+--backends 'ipu,"ipu?pipeline=1,1"'.
+
 With --lockstep N two backends train side by side instead, N steps of the recipe's first phase on the same batches, without
 dropout. After each step the activations, gradients and weights of both are compared: it says in which step and at which operator
 they first differ by more than their number formats allow, and the likely reason. Each goes on from its own weights, so that the
@@ -39,6 +43,8 @@ func newCompare() *cobra.Command {
   harness compare --backends ipu,gpu-ref --seeds 10 --aa
   harness compare --backends ipu,gpu-ref --optimizers adamw,lamb --format markdown
   harness compare --backends ipu,gpu-ref --set backends.ipu.options.stochastic_rounding=false
+  harness compare --backends 'ipu,ipu:fp16.16?stochastic_rounding=false&loss_scale=1'
+  harness compare --backends gpu-ref --optimizers 'adamw,adamw?weight_decay=0'
   harness compare --backends gpu-ref,gpu-ref:fp16 --lockstep 20
   harness compare --backends gpu-ref,ipu --lockstep 20 --resync --out runs/parted --format csv > tensors.csv
   harness compare --backends ipu,gpu-ref --recipe tiny-wiki-squad --data text=wiki.txt --data vocab=vocab.txt \
@@ -58,7 +64,9 @@ func newCompare() *cobra.Command {
 			if len(backends) == 0 {
 				return hint.With(errors.New("--backends names no backend"), "harness compare --backends ipu,gpu-ref")
 			}
-			t.Arms = experiment.Arms(backends, optimizers)
+			if t.Arms, err = experiment.Arms(backends, optimizers); err != nil {
+				return err
+			}
 			if err := follow.check(t.Arms, cmd.Flags()); err != nil {
 				return err
 			}
@@ -74,8 +82,9 @@ func newCompare() *cobra.Command {
 	}
 	t.flags(cmd.Flags())
 	cmd.Flags().StringSliceVar(&backends, "backends", nil,
-		"backends to compare, NAME or NAME:PRECISION; the others are compared with the first")
-	cmd.Flags().StringSliceVar(&optimizers, "optimizers", nil, "optimizers to train each with (default: the recipe's)")
+		"backends to compare, each NAME, NAME:PRECISION or either with ?OPTION=VALUE&...; the others are compared with the first")
+	cmd.Flags().StringSliceVar(&optimizers, "optimizers", nil,
+		"optimizers to train each with, NAME or NAME?OPTION=VALUE&... (default: the recipe's)")
 	cmd.Flags().IntVar(&t.Seeds, "seeds", 1, "number of seeds; a verdict needs several")
 	cmd.Flags().Uint64Var(&t.FirstSeed, "seed", 1, "the first seed")
 	cmd.Flags().BoolVar(&t.Noise, "aa", false,

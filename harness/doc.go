@@ -46,7 +46,8 @@
 //	version     print version, commit, Go version, kernels and platform
 //	completion  shell completion
 //
-// A backend is NAME or NAME:PRECISION. The others are compared with the first one:
+// A backend is NAME or NAME:PRECISION, either with ?OPTION=VALUE&OPTION=VALUE. The others are compared with the
+// first one:
 //
 //	harness compare --backends gpu-ref:fp32,gpu-ref:bf16,ipu:fp16.16 --out runs/formats
 //	harness compare --backends gpu-ref:fp32,gpu-ref:bf16,ipu:fp16.16 --out runs/formats --resume --format csv

@@ -44,10 +44,13 @@ Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 			if err := f.check(); err != nil {
 				return err
 			}
+			if t.Arms, err = experiment.Arms([]string{f.backend}, []string{optimizer}); err != nil {
+				return err
+			}
 			if t.Recipe, err = f.Load(); err != nil {
 				return advise(err)
 			}
-			t.Arms, t.SaveModel = []experiment.Arm{experiment.ParseArm(f.backend, optimizer)}, true
+			t.SaveModel = true
 			o, err := t.runAndCompare(cmd, shape)
 			if err != nil {
 				return err
@@ -64,7 +67,7 @@ Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 	t.keepFlags(cmd.Flags())
 	cmd.Flags().StringArrayVar(&f.Train, "train", nil, "file to train on, as the task's makers distribute it (repeatable)")
 	cmd.Flags().StringArrayVar(&f.Dev, "dev", nil, "file to evaluate on (repeatable)")
-	cmd.Flags().StringVar(&optimizer, "optimizer", "", "optimizer (default: the recipe's)")
+	cmd.Flags().StringVar(&optimizer, "optimizer", "", "optimizer, NAME or NAME?OPTION=VALUE&... (default: the recipe's)")
 	cmd.Flags().IntVar(&t.Seeds, "seeds", 1, "number of seeds: of the head's initial values, the order of the data, and dropout")
 	cmd.Flags().Uint64Var(&t.FirstSeed, "seed", 1, "the first seed")
 	cmd.Flags().StringVar(&format, "format", "table", report.Formats)

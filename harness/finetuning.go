@@ -23,7 +23,7 @@ func (f *fineTuning) flags(cmd *cobra.Command, t *training) {
 	s := cmd.Flags()
 	s.StringVar(&f.Model, "model", "", "model folder: Hugging Face's, google-research/bert's, or one that harness finetune left")
 	s.StringVar(&f.Task, "task", "", "task, such as squad, mrpc or tnews")
-	s.StringVar(&f.backend, "backend", "", "backend, NAME or NAME:PRECISION")
+	s.StringVar(&f.backend, "backend", "", "backend, NAME, NAME:PRECISION or either with ?OPTION=VALUE&...")
 	s.StringVar(&f.Recipe, "recipe", "",
 		"built-in recipe or YAML file (default: finetune; to predict and evaluate the one in the model folder)")
 	s.StringArrayVar(&f.Set, "set", nil, "change a field of the recipe, such as phases.*.schedule.learning_rate=1e-4 (repeatable)")
@@ -58,10 +58,14 @@ func (f *fineTuning) predict(cmd *cobra.Command, t *training, files []string) (*
 	if len(files) == 0 {
 		return nil, nil, errors.New("want --data: what to answer")
 	}
+	arm, err := experiment.ParseArm(f.backend, "")
+	if err != nil {
+		return nil, nil, err
+	}
 	p := newProgress(cmd.ErrOrStderr(), t.quiet)
 	defer p.close()
 	return experiment.Predict(cmd.Context(), experiment.Prediction{
-		Recipe: r, Arm: experiment.ParseArm(f.backend, ""), Files: files, Transport: t.Transport, Observe: p.observe,
+		Recipe: r, Arm: arm, Files: files, Transport: t.Transport, Observe: p.observe,
 	})
 }
 

@@ -28,17 +28,19 @@ func newRun() *cobra.Command {
 			if backend == "" {
 				return hint.With(errors.New("--backend names no backend"), "harness run --backend gpu-ref")
 			}
+			if t.Arms, err = experiment.Arms([]string{backend}, []string{optimizer}); err != nil {
+				return err
+			}
 			if err := t.load(); err != nil {
 				return err
 			}
-			t.Arms = []experiment.Arm{experiment.ParseArm(backend, optimizer)}
 			_, err = t.runAndCompare(cmd, f)
 			return err
 		},
 	}
 	t.flags(cmd.Flags())
-	cmd.Flags().StringVar(&backend, "backend", "", "backend, NAME or NAME:PRECISION")
-	cmd.Flags().StringVar(&optimizer, "optimizer", "", "optimizer (default: the recipe's)")
+	cmd.Flags().StringVar(&backend, "backend", "", "backend, NAME, NAME:PRECISION or either with ?OPTION=VALUE&...")
+	cmd.Flags().StringVar(&optimizer, "optimizer", "", "optimizer, NAME or NAME?OPTION=VALUE&... (default: the recipe's)")
 	cmd.Flags().Uint64Var(&t.FirstSeed, "seed", 1, "seed of everything random")
 	cmd.Flags().StringVar(&format, "format", "table", report.Formats)
 	t.complete(cmd)

@@ -50,10 +50,12 @@ seeds that the search did not use.`,
 			if s.Space, err = tuning.ReadSpace(space); err != nil {
 				return err
 			}
+			s.Source, s.Experiment = t.source, t.Experiment
+			if s.Experiment.Arms, err = experiment.Arms([]string{backend}, []string{optimizer}); err != nil {
+				return err
+			}
 			p := newProgress(cmd.ErrOrStderr(), t.quiet)
 			defer p.close()
-			s.Source, s.Experiment = t.source, t.Experiment
-			s.Experiment.Arms = []experiment.Arm{experiment.ParseArm(backend, optimizer)}
 			s.Experiment.Index, s.Experiment.Observe = index.Locate(t.store), p.observe
 			o, err := s.Run(cmd.Context())
 			if err != nil {

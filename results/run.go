@@ -24,9 +24,11 @@
 package results
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -35,9 +37,9 @@ type Identity struct {
 	Recipe      string `json:"recipe"`
 	Fingerprint string `json:"fingerprint"`
 	DataDigest  string `json:"data_digest"`
-	Backend     string `json:"backend"` // as it was asked for: NAME or NAME:PRECISION
+	Backend     string `json:"backend"` // a recipe.Spec, as it was asked for
 	Precision   string `json:"precision"`
-	Optimizer   string `json:"optimizer"`
+	Optimizer   string `json:"optimizer"` // a recipe.Spec
 	Seed        uint64 `json:"seed"`
 }
 
@@ -49,6 +51,24 @@ type Arm struct {
 
 // String is BACKEND/OPTIMIZER.
 func (a Arm) String() string { return a.Backend + "/" + a.Optimizer }
+
+// FileName is BACKEND-OPTIMIZER as part of a file's name. Options are shown with "-" for all characters but letters,
+// digits, "." and "-", and followed by a digest, which keeps different arms apart.
+func (a Arm) FileName() string { return fileName(a.Backend) + "-" + fileName(a.Optimizer) }
+
+func fileName(spec string) string {
+	if !strings.Contains(spec, "?") {
+		return strings.ReplaceAll(spec, ":", "-")
+	}
+	const shown = 64 // characters, since file systems limit names to 255 bytes
+	name := strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '.' {
+			return c
+		}
+		return '-'
+	}, spec)
+	return fmt.Sprintf("%.*s-%.4x", shown, name, sha256.Sum256([]byte(spec)))
+}
 
 // Arm is the arm that the run belongs to.
 func (id Identity) Arm() Arm { return Arm{id.Backend, id.Optimizer} }

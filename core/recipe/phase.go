@@ -155,14 +155,21 @@ func (q *QuestionAnswering) setDefaults() {
 	*q = QuestionAnswering{DocStride: 128, MaxQueryLength: 64, NBest: 20, MaxAnswerLength: 30}
 }
 
-// OptimizerNamed returns the settings of an optimizer in the phase: the phase's own for its optimizer or "", else
-// those under alternatives, else the optimizer's defaults. The learning rate is filled in, scaled to the phase's
-// global batch.
-func (p *Phase) OptimizerNamed(name string) Optimizer {
+// OptimizerNamed returns the settings of an optimizer, NAME or a Spec with options, in the phase: the phase's own for
+// its optimizer or "", else those under alternatives, else the optimizer's defaults. Options of the spec override
+// them. The learning rate is filled in, scaled to the phase's global batch.
+func (p *Phase) OptimizerNamed(spec string) Optimizer {
+	s, err := ParseSpec(spec)
+	if err != nil {
+		s = Spec{Name: spec} // no plugin has that name
+	}
 	o := p.Optimizer
-	if name != "" && name != o.Name {
-		o = p.Alternatives[name]
-		o.Name = name
+	if s.Name != "" && s.Name != o.Name {
+		o = p.Alternatives[s.Name]
+		o.Name = s.Name
+	}
+	if len(s.Options) > 0 {
+		o.Options = o.Options.with(s.Options)
 	}
 	if o.LearningRate == 0 {
 		o.LearningRate = p.Schedule.LearningRate

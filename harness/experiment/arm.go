@@ -9,53 +9,71 @@ import (
 	"harness.invalid/results"
 )
 
-// Arm is one side of a comparison: a backend in a precision, with an optimizer.
+// Arm is one side of a comparison: a backend in a precision, with an optimizer, each with options of its own.
 type Arm struct {
 	Backend   string
-	Precision string // empty: the recipe's, or else the backend's default
-	Optimizer string // empty: the recipe's, which may differ from phase to phase
+	Precision string         // empty: the recipe's, or else the backend's default
+	Options   recipe.Options // of the backend; they override the recipe's
+	Optimizer string         // a recipe.Spec; empty: the recipe's, which may differ from phase to phase
 }
 
-// ParseArm returns the arm of a backend, NAME or NAME:PRECISION, and an optimizer, which may be empty.
-func ParseArm(backend, optimizer string) Arm {
-	name, precision, _ := strings.Cut(backend, ":")
-	return Arm{name, precision, optimizer}
+// ParseArm returns the arm of a backend and an optimizer, each written as a recipe.Spec. The optimizer may be empty.
+func ParseArm(backend, optimizer string) (Arm, error) {
+	b, err := recipe.ParseSpec(backend)
+	if err != nil {
+		return Arm{}, fmt.Errorf("backend %w", err)
+	}
+	if optimizer != "" {
+		o, err := recipe.ParseSpec(optimizer)
+		if err != nil {
+			return Arm{}, fmt.Errorf("optimizer %w", err)
+		}
+		if o.Precision != "" {
+			return Arm{}, fmt.Errorf("optimizer %s: an optimizer has no precision", optimizer)
+		}
+		optimizer = o.String()
+	}
+	return Arm{b.Name, b.Precision, b.Options, optimizer}, nil
 }
 
 // Arms combines each backend with each optimizer, or with the recipe's if there are none.
-func Arms(backends, optimizers []string) []Arm {
+func Arms(backends, optimizers []string) ([]Arm, error) {
 	if len(optimizers) == 0 {
 		optimizers = []string{""}
 	}
 	var arms []Arm
 	for _, b := range backends {
 		for _, o := range optimizers {
-			arms = append(arms, ParseArm(b, o))
+			a, err := ParseArm(b, o)
+			if err != nil {
+				return nil, err
+			}
+			arms = append(arms, a)
 		}
 	}
-	return arms
+	return arms, nil
 }
 
 // ArmOf returns the arm of recipe r whose runs are recorded under a name.
-func ArmOf(r *recipe.Recipe, recorded results.Arm) Arm {
-	a := ParseArm(recorded.Backend, recorded.Optimizer)
+func ArmOf(r *recipe.Recipe, recorded results.Arm) (Arm, error) {
+	a, err := ParseArm(recorded.Backend, recorded.Optimizer)
 	if a.Optimizer == optimizerName(r, "") {
 		a.Optimizer = ""
 	}
-	return a
+	return a, err
 }
 
-// Spec returns NAME or NAME:PRECISION of the backend.
-func (a Arm) Spec() string {
-	if a.Precision == "" {
-		return a.Backend
-	}
-	return a.Backend + ":" + a.Precision
+// Spec is the backend with its precision and options.
+func (a Arm) Spec() recipe.Spec {
+	return recipe.Spec{Name: a.Backend, Precision: a.Precision, Options: a.Options}
 }
+
+// recipe is what the arm trains: recipe r with the options of the arm's backend.
+func (a Arm) recipe(r *recipe.Recipe) *recipe.Recipe { return r.WithBackend(a.Spec()) }
 
 // recorded is the arm as it is named in records.
 func (a Arm) recorded(r *recipe.Recipe) results.Arm {
-	return results.Arm{Backend: a.Spec(), Optimizer: optimizerName(r, a.Optimizer)}
+	return results.Arm{Backend: a.Spec().String(), Optimizer: optimizerName(r, a.Optimizer)}
 }
 
 // optimizerName is the name of an optimizer in records. An empty name means the recipe's optimizers, joined by +.
@@ -80,9 +98,7 @@ type Planned struct {
 }
 
 func (s *Session) planned(a Arm, seed uint64) Planned {
-	shown := a.recorded(s.Recipe)
-	name := fmt.Sprintf("%s-%s-seed%d", strings.ReplaceAll(shown.Backend, ":", "-"), shown.Optimizer, seed)
-	return Planned{a, seed, name}
+	return Planned{a, seed, fmt.Sprintf("%s-seed%d", a.recorded(s.Recipe).FileName(), seed)}
 }
 
 // plan lists all runs, seed by seed, so that a comparison that is cut short has whole pairs. Every other seed goes

@@ -21,8 +21,12 @@ func ExampleRun() {
 	if err != nil {
 		panic(err)
 	}
+	arms, err := experiment.Arms([]string{"ipu", "gpu-ref:fp16"}, nil)
+	if err != nil {
+		panic(err)
+	}
 	o, err := experiment.Run(context.Background(), experiment.Experiment{
-		Recipe: r, Arms: experiment.Arms([]string{"ipu", "gpu-ref:fp16"}, nil), FirstSeed: 1, Seeds: 2, Dir: dir,
+		Recipe: r, Arms: arms, FirstSeed: 1, Seeds: 2, Dir: dir,
 		Observe: func(e experiment.Event) {
 			if run, ok := e.(experiment.RunStarted); ok {
 				fmt.Println("train", run.Run)

@@ -65,7 +65,7 @@ func (s *Session) train(ctx context.Context, p Planned) (_ *results.Run, err err
 	job.Seed, job.Dir, job.Resume, job.SaveModel = p.Seed, filepath.Join(s.Dir, p.Name), s.Resume, s.SaveModel
 	job.Identity = results.Identity{
 		Recipe: s.Recipe.Name, Fingerprint: s.Recipe.Fingerprint(), DataDigest: s.data.Digest,
-		Backend: shown.Backend, Precision: s.precisions[p.Spec()], Optimizer: shown.Optimizer, Seed: p.Seed,
+		Backend: shown.Backend, Precision: s.precisions[p.Spec().String()], Optimizer: shown.Optimizer, Seed: p.Seed,
 	}
 	if s.Resume {
 		if before, err := completed(&job); before != nil || err != nil {

@@ -47,12 +47,21 @@ func (e *elsewhere) Execute(_ context.Context, _ *experiment.Session, plan []exp
 	return nil, nil
 }
 
+func arms(t *testing.T, backends, optimizers []string) []experiment.Arm {
+	t.Helper()
+	list, err := experiment.Arms(backends, optimizers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
 // TestPlan: whole pairs, seed by seed, every other one the other way round, and for A/A the first arm again with as
 // many further seeds.
 func TestPlan(t *testing.T) {
 	var got elsewhere
 	_, err := experiment.Run(t.Context(), experiment.Experiment{
-		Recipe: mini(t), Arms: experiment.Arms([]string{"ipu:fp16.32", "gpu-ref"}, nil), FirstSeed: 7, Seeds: 2, Noise: true,
+		Recipe: mini(t), Arms: arms(t, []string{"ipu:fp16.32", "gpu-ref"}, nil), FirstSeed: 7, Seeds: 2, Noise: true,
 		Dir: t.TempDir(), Executor: &got,
 	})
 	if err != nil {
@@ -72,7 +81,7 @@ func TestStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	e := experiment.Experiment{
-		Recipe: mini(t, "phases.*.steps=3"), Arms: experiment.Arms([]string{"gpu-ref"}, nil), FirstSeed: 1, Seeds: 2, Dir: t.TempDir(),
+		Recipe: mini(t, "phases.*.steps=3"), Arms: arms(t, []string{"gpu-ref"}, nil), FirstSeed: 1, Seeds: 2, Dir: t.TempDir(),
 	}
 	advanced := 0
 	e.Observe = func(ev experiment.Event) {
@@ -122,10 +131,14 @@ func TestRefused(t *testing.T) {
 		want string
 	}{
 		{nil, "no arm"},
-		{experiment.Arms([]string{"gpu-ref", "gpu-ref"}, nil), "gpu-ref with adamw is asked for twice"},
-		{experiment.Arms([]string{"gpu-ref", "gpu-reff"}, nil), "did you mean gpu-ref?"},
-		{experiment.Arms([]string{"gpu-ref:fp33"}, nil), "did you mean fp32?"},
-		{experiment.Arms([]string{"gpu-ref"}, []string{"adam"}), "did you mean adamw?"},
+		{arms(t, []string{"gpu-ref", "gpu-ref"}, nil), "gpu-ref with adamw is asked for twice"},
+		{arms(t, []string{"gpu-ref", "gpu-reff"}, nil), "did you mean gpu-ref?"},
+		{arms(t, []string{"gpu-ref:fp33"}, nil), "did you mean fp32?"},
+		{arms(t, []string{"gpu-ref"}, []string{"adam"}), "did you mean adamw?"},
+		{arms(t, []string{"gpu-ref", "gpu-ref?loss_scal=1"}, nil), "did you mean loss_scale?"},
+		{arms(t, []string{"gpu-ref"}, []string{"adamw", "adamw?weight_deca=0"}), "did you mean weight_decay?"},
+		{arms(t, []string{"ipu?stochastic_rounding=false&loss_scale=1", "ipu?loss_scale=1&stochastic_rounding=false"}, nil),
+			"ipu?loss_scale=1&stochastic_rounding=false with adamw is asked for twice"},
 	} {
 		dir := t.TempDir()
 		_, err := experiment.Run(t.Context(), experiment.Experiment{Recipe: mini(t), Arms: c.arms, Dir: dir})

@@ -53,12 +53,12 @@ func (s *Session) follow(ctx context.Context, r *lockstep.Record, steps int) (er
 		if err != nil {
 			return err
 		}
-		p, err := info.Precision(s.precisions[a.Spec()])
+		p, err := info.Precision(s.precisions[a.Spec().String()])
 		if err != nil {
 			return err
 		}
 		r.Sides[i] = lockstep.Side{
-			Backend: a.Spec(), Precision: p.Name, OutputTolerance: p.OutputTolerance, GradientTolerance: p.GradientTolerance,
+			Backend: a.Spec().String(), Precision: p.Name, OutputTolerance: p.OutputTolerance, GradientTolerance: p.GradientTolerance,
 		}
 		plugins, err := s.pool.Take(ctx, a.Backend)
 		if err != nil {
@@ -66,7 +66,7 @@ func (s *Session) follow(ctx context.Context, r *lockstep.Record, steps int) (er
 		}
 		taken = append(taken, plugins)
 		run.Jobs[i] = s.job(a, plugins)
-		run.Jobs[i].Seed, run.Jobs[i].Identity = s.FirstSeed, results.Identity{Backend: a.Spec()}
+		run.Jobs[i].Seed, run.Jobs[i].Identity = s.FirstSeed, results.Identity{Backend: a.Spec().String()}
 	}
 	run.Observe = func(l *train.LockedStep) error {
 		s.Observe.tell(StepLocked{l.Step, l.Steps})

@@ -29,8 +29,9 @@ func Predict(ctx context.Context, p Prediction) (_ *evaluation.Data, _ *evaluati
 	if err != nil {
 		return nil, nil, err
 	}
-	phase := &p.Recipe.Phases[len(p.Recipe.Phases)-1]
-	if err := processes.Takes(info, p.Recipe.ForBackend(p.Arm.Backend, p.Arm.Precision, phase.Name)); err != nil {
+	trained := p.Arm.recipe(p.Recipe)
+	phase := &trained.Phases[len(p.Recipe.Phases)-1]
+	if err := processes.Takes(info, trained.ForBackend(p.Arm.Backend, p.Arm.Precision, phase.Name)); err != nil {
 		return nil, nil, err
 	}
 	plugins, err := pool.Take(ctx, p.Arm.Backend)
@@ -40,7 +41,7 @@ func Predict(ctx context.Context, p Prediction) (_ *evaluation.Data, _ *evaluati
 	task := phase.FineTuning().Name
 	p.Observe.tell(RunStarted{task})
 	data, predictions, err := train.Predict(ctx, train.PredictionJob{
-		Recipe: p.Recipe, Backend: p.Arm.Backend, Precision: p.Arm.Precision, Plugins: plugins, Files: p.Files,
+		Recipe: trained, Backend: p.Arm.Backend, Precision: p.Arm.Precision, Plugins: plugins, Files: p.Files,
 		Progress: p.counter(task),
 	})
 	p.Observe.tell(RunEnded{task})

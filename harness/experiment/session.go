@@ -23,7 +23,7 @@ type Session struct {
 	Experiment
 	pool       *processes.Pool
 	data       *train.Data
-	precisions map[string]string // that will run, by Arm.Spec
+	precisions map[string]string // that will run, by the text of Arm.Spec
 }
 
 // prepare asks every plugin whether it accepts its settings, so that a wrong name fails before anything is trained.
@@ -58,7 +58,7 @@ func (s *Session) askBackend(ctx context.Context, a Arm) error {
 		return err
 	}
 	for i := range s.Recipe.Phases {
-		settings := s.Recipe.ForBackend(a.Backend, a.Precision, s.Recipe.Phases[i].Name)
+		settings := a.recipe(s.Recipe).ForBackend(a.Backend, a.Precision, s.Recipe.Phases[i].Name)
 		if err := processes.Takes(info, settings); err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (s *Session) askBackend(ctx context.Context, a Arm) error {
 			if err != nil {
 				return err
 			}
-			s.precisions[a.Spec()] = p.Name
+			s.precisions[a.Spec().String()] = p.Name
 		}
 	}
 	return nil
@@ -149,7 +149,7 @@ func (s *Session) close() error {
 // job is a training job of an arm, without what belongs to a single run.
 func (s *Session) job(a Arm, plugins train.Plugins) train.Job {
 	return train.Job{
-		Recipe: s.Recipe, Data: s.data, Backend: a.Backend, Precision: a.Precision, Optimizer: a.Optimizer, Plugins: plugins,
+		Recipe: a.recipe(s.Recipe), Data: s.data, Backend: a.Backend, Precision: a.Precision, Optimizer: a.Optimizer, Plugins: plugins,
 	}
 }
 
@@ -161,7 +161,7 @@ func (s *Session) model(ctx context.Context) error {
 	}
 	for _, a := range s.Arms {
 		named := func(p recipe.Phase) bool {
-			return s.Recipe.ForBackend(a.Backend, a.Precision, p.Name).Options["system"] != ""
+			return a.recipe(s.Recipe).ForBackend(a.Backend, a.Precision, p.Name).Options["system"] != ""
 		}
 		if !slices.ContainsFunc(s.Recipe.Phases, named) {
 			continue

@@ -27,5 +27,5 @@ func (s *Session) explainUnfit(err error, a Arm) error {
 	if !errors.As(err, &phases) {
 		return err
 	}
-	return &UnfitError{s.Recipe, a, phases, err}
+	return &UnfitError{a.recipe(s.Recipe), a, phases, err}
 }

@@ -19,7 +19,10 @@ func Validate(ctx context.Context, pool *processes.Pool, r *recipe.Recipe) (note
 	defer func() { err = errors.Join(err, pool.Close()) }()
 	here := catalog.Names(plugin.Backend)
 	for _, spec := range slices.Sorted(maps.Keys(r.Backends)) {
-		a := ParseArm(spec, "")
+		a, err := ParseArm(spec, "")
+		if err != nil {
+			return nil, err
+		}
 		if !slices.Contains(here, a.Backend) {
 			notes = append(notes, fmt.Sprintf("backend %s is not installed here, and was not asked", a.Backend))
 			continue

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"harness.invalid/core/recipe"
 	"harness.invalid/harness/series"
 	"harness.invalid/results"
 )
@@ -39,9 +40,13 @@ func benchmarks(w io.Writer, records []*series.Record) error {
 			}
 			// The format is part of the backend: benchstat lines up benchmarks that differ in the key it compares
 			// by, and in nothing else.
-			backend, _, _ := strings.Cut(r.Backend, ":")
+			backend, err := recipe.ParseSpec(r.Backend)
+			if err != nil {
+				return err
+			}
+			backend.Precision = r.Precision
 			name := fmt.Sprintf("BenchmarkTrain/recipe=%s/phase=%s/backend=%s/optimizer=%s", word(r.Identity.Recipe), word(p.Name),
-				word(backend+":"+r.Precision), word(r.Optimizer))
+				word(backend.String()), word(r.Optimizer))
 			fmt.Fprintf(out, "%s %d %.0f ns/op", name, p.Steps, 1e9*p.MeasuredSeconds[results.TrainingSeconds]/float64(p.Steps))
 			if v := p.SequencesPerSecond(); v > 0 {
 				fmt.Fprintf(out, " %.6g sequences/s", v)

@@ -170,7 +170,7 @@ func (r *Record) Began() time.Time {
 
 // Name is what files and legends call a run: BACKEND-OPTIMIZER-seedN.
 func (r *Record) Name() string {
-	return fmt.Sprintf("%s-%s-seed%d", strings.ReplaceAll(r.Backend, ":", "-"), r.Optimizer, r.Seed)
+	return fmt.Sprintf("%s-seed%d", r.Arm().FileName(), r.Seed)
 }
 
 // Quantity is something that a curve can show.

@@ -48,7 +48,7 @@ var columns = []struct {
 
 // values are the values of the columns.
 func (e *Entry) values() []any {
-	name, _, _ := strings.Cut(e.Backend, ":")
+	name := recipe.PluginName(e.Backend)
 	return []any{e.ID, e.Host, e.Dir, e.Recipe, e.Fingerprint, e.DataDigest, e.Backend, name, e.Precision, e.Optimizer,
 		ordered(e.Seed), string(e.Status), e.Error,
 		e.Started, e.Finished, e.Version, e.CPU, e.Steps, e.Skipped, e.MeasuredSeconds}

@@ -39,7 +39,7 @@ func comparable(a, b *results.Run) error {
 func SameArm(runs []*results.Run, r *results.Run) error {
 	for _, q := range runs {
 		var settings []string
-		name, _, _ := strings.Cut(r.Backend, ":")
+		name := recipe.PluginName(r.Backend)
 		for _, d := range recipe.Diff(q.Recipe, r.Recipe) {
 			if strings.HasPrefix(d.Path, "backends."+name+".") || strings.HasPrefix(d.Path, "backends."+name+":") {
 				settings = append(settings, d.String())

@@ -1,0 +1,118 @@
+package recipe
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Spec is how commands and records name a backend or an optimizer: NAME[:PRECISION][?OPTION=VALUE[&OPTION=VALUE...]].
+// Optimizers have no precision.
+type Spec struct {
+	Name      string  // of the plugin
+	Precision string  // empty: the recipe's, or else the plugin's default
+	Options   Options // override the recipe's in all phases
+}
+
+// ParseSpec reads what String writes, with the options in any order. A value is text as in a recipe, up to the next &.
+// Which options exist is for the plugin to say.
+func ParseSpec(text string) (Spec, error) {
+	plugin, options, given := strings.Cut(text, "?")
+	var s Spec
+	s.Name, s.Precision, _ = strings.Cut(plugin, ":")
+	if s.Name == "" {
+		return Spec{}, fmt.Errorf("%q names no plugin: want NAME, NAME:PRECISION or NAME?OPTION=VALUE", text)
+	}
+	if !given {
+		return s, nil
+	}
+	s.Options = Options{}
+	for field := range strings.SplitSeq(options, "&") {
+		name, value, ok := strings.Cut(field, "=")
+		if !ok || name == "" {
+			return Spec{}, fmt.Errorf("%s: %q is not an option: want NAME?OPTION=VALUE&OPTION=VALUE", text, field)
+		}
+		if _, twice := s.Options[name]; twice {
+			return Spec{}, fmt.Errorf("%s: option %s is given twice", text, name)
+		}
+		s.Options[name] = value
+	}
+	return s, nil
+}
+
+// PluginName is the name of the plugin in a spec.
+func PluginName(spec string) string {
+	if end := strings.IndexAny(spec, ":?"); end >= 0 {
+		return spec[:end]
+	}
+	return spec
+}
+
+// Base is the spec without its options: NAME or NAME:PRECISION, the key of a backend's settings in a recipe.
+func (s Spec) Base() string {
+	if s.Precision == "" {
+		return s.Name
+	}
+	return s.Name + ":" + s.Precision
+}
+
+// String is the spec with its options sorted by name: equal specs give equal text, and different ones different text.
+func (s Spec) String() string {
+	text := s.Base()
+	separator := "?"
+	for _, name := range slices.Sorted(maps.Keys(s.Options)) {
+		text += separator + name + "=" + s.Options[name]
+		separator = "&"
+	}
+	return text
+}
+
+// WithBackend returns the recipe with the options of a backend's spec among its settings, where they override those
+// of all phases and steps. The fingerprint stays the same.
+func (r *Recipe) WithBackend(s Spec) *Recipe {
+	if len(s.Options) == 0 {
+		return r
+	}
+	changed := *r
+	changed.Backends = map[string]Backend{}
+	maps.Copy(changed.Backends, r.Backends)
+	for _, key := range []string{s.Name, s.Base()} {
+		if b, ok := changed.Backends[key]; ok {
+			changed.Backends[key] = b.without(s.Options)
+		}
+	}
+	b := changed.Backends[s.Base()]
+	b.Options = b.Options.with(s.Options)
+	changed.Backends[s.Base()] = b
+	return &changed
+}
+
+// without returns the settings without the options that others override.
+func (s Backend) without(others Options) Backend {
+	s.Options = s.Options.without(others)
+	s.OptionsByStep = maps.Clone(s.OptionsByStep)
+	for step, o := range s.OptionsByStep {
+		s.OptionsByStep[step] = o.without(others)
+	}
+	s.Phases = maps.Clone(s.Phases)
+	for name, b := range s.Phases {
+		s.Phases[name] = b.without(others)
+	}
+	return s
+}
+
+// without returns the options that others do not name.
+func (o Options) without(others Options) Options {
+	o = maps.Clone(o)
+	maps.DeleteFunc(o, func(name, _ string) bool { _, named := others[name]; return named })
+	return o
+}
+
+// with returns the options, overridden by others.
+func (o Options) with(others Options) Options {
+	merged := Options{}
+	maps.Copy(merged, o)
+	maps.Copy(merged, others)
+	return merged
+}
