@@ -34,14 +34,24 @@ differ, recipe and environment. --format prints the table alone, as compare does
   harness report runs/mine --baseline gpu-ref --format latex -o table.tex`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			write := func(w io.Writer, records []*series.Record) error { return page.Write(w, records) }
+			write := func(w io.Writer) error {
+				records, err := series.OpenMeans(args, baseline, page.MostPoints)
+				if err != nil {
+					return err
+				}
+				return page.Write(w, records)
+			}
 			if format != pageFormat {
 				f, err := report.ParseFormat(format)
 				if err != nil {
 					return fmt.Errorf("%w, or page", err)
 				}
-				write = func(w io.Writer, records []*series.Record) error {
-					c, err := verdict.Compare(series.Runs(records))
+				write = func(w io.Writer) error {
+					runs, err := series.OpenRuns(args, baseline)
+					if err != nil {
+						return err
+					}
+					c, err := verdict.Compare(runs)
 					if err != nil {
 						return err
 					}
@@ -51,11 +61,7 @@ differ, recipe and environment. --format prints the table alone, as compare does
 				return hint.With(errors.New("a page is not for a terminal"),
 					"write it to a file with -o report.html, or print the table with --format table")
 			}
-			records, err := series.Open(args, baseline)
-			if err != nil {
-				return err
-			}
-			return writeTo(cmd, out, func(w io.Writer) error { return write(w, records) })
+			return writeTo(cmd, out, write)
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write (default: standard output)")

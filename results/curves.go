@@ -30,8 +30,37 @@ type Curves struct {
 	FastestStepSeconds float64
 }
 
-// Curves reads what the run recorded, phase by phase in the order of the recipe.
+// Curves reads what the run recorded, phase by phase in the order of the recipe, unless Trace has done so.
 func (r *Run) Curves() ([]Curves, error) {
+	if r.curves != nil {
+		return r.curves, nil
+	}
+	return r.readCurves(func(*Step) {})
+}
+
+// Trace hands each recorded step to visit, which the next step overwrites, and keeps the curves for Curves: the steps of
+// many runs take long to read.
+func (r *Run) Trace(visit func(*Step)) (err error) {
+	r.curves, err = r.readCurves(visit)
+	return err
+}
+
+// CountSteps is how many steps are recorded, or for a complete run how many it took.
+func (r *Run) CountSteps() (int, error) {
+	if r.Result != nil && r.Result.Status == Complete {
+		return r.Result.Steps, nil
+	}
+	n := 0
+	for _, err := range readLines(r.path(stepsFile), func([]byte) (struct{}, error) { return struct{}{}, nil }) {
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", r.Title(), err)
+		}
+		n++
+	}
+	return n, nil
+}
+
+func (r *Run) readCurves(visit func(*Step)) ([]Curves, error) {
 	all := make([]Curves, len(r.Recipe.Phases))
 	index := map[string]int{}
 	for i, p := range r.Recipe.Phases {
@@ -46,10 +75,11 @@ func (r *Run) Curves() ([]Curves, error) {
 		return &all[i], nil
 	}
 	seconds := map[string]float64{}
-	for s, err := range r.Steps() {
+	for s, err := range r.passingSteps() {
 		if err != nil {
 			return nil, err
 		}
+		visit(s)
 		c, err := of(s.Phase)
 		if err != nil {
 			return nil, err

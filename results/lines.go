@@ -63,9 +63,9 @@ func (a *appender) add(v any) error {
 	return nil
 }
 
-// readLines yields the values of a file with one JSON value a line. A last line without an end was torn by a crash,
-// and is skipped; a missing file has no lines.
-func readLines[T any](path string) iter.Seq2[T, error] {
+// readLines yields the values of a file with one JSON value a line, as decode reads them. A last line without an end
+// was torn by a crash, and is skipped; a missing file has no lines.
+func readLines[T any](path string, decode func(line []byte) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
 		f, err := os.Open(path)
@@ -77,9 +77,15 @@ func readLines[T any](path string) iter.Seq2[T, error] {
 			return
 		}
 		defer f.Close()
-		r := bufio.NewReader(f)
+		r := bufio.NewReaderSize(f, 64<<10)
 		for number := 1; ; number++ {
-			line, err := r.ReadBytes('\n')
+			line, err := r.ReadSlice('\n')
+			if errors.Is(err, bufio.ErrBufferFull) {
+				line = bytes.Clone(line)
+				var rest []byte
+				rest, err = r.ReadBytes('\n')
+				line = append(line, rest...)
+			}
 			if errors.Is(err, io.EOF) {
 				return
 			}
@@ -87,8 +93,8 @@ func readLines[T any](path string) iter.Seq2[T, error] {
 				yield(zero, err)
 				return
 			}
-			var v T
-			if err := json.Unmarshal(bytes.TrimSuffix(line, []byte("\n")), &v); err != nil {
+			v, err := decode(bytes.TrimSuffix(line, []byte("\n")))
+			if err != nil {
 				yield(zero, fmt.Errorf("%s:%d: %w", path, number, err))
 				return
 			}
@@ -97,4 +103,10 @@ func readLines[T any](path string) iter.Seq2[T, error] {
 			}
 		}
 	}
+}
+
+// decodeJSON decodes a line by the rules of encoding/json.
+func decodeJSON[T any](line []byte) (v T, err error) {
+	err = json.Unmarshal(line, &v)
+	return v, err
 }

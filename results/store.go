@@ -11,7 +11,11 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"harness.invalid/core/durable"
 	"harness.invalid/core/recipe"
@@ -170,18 +174,45 @@ type Run struct {
 	Environment Environment
 	Recipe      *recipe.Recipe
 	Result      *Result // nil: the run goes on, or broke off
+
+	curves []Curves // once they were read
 }
 
 // Open reads a run's folder. Steps and evaluations are read on demand.
-func Open(dir string) (*Run, error) {
+func Open(dir string) (*Run, error) { return new(opener).open(dir) }
+
+// OpenAll opens the runs of many folders, in their order. Runs whose recipes have the same text share one.
+func OpenAll(dirs []string) ([]*Run, error) {
+	runs := make([]*Run, len(dirs))
+	var o opener
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, dir := range dirs {
+		g.Go(func() (err error) {
+			runs[i], err = o.open(dir)
+			return err
+		})
+	}
+	return runs, g.Wait()
+}
+
+// opener opens runs, and parses each recipe once. It may be used concurrently.
+type opener struct{ recipes sync.Map } // *openedRecipe by its text
+
+type openedRecipe struct {
+	recipe      *recipe.Recipe
+	fingerprint string
+}
+
+func (o *opener) open(dir string) (*Run, error) {
 	r := &Run{Dir: dir}
-	if err := r.read(); err != nil {
+	if err := o.read(r); err != nil {
 		return nil, fmt.Errorf("run %s: %w", dir, err)
 	}
 	return r, nil
 }
 
-func (r *Run) read() error {
+func (o *opener) read(r *Run) error {
 	hash := sha256.New()
 	for _, f := range []struct {
 		name string
@@ -202,10 +233,16 @@ func (r *Run) read() error {
 	if err != nil {
 		return err
 	}
-	if r.Recipe, err = recipe.Parse(path, text); err != nil {
-		return err
+	parsed, ok := o.recipes.Load(string(text))
+	if !ok {
+		p, err := recipe.Parse(path, text)
+		if err != nil {
+			return err
+		}
+		parsed, _ = o.recipes.LoadOrStore(string(text), &openedRecipe{p, p.Fingerprint()})
 	}
-	if got := r.Recipe.Fingerprint(); got != r.Fingerprint {
+	r.Recipe = parsed.(*openedRecipe).recipe
+	if got := parsed.(*openedRecipe).fingerprint; got != r.Fingerprint {
 		return fmt.Errorf("%s has the fingerprint %.12s, want %.12s: it was changed after the run, or by another version of harness",
 			recipeFile, got, r.Fingerprint)
 	}
@@ -220,12 +257,22 @@ func (r *Run) read() error {
 
 // Steps yields the steps that were recorded.
 func (r *Run) Steps() iter.Seq2[Step, error] {
-	return readLines[Step](filepath.Join(r.Dir, stepsFile))
+	return readLines(filepath.Join(r.Dir, stepsFile), func(line []byte) (Step, error) {
+		var d stepDecoder
+		s, err := d.decode(line)
+		return *s, err
+	})
+}
+
+// passingSteps is Steps at a fraction of the cost. Each step is overwritten by the next, with its maps.
+func (r *Run) passingSteps() iter.Seq2[*Step, error] {
+	var d stepDecoder
+	return readLines(filepath.Join(r.Dir, stepsFile), d.decode)
 }
 
 // Evaluations yields the evaluations that were recorded.
 func (r *Run) Evaluations() iter.Seq2[Evaluation, error] {
-	return readLines[Evaluation](filepath.Join(r.Dir, evaluationsFile))
+	return readLines(filepath.Join(r.Dir, evaluationsFile), decodeJSON[Evaluation])
 }
 
 // Checkpoints is the folder of the run's checkpoints.

@@ -74,8 +74,9 @@ func (n numbers) MarshalJSON() ([]byte, error) {
 	return append(out, ']'), nil
 }
 
-// mostPoints is how many points of a quantity a page may have, over all runs: a few megabytes with ten quantities.
-const mostPoints = 60000
+// MostPoints is how many points of a quantity a page may have, over all runs: a few megabytes with ten quantities.
+// Records may have the means of more steps already (series.OpenMeans).
+const MostPoints = 60000
 
 func newCharts(c *verdict.Comparison, records []*series.Record) *charts {
 	out := &charts{Arms: []string{}, Phases: []string{}, Targets: []target{}}
@@ -92,9 +93,9 @@ func newCharts(c *verdict.Comparison, records []*series.Record) *charts {
 	}
 	all := 0
 	for _, r := range records {
-		all += len(r.Steps)
+		all += r.Trained
 	}
-	out.Every = 1 + all/mostPoints
+	out.Every = 1 + all/MostPoints
 	for _, q := range series.Quantities(records) {
 		if q.Evaluated && !evaluatedOften(records, q) {
 			continue // the table has it

@@ -141,6 +141,10 @@ func compareAnswers(c *verdict.Comparison, records []*series.Record, phase strin
 	}
 	var found []candidate
 	total := 0
+	pairs := make([][][2]int, len(c.Arms)) // places of the runs of the first arm and of this one under the same seed
+	for i := range pairs {
+		pairs[i] = pairedSeeds(seeds[0], seeds[i])
+	}
 	agree := make([][4]float64, len(c.Arms)) // against the first arm: both right, only the first, only the arm, neither; over common seeds
 	for _, article := range data.Articles {
 		for _, g := range article.Paragraphs {
@@ -156,7 +160,7 @@ func compareAnswers(c *verdict.Comparison, records []*series.Record, phase strin
 					low, high = min(low, scores[i].f1), max(high, scores[i].f1)
 				}
 				for i := 1; i < len(c.Arms); i++ {
-					countAgreement(&agree[i], scores[0].exact, scores[i].exact, seeds[0], seeds[i])
+					countAgreement(&agree[i], scores[0].exact, scores[i].exact, pairs[i])
 				}
 				if high > low {
 					found = append(found, candidate{newExample(c, &g, &q, scores), high - low})
@@ -187,21 +191,27 @@ func compareAnswers(c *verdict.Comparison, records []*series.Record, phase strin
 
 // scoreArm scores the answers of an arm's runs to a question.
 func scoreArm(q squad.Question, predictions []map[string]string, seeds []uint64) armScores {
+	type scored struct {
+		f1    float64
+		exact bool
+	}
 	var s armScores
 	by := map[string][]string{}
+	known := map[string]scored{} // answers repeat
 	var order []string
 	for i, given := range predictions {
 		text := given[q.ID]
-		f1, exact := 0.0, false
-		for _, gold := range q.Answers {
-			f1 = max(f1, score.TokenF1(text, gold.Text))
-			exact = exact || score.ExactMatch(text, gold.Text)
-		}
-		s.f1 += f1 / float64(len(predictions))
-		s.exact = append(s.exact, exact)
-		if by[text] == nil {
+		a, ok := known[text]
+		if !ok {
+			for _, gold := range q.Answers {
+				a.f1 = max(a.f1, score.TokenF1(text, gold.Text))
+				a.exact = a.exact || score.ExactMatch(text, gold.Text)
+			}
+			known[text] = a
 			order = append(order, text)
 		}
+		s.f1 += a.f1 / float64(len(predictions))
+		s.exact = append(s.exact, a.exact)
 		by[text] = append(by[text], strconv.FormatUint(seeds[i], 10))
 	}
 	for _, text := range order {
@@ -221,18 +231,28 @@ func scoreArm(q squad.Question, predictions []map[string]string, seeds []uint64)
 	return s
 }
 
-func countAgreement(n *[4]float64, a, b []bool, seedsA, seedsB []uint64) {
-	for i, seed := range seedsA {
-		j := slices.Index(seedsB, seed)
-		if j < 0 {
-			continue
+// pairedSeeds are the places of the seeds that two lists have in common.
+func pairedSeeds(a, b []uint64) (pairs [][2]int) {
+	places := make(map[uint64]int, len(b))
+	for j, seed := range b {
+		places[seed] = j
+	}
+	for i, seed := range a {
+		if j, ok := places[seed]; ok {
+			pairs = append(pairs, [2]int{i, j})
 		}
+	}
+	return pairs
+}
+
+func countAgreement(n *[4]float64, a, b []bool, pairs [][2]int) {
+	for _, p := range pairs {
 		switch {
-		case a[i] && b[j]:
+		case a[p[0]] && b[p[1]]:
 			n[0]++
-		case a[i]:
+		case a[p[0]]:
 			n[1]++
-		case b[j]:
+		case b[p[1]]:
 			n[2]++
 		default:
 			n[3]++

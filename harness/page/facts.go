@@ -108,12 +108,9 @@ func runsSheet(c *verdict.Comparison, records []*series.Record) *report.Sheet {
 	for i, r := range c.Runs {
 		steps, skipped, seconds := r.Steps, r.Skipped, r.MeasuredSeconds[results.TotalSeconds]
 		if r.Status == results.Unfinished {
-			steps, skipped, seconds = len(records[i].Steps), 0, 0
-			for _, p := range records[i].Steps {
-				seconds = p.Wall
-				if p.Skipped {
-					skipped++
-				}
+			steps, skipped, seconds = records[i].Trained, records[i].Skipped, 0
+			if n := len(records[i].Steps); n > 0 {
+				seconds = records[i].Steps[n-1].Wall
 			}
 		}
 		state := report.Cell{Text: string(r.Status), Mark: report.Doubt}
@@ -244,20 +241,26 @@ func bytesText(n int64) string {
 // differ, there are several.
 func sources(records []*series.Record) ([]source, error) {
 	var all []source
+	var names [][]string // of the runs of each source
+	written := map[*recipe.Recipe]int{}
 	for _, r := range records {
-		var text bytes.Buffer
-		if err := r.Recipe.Write(&text); err != nil {
-			return nil, fmt.Errorf("run %s: recipe: %w", r.Dir, err)
+		i, ok := written[r.Recipe]
+		if !ok {
+			var text bytes.Buffer
+			if err := r.Recipe.Write(&text); err != nil {
+				return nil, fmt.Errorf("run %s: recipe: %w", r.Dir, err)
+			}
+			i = slices.IndexFunc(all, func(s source) bool { return s.Text == text.String() })
+			if i < 0 {
+				all, names = append(all, source{Text: text.String()}), append(names, nil)
+				i = len(all) - 1
+			}
+			written[r.Recipe] = i
 		}
-		i := slices.IndexFunc(all, func(s source) bool { return s.Text == text.String() })
-		if i < 0 {
-			all = append(all, source{Text: text.String()})
-			i = len(all) - 1
-		}
-		if all[i].Name != "" {
-			all[i].Name += ", "
-		}
-		all[i].Name += r.Name()
+		names[i] = append(names[i], r.Name())
+	}
+	for i := range all {
+		all[i].Name = strings.Join(names[i], ", ")
 	}
 	if len(all) == 1 {
 		all[0].Name = "all runs"

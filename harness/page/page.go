@@ -111,9 +111,7 @@ func newPage(records []*series.Record) (*page, error) {
 		return nil, err
 	}
 	// In the order of the comparison: by arm, then by seed.
-	place := func(r *series.Record) int {
-		return slices.IndexFunc(c.Runs, func(s verdict.RunSummary) bool { return s.Arm == r.Arm() && s.Seed == r.Seed })
-	}
+	place := func(r *series.Record) int { return c.Place(r.Arm(), r.Seed) }
 	records = slices.Clone(records)
 	slices.SortFunc(records, func(a, b *series.Record) int { return cmp.Compare(place(a), place(b)) })
 

@@ -82,7 +82,7 @@ func newTable(c *verdict.Comparison) *table {
 		for _, r := range c.Runs {
 			switch {
 			case r.Arm != c.Arms[i].Arm:
-			case c.InNoise(r):
+			case c.InNoise(r.Arm, r.Seed):
 				noise++
 			default:
 				all++

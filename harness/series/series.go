@@ -67,8 +67,12 @@ const (
 // Record is what a run recorded.
 type Record struct {
 	*results.Run
-	Steps       []Point // trained, metrics of batches
+	// Steps that were trained, with metrics of batches: all of them, or means of neighbours (see ReadMeans).
+	Steps       []Point
 	Evaluations []Point // metrics on data held out
+	Trained     int     // steps
+	Skipped     int     // of those
+	Every       int     // a point of Steps is the mean of so many at most
 }
 
 // Point is a step or an evaluation.
@@ -100,64 +104,6 @@ func (p Point) At(a Axis) float64 {
 		return p.Modelled
 	}
 	return float64(p.Total)
-}
-
-// Read reads the record of a run, which may be in progress.
-func Read(run *results.Run) (*Record, error) {
-	r := &Record{Run: run}
-	fail := func(err error) (*Record, error) { return nil, fmt.Errorf("run %s: %w", run.Dir, err) }
-	var evaluations []results.Evaluation
-	for e, err := range run.Evaluations() {
-		if err != nil {
-			return fail(err)
-		}
-		evaluations = append(evaluations, e)
-	}
-	at := Point{Modelled: math.NaN()}
-	var evaluated, modelled float64 // seconds
-	// An evaluation belongs behind the step that it followed.
-	before := func(total int) {
-		for len(evaluations) > 0 && evaluations[0].TotalStep < total {
-			e := evaluations[0]
-			evaluations = evaluations[1:]
-			evaluated += e.MeasuredSeconds
-			r.Evaluations = append(r.Evaluations, Point{
-				Phase: e.Phase, Step: e.Step, Total: e.TotalStep, Samples: at.Samples, Measured: at.Measured, Modelled: at.Modelled,
-				Wall: at.Measured + evaluated, Values: e.Metrics,
-				Count: e.Sequences,
-			})
-		}
-	}
-	for s, err := range run.Steps() {
-		if err != nil {
-			return fail(err)
-		}
-		before(s.TotalStep)
-		seconds := s.MeasuredSeconds[results.TotalSeconds]
-		at.Samples += int64(s.Sequences)
-		at.Measured += seconds
-		if modelled += s.ModelledSeconds; s.ModelledSeconds == 0 {
-			modelled = math.NaN() // time that nobody models
-		}
-		at.Modelled = modelled
-		p := Point{
-			Phase: s.Phase, Step: s.Step, Total: s.TotalStep, Samples: at.Samples, Measured: at.Measured, Modelled: at.Modelled,
-			Wall:  at.Measured + evaluated,
-			Count: s.Sequences, Skipped: !s.Finite, Parts: s.MeasuredSeconds, Values: map[string]float64{
-				GradientNorm: float64(s.GradientNorm), LossScale: float64(s.LossScale), LearningRate: float64(s.LearningRate), StepSeconds: seconds,
-			},
-		}
-		if s.ModelledSeconds > 0 {
-			p.Values[ModelledStepSeconds] = s.ModelledSeconds
-		}
-		if p.Skipped {
-			p.Values[GradientNorm] = math.NaN() // recorded as 0, since nobody took it
-		}
-		maps.Copy(p.Values, s.Metrics)
-		r.Steps = append(r.Steps, p)
-	}
-	before(math.MaxInt)
-	return r, nil
 }
 
 // Began is when the run began.

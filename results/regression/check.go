@@ -70,7 +70,7 @@ func (b *Baseline) Check(name string, runs []*results.Run, now time.Time) (*Chec
 		return nil, fmt.Errorf("%w: there are no runs to check against baseline %s", verdict.ErrIncomparable, name)
 	}
 	c := &Check{Baseline: name, Recipe: b.Recipe, Facts: []Fact{}}
-	byArm := map[results.Arm][]*results.Run{}
+	byArm := map[results.Arm]*verdict.ArmRuns{}
 	var order []results.Arm
 	for _, r := range runs {
 		if r.Fingerprint != b.Fingerprint {
@@ -78,16 +78,20 @@ func (b *Baseline) Check(name string, runs []*results.Run, now time.Time) (*Chec
 				"baseline if the recipe was changed on purpose",
 				verdict.ErrIncomparable, r.Title(), r.Identity.Recipe, r.Fingerprint, name, b.Recipe, b.Fingerprint)
 		}
-		if err := verdict.SameArm(byArm[r.Arm()], r); err != nil {
-			return nil, err
-		}
-		if len(byArm[r.Arm()]) == 0 {
+		if byArm[r.Arm()] == nil {
+			byArm[r.Arm()] = &verdict.ArmRuns{}
 			order = append(order, r.Arm())
 		}
-		byArm[r.Arm()] = append(byArm[r.Arm()], r)
+		if err := byArm[r.Arm()].Add(r); err != nil {
+			return nil, err
+		}
 	}
 	for _, a := range b.Arms {
-		if err := b.checkArm(c, a, byArm[a.Arm]); err != nil {
+		var runs []*results.Run
+		if of := byArm[a.Arm]; of != nil {
+			runs = of.Runs
+		}
+		if err := b.checkArm(c, a, runs); err != nil {
 			return nil, err
 		}
 	}

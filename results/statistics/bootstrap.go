@@ -13,9 +13,12 @@ import (
 )
 
 const (
-	// replicates is the number of bootstrap samples. Efron and Tibshirani 1993, section 14.3, ask for 1000 or more for an
-	// interval.
-	replicates = 10_000
+	// mostReplicates is the number of bootstrap samples of up to mostDrawn/mostReplicates values; of more values,
+	// mostDrawn are drawn in all, in leastReplicates samples at least. Efron and Tibshirani 1993, section 14.3, ask for
+	// 1000 or more for an interval.
+	mostReplicates  = 10_000
+	leastReplicates = 2_000
+	mostDrawn       = 2_000_000
 	// leastBootstrap is the least number of values for a bootstrap interval. Fewer have too few distinct resamples
 	// (10 for 3 values), and the interval would claim a precision that it does not have.
 	leastBootstrap = 4
@@ -33,16 +36,33 @@ func resampling() *rand.Rand { return rand.New(rand.NewPCG(0x9e3779b97f4a7c15, 1
 //	z₀ = Φ⁻¹( #{θ* < θ}/B )                    bias of the median; ties count half
 //	a  = Σ(θ̄ - θ₍ᵢ₎)³ / 6(Σ(θ̄ - θ₍ᵢ₎)²)^(3/2)    acceleration, from θ without the i-th value
 //
+// θ is a mean, whose acceleration is Σ(x - x̄)³/6(Σ(x - x̄)²)^(3/2), or any other statistic.
+//
 // It needs no normal distribution and follows skewness, but it is too narrow for few values: below about 10, trust
 // the t interval. Source: Efron, Tibshirani 1993, An Introduction to the Bootstrap, section 14.3.
 func bca(values []float64, statistic func([]float64) float64, level float64) *Interval {
-	n := len(values)
-	if n < leastBootstrap {
+	if len(values) < leastBootstrap {
 		return nil
 	}
+	return bcaAccelerated(values, statistic, acceleration(values, statistic), level)
+}
+
+// bcaOfMean is bca of the mean, in time proportional to the number of values.
+func bcaOfMean(values []float64, level float64) *Interval {
+	if len(values) < leastBootstrap {
+		return nil
+	}
+	return bcaAccelerated(values, meanOf, accelerationOfMean(values), level)
+}
+
+// bootstrapReplicates is the number of bootstrap samples of n values.
+func bootstrapReplicates(n int) int { return max(leastReplicates, min(mostReplicates, mostDrawn/n)) }
+
+func bcaAccelerated(values []float64, statistic func([]float64) float64, a, level float64) *Interval {
+	n := len(values)
 	theta := statistic(values)
 	rng := resampling()
-	draws, sample := make([]float64, replicates), make([]float64, n)
+	draws, sample := make([]float64, bootstrapReplicates(n)), make([]float64, n)
 	for b := range draws {
 		for i := range sample {
 			sample[i] = values[rng.IntN(n)]
@@ -50,7 +70,7 @@ func bca(values []float64, statistic func([]float64) float64, level float64) *In
 		draws[b] = statistic(sample)
 	}
 	slices.Sort(draws)
-	z0, a := bias(draws, theta), acceleration(values, statistic)
+	z0 := bias(draws, theta)
 	end := func(p float64) results.Number {
 		z := z0 + distuv.UnitNormal.Quantile(p)
 		return results.Number(stat.Quantile(NormalCDF(z0+z/(1-a*z)), stat.Empirical, draws, nil))
@@ -79,10 +99,19 @@ func acceleration(values []float64, statistic func([]float64) float64) float64 {
 		copy(without[i:], values[i+1:])
 		left[i] = statistic(without)
 	}
-	mean := stat.Mean(left, nil)
+	return -skewOf(left)
+}
+
+// accelerationOfMean is acceleration of the mean: without a value, it is further from the mean of all by as much as the
+// value is to the other side, divided by n-1.
+func accelerationOfMean(values []float64) float64 { return skewOf(values) }
+
+// skewOf is Σ(x - x̄)³/6(Σ(x - x̄)²)^(3/2); 0 for equal values.
+func skewOf(values []float64) float64 {
+	mean := stat.Mean(values, nil)
 	var squares, cubes float64
-	for _, v := range left {
-		d := mean - v
+	for _, v := range values {
+		d := v - mean
 		squares += d * d
 		cubes += d * d * d
 	}

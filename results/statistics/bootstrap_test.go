@@ -25,6 +25,7 @@ func TestSpatialData(t *testing.T) {
 	i := bca(spatial, populationVariance, 0.9)
 	near(t, "low end", float64(i.Low), 115.8, 6)
 	near(t, "high end", float64(i.High), 259.6, 8)
+	near(t, "acceleration of the mean", accelerationOfMean(spatial), acceleration(spatial, meanOf), 1e-12)
 	if again := bca(spatial, populationVariance, 0.9); *again != *i {
 		t.Errorf("the same values gave %v and %v", i, again)
 	}
@@ -40,17 +41,17 @@ func TestBCaOfSymmetric(t *testing.T) {
 		values = append(values, 5+v, 5-v)
 	}
 	mean, sd := stat.MeanStdDev(values, nil)
-	i := bca(values, meanOf, 0.95)
+	i := bcaOfMean(values, 0.95)
 	se := sd / math.Sqrt(float64(len(values)))
 	near(t, "low end in standard errors", (float64(i.Low)-mean)/se, -1.96, 0.08)
 	near(t, "high end in standard errors", (float64(i.High)-mean)/se, 1.96, 0.08)
 }
 
 func TestBCaDegenerate(t *testing.T) {
-	if i := bca([]float64{1, 2, 3}, meanOf, 0.95); i != nil {
+	if i := bcaOfMean([]float64{1, 2, 3}, 0.95); i != nil {
 		t.Errorf("3 values have the interval %v, want none", i)
 	}
-	if i := bca([]float64{2, 2, 2, 2, 2}, meanOf, 0.95); i.Low != 2 || i.High != 2 {
+	if i := bcaOfMean([]float64{2, 2, 2, 2, 2}, 0.95); i.Low != 2 || i.High != 2 {
 		t.Errorf("equal values have the interval %v, want 2 to 2", i)
 	}
 }

@@ -89,7 +89,7 @@ func InferPaired(differences []float64, margin, alpha float64) *Inference {
 	}
 	inf := Infer(float64(s.Mean), float64(*s.SD), s.N, margin, alpha)
 	inf.PPermutation = results.Number(SignFlip(differences))
-	inf.BootstrapInterval = bca(differences, meanOf, 1-alpha)
+	inf.BootstrapInterval = bcaOfMean(differences, 1-alpha)
 	return &inf
 }
 

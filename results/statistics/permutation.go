@@ -56,23 +56,37 @@ func flipAll(d []float64, observed, reach float64) float64 {
 
 func flipDrawn(d []float64, reach float64) float64 {
 	rng, count := resampling(), 1
+	sums := flippedSums(d)
 	for range drawnFlips {
 		sum := 0.0
 		var word uint64
-		for i, v := range d {
-			if i%64 == 0 {
+		for i := range sums {
+			if i%8 == 0 {
 				word = rng.Uint64()
 			}
-			if word>>(i%64)&1 == 1 {
-				v = -v
-			}
-			sum += v
+			sum += sums[i][byte(word>>(i%8*8))]
 		}
 		if math.Abs(sum) >= reach {
 			count++
 		}
 	}
 	return float64(count) / (drawnFlips + 1)
+}
+
+// flippedSums has, for every eight differences, their sum under all choices of signs; a bit that is set flips one.
+func flippedSums(d []float64) [][256]float64 {
+	sums := make([][256]float64, (len(d)+7)/8)
+	for i := range sums {
+		for signs := range sums[i] {
+			for bit, v := range d[8*i : min(8*i+8, len(d))] {
+				if signs>>bit&1 == 1 {
+					v = -v
+				}
+				sums[i][signs] += v
+			}
+		}
+	}
+	return sums
 }
 
 // LeastSignFlip is the smallest p that SignFlip can return for n pairs.

@@ -38,7 +38,7 @@ func NewSampleWithIntervals(values []float64, level float64) Sample {
 		return s
 	}
 	inf := Infer(float64(s.Mean), float64(*s.SD), s.N, 0, 1-level)
-	s.Interval, s.BootstrapInterval = &inf.Interval, bca(values, meanOf, level)
+	s.Interval, s.BootstrapInterval = &inf.Interval, bcaOfMean(values, level)
 	return s
 }
 

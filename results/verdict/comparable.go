@@ -34,28 +34,45 @@ func comparable(a, b *results.Run) error {
 	return nil
 }
 
-// SameArm returns ErrIncomparable if a run does not belong with the other runs of its arm: its seed is there
-// already, or its backend had other settings.
-func SameArm(runs []*results.Run, r *results.Run) error {
-	for _, q := range runs {
-		var settings []string
-		name := recipe.PluginName(r.Backend)
+// ArmRuns are the runs of an arm.
+type ArmRuns struct {
+	Runs  []*results.Run
+	seeds map[uint64]*results.Run
+}
+
+// Add adds a run. It returns ErrIncomparable if the run does not belong with those that are there: its backend had
+// other settings than the first, or its seed is there already.
+func (a *ArmRuns) Add(r *results.Run) error {
+	if a.seeds == nil {
+		a.seeds = map[uint64]*results.Run{}
+	}
+	for _, q := range a.Runs[:min(1, len(a.Runs))] {
+		if settings := otherSettings(q, r); len(settings) > 0 {
+			return fmt.Errorf("%w: %s and %s are both of %s, with different settings: %s",
+				ErrIncomparable, q.Title(), r.Title(), r.Arm(), strings.Join(settings, "; "))
+		}
+	}
+	if q, ok := a.seeds[r.Seed]; ok {
+		return fmt.Errorf("%w: %s and %s are both of %s with seed %d: leave one out",
+			ErrIncomparable, q.Title(), r.Title(), r.Arm(), r.Seed)
+	}
+	a.Runs = append(a.Runs, r)
+	a.seeds[r.Seed] = r
+	return nil
+}
+
+// otherSettings lists the settings of the backend in which two runs of an arm differ.
+func otherSettings(q, r *results.Run) (settings []string) {
+	name := recipe.PluginName(r.Backend)
+	if q.Recipe != r.Recipe {
 		for _, d := range recipe.Diff(q.Recipe, r.Recipe) {
 			if strings.HasPrefix(d.Path, "backends."+name+".") || strings.HasPrefix(d.Path, "backends."+name+":") {
 				settings = append(settings, d.String())
 			}
 		}
-		if q.Precision != r.Precision {
-			settings = append(settings, fmt.Sprintf("precision: %s, %s", q.Precision, r.Precision))
-		}
-		if len(settings) > 0 {
-			return fmt.Errorf("%w: %s and %s are both of %s, with different settings: %s",
-				ErrIncomparable, q.Title(), r.Title(), r.Arm(), strings.Join(settings, "; "))
-		}
-		if q.Seed == r.Seed {
-			return fmt.Errorf("%w: %s and %s are both of %s with seed %d: leave one out",
-				ErrIncomparable, q.Title(), r.Title(), r.Arm(), r.Seed)
-		}
 	}
-	return nil
+	if q.Precision != r.Precision {
+		settings = append(settings, fmt.Sprintf("precision: %s, %s", q.Precision, r.Precision))
+	}
+	return settings
 }

@@ -33,6 +33,9 @@ type Comparison struct {
 	Curves []Band `json:"curves,omitempty"`
 	// Notes are doubts about the comparison as a whole.
 	Notes []string `json:"notes,omitempty"`
+
+	places placesOfRuns
+	visits int // of Runs one by one: must grow with their number and no faster
 }
 
 // ArmSummary is an arm over its seeds.
@@ -76,9 +79,10 @@ func (r RunSummary) Phase(name string) (results.PhaseResult, bool) {
 // RunsOf lists the complete runs of an arm by seed, without those that serve the A/A comparison alone.
 func (c *Comparison) RunsOf(a results.Arm) []RunSummary {
 	var runs []RunSummary
-	for _, r := range c.Runs {
-		if r.Arm == a && r.Complete() && !c.InNoise(r) {
-			runs = append(runs, r)
+	c.visits += len(c.Runs)
+	for i := range c.Runs {
+		if r := &c.Runs[i]; r.Arm == a && r.Complete() && !c.InNoise(a, r.Seed) {
+			runs = append(runs, *r)
 		}
 	}
 	return runs
@@ -87,9 +91,10 @@ func (c *Comparison) RunsOf(a results.Arm) []RunSummary {
 // Ended lists the runs of an arm that are complete or failed, by seed.
 func (c *Comparison) Ended(a results.Arm) []RunSummary {
 	var runs []RunSummary
-	for _, r := range c.Runs {
-		if r.Arm == a && (r.Status == results.Complete || r.Status == results.Failed) {
-			runs = append(runs, r)
+	c.visits += len(c.Runs)
+	for i := range c.Runs {
+		if r := &c.Runs[i]; r.Arm == a && (r.Status == results.Complete || r.Status == results.Failed) {
+			runs = append(runs, *r)
 		}
 	}
 	return runs
@@ -115,27 +120,26 @@ func CompareBy(runs []*results.Run, verdict recipe.Verdict) (*Comparison, error)
 		Recipe: first.Identity.Recipe, Fingerprint: first.Fingerprint, DataDigest: first.DataDigest,
 		Alpha: verdict.Alpha, Primary: verdict.Primary, Phases: measuredPhases(first.Recipe), Runs: []RunSummary{}, Comparisons: []Pairing{},
 	}
-	byArm := make(map[results.Arm][]*results.Run)
+	byArm := make(map[results.Arm]*ArmRuns)
 	var arms []results.Arm
 	for _, r := range runs {
 		if err := comparable(first, r); err != nil {
 			return nil, err
 		}
-		same := byArm[r.Arm()]
-		if len(same) == 0 {
+		if byArm[r.Arm()] == nil {
+			byArm[r.Arm()] = &ArmRuns{}
 			arms = append(arms, r.Arm())
 		}
-		if err := SameArm(same, r); err != nil {
+		if err := byArm[r.Arm()].Add(r); err != nil {
 			return nil, err
 		}
-		byArm[r.Arm()] = append(same, r)
 	}
 	for _, a := range arms {
-		slices.SortFunc(byArm[a], func(x, y *results.Run) int { return cmp.Compare(x.Seed, y.Seed) })
-		c.addRuns(a, byArm[a])
+		slices.SortFunc(byArm[a].Runs, func(x, y *results.Run) int { return cmp.Compare(x.Seed, y.Seed) })
+		c.addRuns(a, byArm[a].Runs)
 	}
 	for _, a := range arms {
-		c.addArm(a, byArm[a][0].Precision)
+		c.addArm(a, byArm[a].Runs[0].Precision)
 	}
 	for _, a := range arms[1:] {
 		c.pair(arms[0], a, verdict)

@@ -2,7 +2,11 @@ package verdict
 
 import (
 	"maps"
+	"runtime"
 	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"harness.invalid/core/recipe"
 	"harness.invalid/results"
@@ -24,22 +28,33 @@ type runKey struct {
 // follow adds what steps and evaluations tell: curves, targets and times, and the bootstrap over examples.
 func (c *Comparison) follow(runs []*results.Run) error {
 	h := history{c, map[runKey][]results.Curves{}, map[runKey]map[string]results.Scores{}}
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	var found sync.Mutex
 	for _, r := range runs {
 		if r.Dir == "" || r.Result == nil || r.Result.Status != results.Complete {
 			continue
 		}
-		key := runKey{r.Arm(), r.Seed}
-		curves, err := r.Curves()
-		if err != nil {
-			return err
-		}
-		h.curves[key] = curves
-		h.scores[key] = map[string]results.Scores{}
-		for _, p := range c.Phases {
-			if h.scores[key][p.Name], err = r.Scores(p.Name); err != nil {
+		g.Go(func() error {
+			curves, err := r.Curves()
+			if err != nil {
 				return err
 			}
-		}
+			scores := map[string]results.Scores{}
+			for _, p := range c.Phases {
+				if scores[p.Name], err = r.Scores(p.Name); err != nil {
+					return err
+				}
+			}
+			found.Lock()
+			defer found.Unlock()
+			key := runKey{r.Arm(), r.Seed}
+			h.curves[key], h.scores[key] = curves, scores
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
 	}
 	c.Curves = []Band{}
 	for i := range c.Arms {

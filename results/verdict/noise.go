@@ -3,7 +3,6 @@ package verdict
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"gonum.org/v1/gonum/stat"
@@ -29,15 +28,21 @@ func (c *Comparison) noise(d Difference, paired []uint64, alpha float64) *Noise 
 	baseline := c.Arms[0].Arm
 	var x, y []float64
 	n := Noise{}
-	for _, r := range c.Runs {
+	isPaired := make(map[uint64]bool, len(paired))
+	for _, seed := range paired {
+		isPaired[seed] = true
+	}
+	c.visits += len(c.Runs)
+	for i := range c.Runs {
+		r := &c.Runs[i]
 		if r.Arm != baseline || !r.Complete() {
 			continue
 		}
 		v := r.phaseMetric(d.Phase, d.Metric)
 		switch {
-		case slices.Contains(paired, r.Seed):
+		case isPaired[r.Seed]:
 			x, n.Seeds = append(x, v), append(n.Seeds, r.Seed)
-		case c.InNoise(r):
+		case c.InNoise(baseline, r.Seed):
 			y, n.OtherSeeds = append(y, v), append(n.OtherSeeds, r.Seed)
 		}
 	}
@@ -54,17 +59,6 @@ func (c *Comparison) noise(d Difference, paired []uint64, alpha float64) *Noise 
 		return nil
 	}
 	return &n
-}
-
-// InNoise reports whether a run serves the A/A comparison alone: it is of the baseline, no other arm has a run with
-// its seed, in whatever state, and it is not the only such run.
-func (c *Comparison) InNoise(r RunSummary) bool {
-	baseline := c.Runs[0].Arm
-	alone := func(r RunSummary) bool {
-		return r.Arm == baseline && !slices.ContainsFunc(c.Runs, func(s RunSummary) bool { return s.Arm != baseline && s.Seed == r.Seed })
-	}
-	others := slices.ContainsFunc(c.Runs, func(s RunSummary) bool { return s.Arm != baseline })
-	return others && alone(r) && slices.ContainsFunc(c.Runs, func(s RunSummary) bool { return s.Seed != r.Seed && alone(s) })
 }
 
 // noteNoise tells which runs make the A/A comparison.

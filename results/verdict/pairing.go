@@ -43,11 +43,12 @@ func (c *Comparison) pair(baseline, arm results.Arm, verdict recipe.Verdict) {
 	a, b := c.Ended(baseline), c.Ended(arm)
 	c.noteUnpaired(baseline, arm, a, b)
 	p := Pairing{Baseline: baseline, Arm: arm, Seeds: []uint64{}, Metrics: []Difference{}}
-	var pairs [][2]RunSummary
-	for _, r := range a {
-		if j := slices.IndexFunc(b, func(s RunSummary) bool { return s.Seed == r.Seed }); j >= 0 {
-			p.Seeds = append(p.Seeds, r.Seed)
-			pairs = append(pairs, [2]RunSummary{r, b[j]})
+	var pairs [][2]*RunSummary
+	places := placesBySeed(b)
+	for i := range a {
+		if j, ok := places[a[i].Seed]; ok {
+			p.Seeds = append(p.Seeds, a[i].Seed)
+			pairs = append(pairs, [2]*RunSummary{&a[i], &b[j]})
 		}
 	}
 	for i, phase := range c.Phases {
@@ -114,9 +115,11 @@ func (c *Comparison) noteUnpaired(baseline, arm results.Arm, a, b []RunSummary) 
 		of, in     []RunSummary
 	}{{baseline, arm, a, b}, {arm, baseline, b, a}} {
 		var seeds []string
-		for _, r := range side.of {
-			if !slices.ContainsFunc(side.in, func(s RunSummary) bool { return s.Seed == r.Seed }) && !c.InNoise(r) {
-				seeds = append(seeds, fmt.Sprint(r.Seed))
+		in := placesBySeed(side.in)
+		for i := range side.of {
+			seed := side.of[i].Seed
+			if _, ok := in[seed]; !ok && !c.InNoise(side.has, seed) {
+				seeds = append(seeds, fmt.Sprint(seed))
 			}
 		}
 		if len(seeds) > 0 {
@@ -124,6 +127,15 @@ func (c *Comparison) noteUnpaired(baseline, arm results.Arm, a, b []RunSummary) 
 				side.has, plural(len(seeds), "seed"), strings.Join(seeds, ", "), side.lacks))
 		}
 	}
+}
+
+// placesBySeed are the places of an arm's runs by seed.
+func placesBySeed(runs []RunSummary) map[uint64]int {
+	places := make(map[uint64]int, len(runs))
+	for i := range runs {
+		places[runs[i].Seed] = i
+	}
+	return places
 }
 
 // noteFewSeeds warns where DIFFERENT rests on normality alone.
@@ -136,7 +148,7 @@ func (c *Comparison) noteFewSeeds(p Pairing) {
 }
 
 // phaseMetric is NaN if the run did not get to measure it.
-func (r RunSummary) phaseMetric(phase, metric string) float64 {
+func (r *RunSummary) phaseMetric(phase, metric string) float64 {
 	if p, ok := r.Phase(phase); ok {
 		if v, ok := p.Metrics[metric]; ok {
 			return v

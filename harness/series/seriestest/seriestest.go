@@ -98,6 +98,94 @@ func Write(t testing.TB, dir string, seeds int, arms ...Arm) []*series.Record {
 	return records
 }
 
+// WriteLong writes runs as long as those of quick, of 640 and 450 steps, for a number of seeds of two arms. It does not
+// read them.
+func WriteLong(t testing.TB, dir string, seeds int) {
+	t.Helper()
+	r, err := recipe.Parse("long.yaml", []byte(strings.NewReplacer("steps: 30", "steps: 640", "steps: 40", "steps: 450",
+		"every: 10", "every: 50").Replace(Recipe)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	arms := []Arm{{Backend: "ipu", Precision: "fp16.16", F1: 70, StepSeconds: 0.2, ModelledSeconds: 0.002},
+		{Backend: "gpu-ref", Precision: "fp32", F1: 70.5, StepSeconds: 0.1}}
+	begin := Begin
+	for seed := 1; seed <= seeds; seed++ {
+		for _, a := range arms {
+			begin = begin.Add(time.Minute)
+			writeLong(t, filepath.Join(dir, Name(a, seed)), r, a, seed, environment(begin, a))
+		}
+	}
+}
+
+// writeLong writes the files of a run as a results.Writer would, without waiting for the disk after each.
+func writeLong(t testing.TB, dir string, r *recipe.Recipe, a Arm, seed int, env results.Environment) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(uint64(seed), uint64(len(a.Backend))))
+	total := r.Phases[0].Steps + r.Phases[1].Steps
+	var steps, evaluations []byte
+	res := results.Result{Status: results.Complete, BatchDigest: fmt.Sprintf("%064d", seed)}
+	phases := make([]results.PhaseResult, len(r.Phases))
+	line := func(to *[]byte, v any) {
+		text, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*to = append(append(*to, text...), '\n')
+	}
+	noise := random.NormFloat64()
+	for i := range total {
+		s := step(r, a, random, i)
+		s.Metrics["masked_lm_accuracy"], s.Metrics["next_sentence_accuracy"] = 40+s.Metrics["loss"], 62.5
+		for part, share := range map[string]float64{"forward": 0.3, "backward": 0.4, "transport": 0.05, "unscale": 0.01, "data": 0.001} {
+			s.MeasuredSeconds["backend."+part] = share * s.MeasuredSeconds["total"] * (1 + 0.1*float64(seed%7))
+		}
+		line(&steps, s)
+		p := &phases[0]
+		if i >= r.Phases[0].Steps {
+			p = &phases[1]
+		}
+		p.Name, p.Steps, p.Sequences = s.Phase, p.Steps+1, p.Sequences+int64(s.Sequences)
+		if s.Step%50 != 0 && i+1 != r.Phases[0].Steps {
+			continue
+		}
+		share := float64(i+1) / float64(total)
+		p.Metrics = results.Metrics{"f1": share*a.F1 + noise, "exact_match": share*a.F1 - 5 + noise}
+		if p == &phases[0] {
+			p.Metrics = results.Metrics{"loss": 2.5, "masked_lm_loss": 2 + 0.01*noise, "masked_lm_accuracy": 55 + noise,
+				"next_sentence_loss": 0.5, "next_sentence_accuracy": 75}
+		}
+		line(&evaluations, results.Evaluation{Phase: s.Phase, Step: s.Step, TotalStep: i + 1, Sequences: 6, MeasuredSeconds: 0.25,
+			TrainingSeconds: a.StepSeconds * float64(s.Step), Metrics: p.Metrics})
+	}
+	for _, p := range phases {
+		p.MeasuredSeconds = map[string]float64{"training": a.StepSeconds * float64(p.Steps), "total": a.StepSeconds*float64(p.Steps) + 2}
+		res.AddPhase(p)
+	}
+	id := results.Identity{Recipe: r.Name, Fingerprint: r.Fingerprint(), DataDigest: strings.Repeat("da7a", 16), Backend: a.Backend,
+		Precision: a.Precision, Optimizer: "adamw", Seed: uint64(seed)}
+	var recipe strings.Builder
+	if err := r.Write(&recipe); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{"steps.jsonl": steps, "evaluations.jsonl": evaluations, "recipe.yaml": []byte(recipe.String())}
+	for name, v := range map[string]any{"run.json": id, "environment.json": env, "result.json": res} {
+		text, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = text
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Begun writes a number of steps of a run in progress, and returns a function that continues it up to a step.
 func Begun(t testing.TB, dir string, a Arm, seed, steps int) (more func(until int)) {
 	t.Helper()
