@@ -345,3 +345,22 @@ func quick(t testing.TB) *recipe.Recipe {
 	}
 	return r
 }
+
+// TestOneRun: one run regresses in nothing that varies from seed to seed, however bad it looks, unless it has the bits
+// of the baseline's.
+func TestOneRun(t *testing.T) {
+	was := map[uint64]float64{1: 90, 2: 89, 3: 91, 4: 90.5}
+	q := question{tolerance: 2, higher: true, alpha: 0.05}
+	for _, value := range []float64{90, 50, math.NaN()} {
+		if f := test("f1", was, map[uint64]float64{1: value}, q); f.Standing != NotCompared || !strings.Contains(f.Reason, "3 seeds or more") {
+			t.Errorf("%g: %s, %q, want it not compared", value, f.Standing, f.Reason)
+		}
+	}
+	if f := test("f1", was, map[uint64]float64{1: 50, 2: 51, 3: 49}, q); f.Standing != Regressed {
+		t.Errorf("three runs: %s, want %s", f.Standing, Regressed)
+	}
+	q.same = true
+	if f := test("f1", was, map[uint64]float64{1: 90}, q); f.Standing != Holds {
+		t.Errorf("one run with the same bits: %s, want %s", f.Standing, Holds)
+	}
+}

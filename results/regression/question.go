@@ -30,10 +30,12 @@ type question struct {
 //	regressed:  w > tolerance and l > 0
 //	undecided:  neither
 //
-// so that a fact never holds because there were too few runs to see anything. Times (ranks) are not compared if they are
-// too few for the test, and hold if they equal those of the baseline to the last bit, since then they are of its runs.
-// w is taken over pairs of the same seed if there are two or more, otherwise between two groups of equal variance. The
-// interval is Student's, for times that of the Mann-Whitney test.
+// so that a fact never holds because there were too few runs to see anything. A single run decides nothing: a small
+// model can be late by hundreds of steps with one seed, which the spread of a few others does not tell. Times
+// (ranks) are not compared if they are too few for the test, and hold if they equal those of the baseline to the
+// last bit, since then they are of its runs. w is taken over pairs of the same seed if there are two or more,
+// otherwise between two groups of equal variance. The interval is Student's, for times that of the Mann-Whitney
+// test.
 func test(name string, was, is map[uint64]float64, q question) Fact {
 	f := Fact{Name: name, Tolerance: new(results.Number(q.tolerance)), Relative: q.relative}
 	x, y, pairs := valuesOf(was), valuesOf(is), []float64{}
@@ -53,6 +55,11 @@ func test(name string, was, is map[uint64]float64, q question) Fact {
 	}
 	if len(x) == 0 || len(y) == 0 {
 		f.Standing, f.Reason = NotCompared, "only one side has it"
+		return f
+	}
+	if len(y) == 1 && !q.ranks {
+		f.Standing = NotCompared
+		f.Reason = "one run cannot decide what varies from seed to seed: train 3 seeds or more"
 		return f
 	}
 	lost := func(v []float64) int {
@@ -172,8 +179,8 @@ const (
 )
 
 // estimate uses pairs if all of y is paired and there are two pairs or more, otherwise two groups; false if there
-// is no variance to estimate, or too few values for ranks. Times always form two groups, even if the runs of a seed took
-// turns: one disturbed run costs pairs more than it costs groups.
+// is no variance to estimate, or too few values for ranks. Times always form two groups, even if the runs of a seed
+// took turns: one disturbed run costs pairs more than it costs groups.
 func (q question) estimate(x, y, pairs []float64) (estimate, bool) {
 	if n := float64(len(pairs)); !q.ranks && n >= 2 && len(pairs) == len(y) {
 		e := estimate{test: pairedT, further: func(k int) (float64, float64) { return n + float64(k) - 1, 1 / (n + float64(k)) }}
