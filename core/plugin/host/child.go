@@ -1,6 +1,8 @@
 package host
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -108,7 +110,7 @@ func (c *child) Kill(context.Context) error {
 }
 
 // Stdout implements runner.Runner.
-func (c *child) Stdout() io.ReadCloser { return c.stdout }
+func (c *child) Stdout() io.ReadCloser { return &scanned{File: c.stdout} }
 
 // Stderr implements runner.Runner.
 func (c *child) Stderr() io.ReadCloser { return c.stderr }
@@ -137,4 +139,23 @@ func (c *child) PluginToHost(network, address string) (string, string, error) {
 // HostToPlugin implements runner.Runner.
 func (c *child) HostToPlugin(network, address string) (string, string, error) {
 	return network, address, nil
+}
+
+// scanned is the standard output of a process as go-plugin reads it: it looks for the handshake with a bufio.Scanner,
+// which gives up at a line of 64 KiB and would leave the process blocked in its next write. Nothing but the handshake is
+// used, so long lines may be broken.
+type scanned struct {
+	*os.File
+	line int // bytes since the last end of a line
+}
+
+// Read implements io.Reader.
+func (s *scanned) Read(b []byte) (int, error) {
+	n, err := s.File.Read(b)
+	if i := bytes.LastIndexByte(b[:n], '\n'); i >= 0 {
+		s.line = n - 1 - i
+	} else if s.line += n; n > 0 && s.line >= bufio.MaxScanTokenSize/2 {
+		b[n-1], s.line = '\n', 0
+	}
+	return n, err
 }

@@ -55,6 +55,13 @@ func init() {
 	})
 }
 
+func init() {
+	badRoles["flood-of-output"] = badOptimizer(func(context.Context, optimizer.Memory) error {
+		_, err := os.NewFile(1, "stdout").WriteString(strings.Repeat("z", 4<<20))
+		return err
+	})
+}
+
 // bear starts a process that lives for minutes and holds the standard error of this one. It prints its number.
 func bear(escapes bool) error {
 	stderr := os.NewFile(2, "stderr") // Go's os.Stderr of a plugin that is served is another pipe
@@ -199,4 +206,12 @@ func TestFlood(t *testing.T) {
 		t.Errorf("of %d MiB, %d bytes are passed on", 2*floodBytes>>20, n)
 	}
 	wants(t, errors.New(text), "[cut: the line is longer than 64 KiB]\n", "bytes dropped: the plugin prints more than 64 KiB a second]\n")
+}
+
+// TestFloodOfOutput: a plugin that prints a line without an end on its standard output goes on.
+func TestFloodOfOutput(t *testing.T) {
+	u, _ := updates(t, start(t, spec(t, plugin.Optimizer, "flood-of-output", host.Stream)))
+	if _, err := u.Step(t.Context(), optimizer.Step{Step: 1, LR: 0.1}); err != nil {
+		t.Error(err)
+	}
 }
