@@ -31,10 +31,6 @@ func (u update) plus(v update) update {
 	return update{u.params + v.params, u.bytes + v.bytes, u.flops + v.flops, u.products.plus(v.products)}
 }
 
-func (u update) times(f float64) update {
-	return update{u.params * f, u.bytes * f, u.flops * f, u.products.times(f)}
-}
-
 // stated is what the optimizer states of a part of the model, with the products of each shape, and how often a step has
 // them.
 type stated struct {
