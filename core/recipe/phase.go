@@ -157,7 +157,7 @@ func (q *QuestionAnswering) setDefaults() {
 
 // OptimizerNamed returns the settings of an optimizer, NAME or a Spec with options, in the phase: the phase's own for
 // its optimizer or "", else those under alternatives, else the optimizer's defaults. Options of the spec override
-// them. The learning rate is filled in, scaled to the phase's global batch.
+// them; LearningRateOption is applied and taken out. The learning rate is filled in, scaled to the phase's global batch.
 func (p *Phase) OptimizerNamed(spec string) Optimizer {
 	s, err := ParseSpec(spec)
 	if err != nil {
@@ -173,6 +173,10 @@ func (p *Phase) OptimizerNamed(spec string) Optimizer {
 	}
 	if o.LearningRate == 0 {
 		o.LearningRate = p.Schedule.LearningRate
+	}
+	if rate, given := s.Options[LearningRateOption]; given {
+		o.LearningRate, _ = changedRate(o.LearningRate, rate) // ParseOptimizer has checked it
+		delete(o.Options, LearningRateOption)
 	}
 	o.LearningRate *= p.Schedule.scale(p.GlobalBatch)
 	return o

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -39,6 +40,40 @@ func ParseSpec(text string) (Spec, error) {
 		s.Options[name] = value
 	}
 	return s, nil
+}
+
+// LearningRateOption is the option of an optimizer's spec that the host reads and no plugin sees. A number is the
+// highest rate of every phase; x and a number is a factor of each phase's own: adamw?learning_rate=x1.5.
+const LearningRateOption = "learning_rate"
+
+// ParseOptimizer is ParseSpec for an optimizer, which has no precision.
+func ParseOptimizer(text string) (Spec, error) {
+	s, err := ParseSpec(text)
+	if err != nil {
+		return Spec{}, err
+	}
+	if s.Precision != "" {
+		return Spec{}, fmt.Errorf("%s: an optimizer has no precision", text)
+	}
+	if rate, given := s.Options[LearningRateOption]; given {
+		if _, err := changedRate(1, rate); err != nil {
+			return Spec{}, fmt.Errorf("%s: %w", text, err)
+		}
+	}
+	return s, nil
+}
+
+// changedRate applies the text of LearningRateOption to a phase's rate.
+func changedRate(rate float64, text string) (float64, error) {
+	number, isFactor := strings.CutPrefix(text, "x")
+	value, err := strconv.ParseFloat(number, 64)
+	if err != nil || !(value >= 0 && value <= 100) {
+		return 0, fmt.Errorf("%s %q: want a rate from 0 to 100 such as 3e-5, or a factor such as x1.5", LearningRateOption, text)
+	}
+	if isFactor {
+		return rate * value, nil
+	}
+	return value, nil
 }
 
 // PluginName is the name of the plugin in a spec.

@@ -1,7 +1,9 @@
 package recipe
 
 import (
+	"cmp"
 	"maps"
+	"math"
 	"strings"
 	"testing"
 )
@@ -30,6 +32,34 @@ func TestParseSpec(t *testing.T) {
 			}
 		} else if err != nil || s.String() != c.canonical {
 			t.Errorf("%q: %q, error %v, want %q", c.text, s, err, c.canonical)
+		}
+	}
+}
+
+// TestLearningRateOption: the rate of an arm, or a factor of the phase's, and no option that a plugin sees.
+func TestLearningRateOption(t *testing.T) {
+	p := Phase{
+		GlobalBatch: 64, Schedule: Schedule{LearningRate: 2e-3, BatchScaling: LinearScaling, ReferenceBatch: 32},
+		Optimizer: Optimizer{Name: "adamw"}, Alternatives: map[string]Optimizer{"lamb": {LearningRate: 8e-3}},
+	}
+	for spec, want := range map[string]float64{
+		"": 4e-3, "adamw": 4e-3, "adamw?learning_rate=1e-3": 2e-3, "adamw?learning_rate=x1.5": 6e-3, "lamb?learning_rate=x0.5": 8e-3,
+		"lamb?learning_rate=0": 0,
+	} {
+		o := p.OptimizerNamed(spec)
+		if math.Abs(o.LearningRate-want) > 1e-12 || len(o.Options) > 0 {
+			t.Errorf("%s: rate %g with options %v, want %g and none", spec, o.LearningRate, o.Options, want)
+		}
+		if _, err := ParseOptimizer(cmp.Or(spec, "adamw")); err != nil {
+			t.Error(err)
+		}
+	}
+	for spec, want := range map[string]string{
+		"adamw?learning_rate=1.5x": "want a rate from 0 to 100", "adamw?learning_rate=": "want a rate", "adamw?learning_rate=x": "want a rate",
+		"adamw?learning_rate=-1": "want a rate", "adamw?learning_rate=NaN": "want a rate", "adamw:fp32": "an optimizer has no precision",
+	} {
+		if _, err := ParseOptimizer(spec); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q in it", spec, err, want)
 		}
 	}
 }

@@ -24,12 +24,9 @@ func ParseArm(backend, optimizer string) (Arm, error) {
 		return Arm{}, fmt.Errorf("backend %w", err)
 	}
 	if optimizer != "" {
-		o, err := recipe.ParseSpec(optimizer)
+		o, err := recipe.ParseOptimizer(optimizer)
 		if err != nil {
 			return Arm{}, fmt.Errorf("optimizer %w", err)
-		}
-		if o.Precision != "" {
-			return Arm{}, fmt.Errorf("optimizer %s: an optimizer has no precision", optimizer)
 		}
 		optimizer = o.String()
 	}
