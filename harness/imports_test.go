@@ -23,11 +23,13 @@ var layers = []struct {
 	{"core/tensor", nil, nil},
 	{"core/random", nil, nil},
 	{"core/spelling", nil, nil},
+	{"core/bounded", nil, nil},
+	{"core/filename", nil, nil},
 	{"core/option", []string{"core/spelling"}, nil},
 	{"core/numerics", []string{"core/random"}, nil},
 	{"core/kernels", []string{"core/numerics", "core/random"}, nil},
 	{"core/bert", []string{"core/tensor", "core/random"}, nil},
-	{"core/checkpoint/weights", []string{"core/tensor", "core/spelling"}, nil},
+	{"core/checkpoint/weights", []string{"core/tensor", "core/spelling", "core/bounded"}, nil},
 	{"core/plugin/host", []string{"core"}, nil},
 	{"core/plugin", []string{"core"}, []string{"core/plugin/host"}}, // no code of the host in a plugin's binary
 	{"core", []string{"core"}, []string{"core/plugin"}},
@@ -39,8 +41,8 @@ var layers = []struct {
 	{"results/regression", []string{"core/recipe", "core/durable", "=results", "results/statistics", "results/verdict"}, nil},
 	{"results/scoring", []string{"=results", "results/statistics", "results/verdict"}, nil},
 	{"results/baselines", []string{"results/regression"}, nil},
-	{"results", []string{"core/recipe", "core/durable"}, []string{"results/index", "results/statistics", "results/verdict",
-		"results/regression", "results/scoring", "results/baselines"}},
+	{"results", []string{"core/recipe", "core/durable", "core/bounded", "core/filename"}, []string{"results/index",
+		"results/statistics", "results/verdict", "results/regression", "results/scoring", "results/baselines"}},
 	{"harness/catalog", []string{"core", "plugins"}, nil}, // all other packages know a plugin only by its name
 	{"harness", []string{"core", "results", "harness"}, nil},
 }
