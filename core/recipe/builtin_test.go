@@ -23,7 +23,7 @@ func TestTraps(t *testing.T) {
 		"graphcore/popart/squad-large":    {"", "fp16", "64"},
 		"graphcore/pytorch/squad-base":    {"", "fp16", "64"},
 		"graphcore/pytorch/squad-large":   {"", "fp16", "64"},
-		"optimum/bert-base-uncased-squad": {bert.Normal, "fp16", ""},
+		"optimum/bert-base-uncased-squad": {bert.Normal, "fp16", "64"},
 		"optimum/large":                   {bert.Normal, "", ""},
 		"nvidia/large":                    {bert.NVIDIA, "", ""},
 		"nvidia/squad-large":              {bert.NVIDIA, "", ""},
@@ -82,7 +82,7 @@ func TestPublished(t *testing.T) {
 		"nvidia/squad-large":                          {256, 384, 0, 0, 4.6e-5},
 		"google/base-phase1":                          {256, 128, 20, 900000, 1e-4},
 		"google/squad-base":                           {12, 384, 0, 0, 3e-5},
-		"optimum/bert-base-uncased-squad":             {32, 384, 0, 0, 9e-5},
+		"optimum/bert-base-uncased-squad":             {128, 384, 0, 0, 9e-5},
 		"graphcore/tensorflow/large-phase2-384-pod64": {16640, 384, 58, 2099, 0.002828},
 	} {
 		r, err := Load(name)

@@ -31,6 +31,9 @@ var published = map[string]string{
 // pods maps the deprecated option pod_type to replicas of four IPUs.
 var pods = map[string]int{"pod4": 1, "pod8": 2, "pod16": 4, "pod32": 8, "pod64": 16}
 
+// modelledPods are the pods that plugins/ipu models under the name ipu-POD.
+var modelledPods = []string{"pod4", "pod16", "pod64"}
+
 // configured holds the fields of an IPUConfig.
 type configured map[string]any
 

@@ -262,6 +262,9 @@ func takePod(m *importer, o Option) error {
 		return o.wrong("pod4, pod8, pod16, pod32 or pod64")
 	}
 	m.pod, m.ipus = o.Value, 4*n
+	if slices.Contains(modelledPods, o.Value) {
+		m.ipuOptions.set("system", "ipu-"+o.Value)
+	}
 	return nil
 }
 

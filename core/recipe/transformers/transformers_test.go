@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"harness.invalid/core/bert"
 	"harness.invalid/core/recipe"
@@ -67,6 +68,29 @@ func TestQuestionAnswering(t *testing.T) {
 	}
 	if len(r.Backends) != 0 {
 		t.Errorf("backends are %+v, want none", r.Backends)
+	}
+}
+
+// TestModelCard: the command line on the model card of Graphcore/bert-base-uncased-squad gives the built-in recipe.
+func TestModelCard(t *testing.T) {
+	r, made := imported(t, `python examples/question-answering/run_qa.py --model_name_or_path Graphcore/bert-base-uncased
+		--ipu_config_name Graphcore/bert-base-ipu --dataset_name squad --do_train --do_eval --num_train_epochs 3
+		--per_device_train_batch_size 2 --per_device_eval_batch_size 2 --gradient_accumulation_steps 16 --pod_type pod16
+		--learning_rate 9e-5 --max_seq_length 384 --doc_stride 128 --seed 42 --lr_scheduler_type linear --loss_scaling 64
+		--weight_decay 0.01 --warmup_ratio 0.2 --logging_steps 1 --save_steps 50 --dataloader_num_workers 64
+		--ipu_config_overrides "embedding_serialization_factor=2" --output_dir squad_v2_bert_base`)
+	if len(made.Refused) > 0 {
+		t.Errorf("not honoured: %q, want nothing", made.Refused)
+	}
+	builtin, err := recipe.Load("optimum/bert-base-uncased-squad")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []*recipe.Recipe{r, builtin} {
+		r.Name, r.Doc, r.Source, r.Verdict = "", "", "", recipe.Verdict{}
+	}
+	if diff := cmp.Diff(builtin, r, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("the built-in recipe (-) is not the command line (+):\n%s", diff)
 	}
 }
 
@@ -142,6 +166,8 @@ func TestIPU(t *testing.T) {
 		"available_memory_proportion": "0.22",
 		"pipeline":                    "0,4,4,4",
 		"attention_mask_value":        "model",
+		"accumulation":                "running_mean",
+		"system":                      "ipu-pod16",
 	}
 	if diff := cmp.Diff(want, b.Options); diff != "" || b.Precision != "fp16.16" {
 		t.Errorf("precision %s\n%s", b.Precision, diff)

@@ -114,6 +114,10 @@ func (m *importer) writeBackends(w *writer) {
 	}
 	if m.onIPU {
 		m.ipuOptions.set("attention_mask_value", "model")
+		if m.ipuPrecision != "fp32" {
+			// optimum-graphcore accumulates gradients in FP16, whose mean PopTorch then keeps running.
+			m.ipuOptions.set("accumulation", "running_mean")
+		}
 		w.line("  ipu:")
 		w.line("    precision: %s", m.ipuPrecision)
 		w.line("    options: %s", m.ipuOptions.flow())
