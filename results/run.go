@@ -148,6 +148,9 @@ type PhaseResult struct {
 	Skipped   int     `json:"skipped"`
 	Sequences int64   `json:"sequences"`
 	Metrics   Metrics `json:"metrics"`
+	// Floors are what a model that ignores its input gets on the phase's evaluation set, by metric; empty in runs of
+	// older versions.
+	Floors Metrics `json:"floors,omitempty"`
 	// MeasuredSeconds of the phase: training and its parts, evaluation, checkpoint ...; total is the whole.
 	MeasuredSeconds map[string]float64 `json:"measured_seconds"`
 	Target          *Reached           `json:"target,omitempty"`

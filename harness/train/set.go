@@ -25,6 +25,8 @@ type set interface {
 	) (map[string]float64, error)
 	// evaluated is the number of sequences in an evaluation.
 	evaluated() int
+	// floors are what a model that ignores its input gets in an evaluation, by metric.
+	floors() map[string]float64
 	// notes are doubts about the data that do not stop the run.
 	notes() []string
 }

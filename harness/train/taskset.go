@@ -18,6 +18,7 @@ import (
 type taskSet struct {
 	*evaluation.Training
 	evaluator *evaluation.Evaluator
+	atLeast   map[string]float64 // see set
 }
 
 func (d *Data) openTask(s split, p *recipe.Phase, seed uint64) (*taskSet, error) {
@@ -26,7 +27,11 @@ func (d *Data) openTask(s split, p *recipe.Phase, seed uint64) (*taskSet, error)
 	if t.Training, err = s.train.Training(d.Tokenizer, p, seed); err != nil {
 		return nil, err
 	}
-	t.evaluator, err = evaluation.New(s.dev.First(p.Evaluation.Sequences), d.Tokenizer, p)
+	dev := s.dev.First(p.Evaluation.Sequences)
+	if t.atLeast, err = dev.Floors(); err != nil {
+		return nil, err
+	}
+	t.evaluator, err = evaluation.New(dev, d.Tokenizer, p)
 	return t, err
 }
 
@@ -34,6 +39,7 @@ func (t *taskSet) sequences() int                  { return t.Sequences }
 func (t *taskSet) source() (dataset.Source, error) { return t.Source, nil }
 func (t *taskSet) notes() []string                 { return t.Notes }
 func (t *taskSet) evaluated() int                  { return t.evaluator.Sequences() }
+func (t *taskSet) floors() map[string]float64      { return t.atLeast }
 
 func (t *taskSet) evaluate(
 	ctx context.Context, s backend.Session, final bool, path func(string) string, phase string,

@@ -20,7 +20,7 @@ type textSet struct {
 	training dataset.Source
 	known    int           // sequences in an epoch; 0: unknown
 	heldOut  []*bert.Batch // to evaluate on
-	unigram  float64       // loss, see unigramLoss
+	atLeast  map[string]float64
 }
 
 // textSource is a source over text, or over data prepared from it.
@@ -43,7 +43,7 @@ func (d *Data) openText(r *recipe.Recipe, p *recipe.Phase, seed uint64) (*textSe
 		sequences = math.MaxInt32
 	}
 	t.heldOut, err = source.Evaluation(sequences, p.Evaluation.Batch)
-	t.unigram = unigramLoss(t.heldOut)
+	t.atLeast = textFloors(t.heldOut)
 	if p.SequencesPerPack > 1 && err == nil {
 		s := pretraining.Settings{MaxLength: p.Length, MaxPredictions: p.MaxPredictions}
 		t.training, err = pretraining.Pack(source, s, p.GlobalBatch, p.SequencesPerPack, seed)
@@ -84,6 +84,7 @@ func (d *Data) textSource(r *recipe.Recipe, p *recipe.Phase, seed uint64) (textS
 func (t *textSet) sequences() int                  { return t.known }
 func (t *textSet) source() (dataset.Source, error) { return t.training, nil }
 func (t *textSet) notes() []string                 { return nil }
+func (t *textSet) floors() map[string]float64      { return t.atLeast }
 
 func (t *textSet) evaluated() int {
 	n := 0
@@ -101,28 +102,71 @@ func (t *textSet) evaluate(
 		return nil, err
 	}
 	m := lossMetrics(bert.Pretraining, l)
-	m["unigram_loss"] = t.unigram
+	m["unigram_loss"] = t.atLeast["masked_lm_loss"]
 	return m, nil
 }
 
-// unigramLoss is the cross-entropy in nats of predicting every masked token from the frequencies of the masked
-// tokens alone. A model that uses context is below it.
-func unigramLoss(batches []*bert.Batch) float64 {
-	count := map[int32]int{}
-	n := 0
+// textFloors are what a model that ignores its input gets: it predicts every masked token from the frequencies of the
+// masked tokens, and every next sentence from those of the labels. Metrics of what is not there have no floor.
+func textFloors(batches []*bert.Batch) map[string]float64 {
+	tokens, pairs := frequencies{}, frequencies{}
 	for _, b := range batches {
 		for i, id := range b.MaskedLMIDs {
-			if b.MaskedLMWeights[i] > 0 {
-				count[id]++
-				n++
+			tokens.add(id, b.MaskedLMWeights[i])
+		}
+		for i, label := range b.NextSentenceLabels {
+			w := float32(1)
+			if b.NextSentenceWeights != nil {
+				w = b.NextSentenceWeights[i]
 			}
+			pairs.add(label, w)
 		}
 	}
-	counts := slices.Sorted(maps.Values(count)) // for a sum in a fixed order
-	loss := 0.0
-	for _, c := range counts {
-		f := float64(c) / float64(n)
-		loss -= f * math.Log(f)
+	floors := map[string]float64{}
+	for name, f := range map[string]frequencies{"masked_lm": tokens, "next_sentence": pairs} {
+		if len(f) > 0 {
+			floors[name+"_loss"], floors[name+"_accuracy"] = f.entropy(), 100*f.greatest()
+		}
 	}
-	return loss
+	if len(floors) > 0 {
+		floors["loss"] = tokens.entropy() + pairs.entropy()
+	}
+	return floors
+}
+
+// frequencies count how much of each value there is.
+type frequencies map[int32]float64
+
+func (f frequencies) add(value int32, weight float32) {
+	if weight > 0 {
+		f[value] += float64(weight)
+	}
+}
+
+// shares of the values are in ascending order, for sums that do not depend on the order of a map.
+func (f frequencies) shares() []float64 {
+	shares := slices.Sorted(maps.Values(f))
+	sum := 0.0
+	for _, n := range shares {
+		sum += n
+	}
+	for i := range shares {
+		shares[i] /= sum
+	}
+	return shares
+}
+
+// entropy is the cross-entropy in nats of predicting each value from the shares of all.
+func (f frequencies) entropy() float64 {
+	h := 0.0
+	for _, share := range f.shares() {
+		h -= share * math.Log(share)
+	}
+	return h
+}
+
+// greatest is the share of the most frequent value.
+func (f frequencies) greatest() float64 {
+	shares := f.shares()
+	return shares[len(shares)-1]
 }

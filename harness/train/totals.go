@@ -48,7 +48,7 @@ func (p *phase) finish(metrics map[string]float64) {
 	skipped := p.Step - p.Updates
 	p.outcome.AddPhase(results.PhaseResult{
 		Name: p.recipe.Name, Steps: p.Step, Skipped: skipped, Sequences: p.Sequences,
-		Metrics: metrics, MeasuredSeconds: p.Seconds, PeakMemoryBytes: p.peakMemory(), Target: p.Target, Best: p.Best,
+		Metrics: metrics, Floors: p.set.floors(), MeasuredSeconds: p.Seconds, PeakMemoryBytes: p.peakMemory(), Target: p.Target, Best: p.Best,
 		System: p.clock.system, ModelledSeconds: p.clock.seconds(p.Step),
 	})
 	if p.Stopped && p.Step < p.steps {

@@ -72,6 +72,11 @@ func TestRun(t *testing.T) {
 			t.Errorf("metric %s is %v, %v", metric, v, ok)
 		}
 	}
+	for i, metric := range []string{"masked_lm_loss", "next_sentence_accuracy", "f1"} {
+		if v := o.result.Phases[i].Floors[metric]; v <= 0 {
+			t.Errorf("phase %d: a model that ignores its input gets a %s of %v", i+1, metric, v)
+		}
+	}
 }
 
 // TestCuts: the division of the global batch into micro-batches and replicas changes FP32 results only by rounding, also
