@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"harness.invalid/core/recipe"
 	"harness.invalid/harness/experiment"
 	"harness.invalid/harness/hint"
 	"harness.invalid/harness/report"
@@ -73,6 +74,7 @@ func newCompare() *cobra.Command {
 			if err := t.load(); err != nil {
 				return err
 			}
+			t.Recipe.Verdict.Plan = recipe.Plan{Kind: recipe.FixedPlan, MaxSeeds: t.Seeds}
 			if follow.asked {
 				return follow.run(cmd, &t, f)
 			}

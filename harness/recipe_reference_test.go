@@ -44,6 +44,7 @@ phases:
 		{"phases.*.masking", "Masking", a.Masking},
 		{"phases.*.question_answering", "QuestionAnswering", b.QuestionAnswering}, {"phases.*.evaluation", "Evaluation", a.Evaluation},
 		{"phases.*.target", "Target", nil}, {"backends.NAME", "Backend", nil}, {"verdict", "Verdict", r.Verdict},
+		{"verdict.plan", "Plan", r.Verdict.Plan},
 	} {
 		rows, ok := tables[o.heading]
 		if !ok {

@@ -122,6 +122,14 @@ func TestErrors(t *testing.T) {
 			`phases.one.target.metric: is "f1", want one of loss, masked_lm_loss`},
 		"margin":  {small + "verdict: {margins: {f1: 1}}\n", `verdict.margins.f1: no phase measures "f1"`},
 		"primary": {small + "verdict: {primary: loss}\n", `verdict.primary: is loss, which has no margin`},
+		"plan": {small + "verdict: {plan: {kind: sequential}}\n",
+			`and there is none: want primary, or fixed`},
+		"plan without a primary metric": {small + "verdict: {plan: {kind: sequential}}\n", `and there is none: want primary, or fixed`},
+		"plan at another alpha": {small + "verdict: {primary: loss, margins: {loss: 1}, alpha: 0.1, plan: {kind: sequential}}\n",
+			`is sequential, which keeps to an alpha of 0.05, and alpha is 0.1`},
+		"short plan": {small + "verdict: {primary: loss, margins: {loss: 1}, plan: {max_seeds: 5}}\n",
+			`verdict.plan.max_seeds: is 5, want 6 to 40 in a sequential plan`},
+		"plan's key": {small + "verdict: {plan: {seeds: 5}}\n", `unknown key "seeds" in verdict.plan`},
 		"backend's phase": {small + "backends: {ipu: {phases: {two: {precision: fp32}}}}\n",
 			`backends.ipu.phases.two: no phase has that name, want one of one`},
 		"backend's cut":   {small + "backends: {ipu: {micro_batch: 5}}\n", `global_batch 32 is not micro_batch 5`},
@@ -264,6 +272,24 @@ func TestSet(t *testing.T) {
 	}
 }
 
+// TestPlan: a plan is sequential where it can be.
+func TestPlan(t *testing.T) {
+	for _, c := range []struct {
+		set  []string
+		want Plan
+	}{
+		{nil, Plan{SequentialPlan, 20}},
+		{[]string{"verdict.alpha=0.1"}, Plan{FixedPlan, 20}},
+		{[]string{"verdict.primary="}, Plan{FixedPlan, 20}},
+		{[]string{"verdict.plan.kind=fixed", "verdict.plan.max_seeds=3"}, Plan{FixedPlan, 3}},
+	} {
+		r, err := Load("quick", c.set...)
+		if err != nil || r.Verdict.Plan != c.want {
+			t.Errorf("%v: plan %v, %v, want %v", c.set, r.Verdict.Plan, err, c.want)
+		}
+	}
+}
+
 func TestFingerprint(t *testing.T) {
 	load := func(overrides ...string) *Recipe {
 		t.Helper()
@@ -276,7 +302,7 @@ func TestFingerprint(t *testing.T) {
 	base := load()
 	for _, o := range []string{"backends.ipu.options.stochastic_rounding=false", "backends.ipu.micro_batch=4", "doc=other",
 		"source=other", "name=other", "phases.0.checkpoint_every=5",
-		"data.files.text=a.txt", "verdict.margins.f1=1"} {
+		"data.files.text=a.txt", "verdict.margins.f1=1", "verdict.plan={kind: fixed, max_seeds: 3}"} {
 		if load(o).Fingerprint() != base.Fingerprint() {
 			t.Errorf("%s changes the fingerprint", o)
 		}

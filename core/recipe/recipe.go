@@ -174,6 +174,33 @@ type Verdict struct {
 	Margins map[string]float64 `yaml:"margins" json:"margins"`
 	// Alpha is the probability of wrongly calling two backends equivalent or different.
 	Alpha float64 `yaml:"alpha" json:"alpha"`
+	// Plan says how many seeds a comparison takes.
+	Plan Plan `yaml:"plan" json:"plan,omitzero"`
+}
+
+// Plan says how many seeds a comparison takes.
+type Plan struct {
+	// Kind is sequential (pairs are added until the primary metric is decided; Alpha holds over all looks at the data)
+	// or fixed (the number of pairs is given, and they are judged once).
+	Kind string `yaml:"kind,omitempty" json:"kind,omitempty"`
+	// MaxSeeds is the number of seeds of a fixed plan, and the largest number of a sequential one.
+	MaxSeeds int `yaml:"max_seeds" json:"max_seeds"`
+}
+
+// The kinds of plans.
+const (
+	SequentialPlan = "sequential"
+	FixedPlan      = "fixed"
+)
+
+var planKinds = []string{SequentialPlan, FixedPlan}
+
+// String is the plan in words.
+func (p Plan) String() string {
+	if p.Kind == SequentialPlan {
+		return fmt.Sprintf("sequential, at most %d seeds", p.MaxSeeds)
+	}
+	return fmt.Sprintf("fixed, %d seeds", p.MaxSeeds)
 }
 
 func (r *Recipe) setDefaults() {
@@ -181,7 +208,7 @@ func (r *Recipe) setDefaults() {
 	r.Model.VocabSize = 0
 	r.Vocab = Vocab{Size: 30522, Lowercase: true, PadToMultipleOf: 1}
 	r.Data = Data{Kind: FilesData, HeldOut: 0.01}
-	r.Verdict = Verdict{Alpha: 0.05}
+	r.Verdict = Verdict{Alpha: SequentialAlpha, Plan: Plan{MaxSeeds: 20}}
 }
 
 // ModelConfig is the shape of the network for a vocabulary of the given size. A vocab_size in the recipe must not

@@ -45,6 +45,7 @@ func choices() map[string][]string {
 			string(bert.GELUNew)}, "Data.kind": dataKinds,
 		"Phase.task": kinds, "Phase.dataset": tasks.Names(), "Evaluation.metric": names, "Schedule.kind": scheduleKinds,
 		"Schedule.batch_scaling": batchScalings, "Masking.kind": {StaticMasking, DynamicMasking}, "Target.metric": names,
+		"Plan.kind": planKinds,
 	}
 }
 

@@ -80,7 +80,7 @@ func (r *Recipe) settle() error {
 	if err := r.validateBackends(); err != nil {
 		return err
 	}
-	return r.validateVerdict()
+	return r.settleVerdict()
 }
 
 func (d *Data) settle() error {
@@ -306,30 +306,6 @@ func (r *Recipe) phaseNames() []string {
 		names[i] = p.Name
 	}
 	return names
-}
-
-func (r *Recipe) validateVerdict() error {
-	v := r.Verdict
-	if !(v.Alpha > 0 && v.Alpha < 0.5) {
-		return wrong(fmt.Errorf("is %g, want more than 0 and less than 0.5", v.Alpha), "verdict", "alpha")
-	}
-	for _, name := range slices.Sorted(maps.Keys(v.Margins)) {
-		if err := r.measured(name); err != nil {
-			return wrong(err, "verdict", "margins", name)
-		}
-		if m := v.Margins[name]; !(m > 0) {
-			return wrong(fmt.Errorf("is %g, want more than 0", m), "verdict", "margins", name)
-		}
-	}
-	if v.Primary != "" {
-		if err := r.measured(v.Primary); err != nil {
-			return wrong(err, "verdict", "primary")
-		}
-		if _, ok := v.Margins[v.Primary]; !ok {
-			return wrong(fmt.Errorf("is %s, which has no margin", v.Primary), "verdict", "primary")
-		}
-	}
-	return nil
 }
 
 // measured returns an error if no phase measures a metric, NAME or PHASE.NAME.

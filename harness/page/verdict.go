@@ -102,7 +102,7 @@ func newStrip(d verdict.Difference) strip {
 		low, offLow := place(float64(i.Low))
 		high, offHigh := place(float64(i.High))
 		s.Low, s.Width, s.HasBand, s.OpenLow, s.OpenHigh = percent(low), percent(high-low), true, offLow, offHigh
-		s.Difference += fmt.Sprintf(", %.0f%% interval %s to %s", 100*i.Level, signed(float64(i.Low)), signed(float64(i.High)))
+		s.Difference += fmt.Sprintf(", %.3g%% interval %s to %s", 100*i.Level, signed(float64(i.Low)), signed(float64(i.High)))
 	}
 	return s
 }

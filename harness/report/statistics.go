@@ -51,7 +51,7 @@ func (s *Sheet) naturalWidth() int {
 
 // testsSheet has a column for each metric and a row for each statistic.
 func testsSheet(c *verdict.Comparison, p *verdict.Pairing, metrics []verdict.Difference) *Sheet {
-	s := &Sheet{Caption: fmt.Sprintf("%s against %s, %d pairs: the tests", p.Arm, p.Baseline, len(p.Seeds)), Columns: []Column{{}}}
+	s := &Sheet{Caption: fmt.Sprintf("%s against %s, %d pairs: the tests", p.Arm, p.Baseline, metrics[0].Baseline.N), Columns: []Column{{}}}
 	for _, d := range metrics {
 		s.Columns = append(s.Columns, Column{Name: fullName(d.Phase, d.Metric), Right: true})
 	}
@@ -111,7 +111,7 @@ func (t tests) arm(a results.Arm, ofPairs func(*verdict.Difference) statistics.S
 
 // difference adds the difference with its intervals, and the margin.
 func (t tests) difference() {
-	level := levelText(1 - t.c.Alpha)
+	level := levelText(t.metrics[0].Inference.Interval.Level) // of one look for all metrics
 	t.add("difference", func(d *verdict.Difference, digits int) string {
 		return signed(float64(d.Difference), digits) + " ± " + decimal(float64(d.Inference.SD), digits)
 	})
@@ -127,7 +127,7 @@ func (t tests) difference() {
 		}
 		return intervalText(&d.MultiBootstrap.Interval, digits)
 	})
-	t.add("  "+levelText(1-2*t.c.Alpha)+" t interval", func(d *verdict.Difference, digits int) string {
+	t.add("  "+levelText(t.metrics[0].Inference.EquivalenceInterval.Level)+" t interval", func(d *verdict.Difference, digits int) string {
 		return intervalText(&d.Inference.EquivalenceInterval, digits)
 	})
 	t.add("margin", func(d *verdict.Difference, _ int) string { return strconv.FormatFloat(d.Margin, 'g', -1, 64) })

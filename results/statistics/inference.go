@@ -47,11 +47,21 @@ type Inference struct {
 //
 // Sources: Schuirmann 1987, J. Pharmacokinet. Biopharm. 15:657; Lakens 2017, Soc. Psychol. Personal. Sci. 8:355.
 func Infer(mean, sd float64, n int, margin, alpha float64) Inference {
-	return infer(mean, sd, sd/math.Sqrt(float64(n)), float64(n-1), margin, alpha)
+	return InferAt(mean, sd, n, margin, Fixed(n, alpha).Looks[0])
+}
+
+// InferAt is Infer at the levels of a look: Interval has level 1-Difference, EquivalenceInterval 1-2·Equivalence. At a
+// look that is too early for DIFFERENT, Interval has level 1-Equivalence, and decides nothing.
+func InferAt(mean, sd float64, n int, margin float64, l Look) Inference {
+	return infer(mean, sd, sd/math.Sqrt(float64(n)), float64(n-1), margin, l)
 }
 
 // infer tests a mean difference with standard error se that is estimated with df degrees of freedom.
-func infer(mean, sd, se, df, margin, alpha float64) Inference {
+func infer(mean, sd, se, df, margin float64, l Look) Inference {
+	alpha := l.Difference
+	if alpha == 0 {
+		alpha = l.Equivalence
+	}
 	t := distuv.StudentsT{Sigma: 1, Nu: df}
 	interval := func(level float64) Interval {
 		half := t.Quantile((1+level)/2) * se
@@ -59,7 +69,7 @@ func infer(mean, sd, se, df, margin, alpha float64) Inference {
 	}
 	inf := Inference{
 		SD: results.Number(sd), SE: results.Number(se),
-		Interval: interval(1 - alpha), EquivalenceInterval: interval(1 - 2*alpha),
+		Interval: interval(1 - alpha), EquivalenceInterval: interval(1 - 2*l.Equivalence),
 		PDifference: results.Number(min(1, 2*tail(t, math.Abs(mean)/se))),
 	}
 	if margin > 0 {
@@ -88,9 +98,14 @@ func InferPaired(differences []float64, margin, alpha float64) *Inference {
 		return nil
 	}
 	inf := Infer(float64(s.Mean), float64(*s.SD), s.N, margin, alpha)
-	inf.PPermutation = results.Number(SignFlip(differences))
-	inf.BootstrapInterval = bcaOfMean(differences, 1-alpha)
+	inf.Resample(differences)
 	return &inf
+}
+
+// Resample adds the tests that don't assume normality.
+func (inf *Inference) Resample(differences []float64) {
+	inf.PPermutation = results.Number(SignFlip(differences))
+	inf.BootstrapInterval = bcaOfMean(differences, inf.Interval.Level)
 }
 
 // InferUnpaired tests the difference of the means of two independent samples, y less x, without assuming equal
@@ -109,7 +124,7 @@ func InferUnpaired(x, y []float64, margin, alpha float64) *Inference {
 		df = float64(a.N + b.N - 2)
 	}
 	sd := math.Sqrt(va*float64(a.N) + vb*float64(b.N))
-	inf := infer(float64(b.Mean-a.Mean), sd, math.Sqrt(va+vb), df, margin, alpha)
+	inf := infer(float64(b.Mean-a.Mean), sd, math.Sqrt(va+vb), df, margin, Fixed(0, alpha).Looks[0])
 	return &inf
 }
 

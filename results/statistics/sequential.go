@@ -2,11 +2,7 @@ package statistics
 
 import (
 	"fmt"
-	"math"
-
-	"gonum.org/v1/gonum/stat/distuv"
-
-	"harness.invalid/results"
+	"slices"
 )
 
 // Plan says after how many pairs the differences of a comparison are looked at, and how much evidence a verdict
@@ -73,31 +69,15 @@ func Fixed(n int, alpha float64) Plan {
 	return Plan{Alpha: alpha, Looks: []Look{{Pairs: n, Equivalence: alpha, Difference: alpha}}}
 }
 
-// At is the look after n pairs; false when the plan has none there.
-func (p Plan) At(n int) (Look, bool) {
-	for _, l := range p.Looks {
-		if l.Pairs == n {
+// For is the look for n pairs: the last one that has so many. Before the first look it is that one, and false.
+func (p Plan) For(n int) (Look, bool) {
+	for _, l := range slices.Backward(p.Looks) {
+		if l.Pairs <= n {
 			return l, true
 		}
 	}
-	return Look{}, false
+	return p.Looks[0], false
 }
 
 // Last is the number of pairs after which the plan ends.
 func (p Plan) Last() int { return p.Looks[len(p.Looks)-1].Pairs }
-
-// Intervals are the repeated confidence intervals of a look for a mean difference with standard deviation sd over
-// l.Pairs pairs: the one that must lie within the margin for EQUIVALENT, and the one that must leave out 0 for
-// DIFFERENT. One that comes too early is nil.
-func (l Look) Intervals(mean, sd float64) (equivalence, difference *Interval) {
-	t := distuv.StudentsT{Sigma: 1, Nu: float64(l.Pairs - 1)}
-	se := sd / math.Sqrt(float64(l.Pairs))
-	interval := func(tail, level float64) *Interval {
-		if tail == 0 {
-			return nil
-		}
-		half := -t.Quantile(tail) * se
-		return &Interval{results.Number(mean - half), results.Number(mean + half), level}
-	}
-	return interval(l.Equivalence, 1-2*l.Equivalence), interval(l.Difference/2, 1-l.Difference)
-}

@@ -176,10 +176,10 @@ func errorRates(p Plan, f family, mean, sd float64, paths int, seed uint64) (equ
 	r := rand.New(rand.NewPCG(seed, 2))
 	half := make([][2]float64, p.Last()+1) // of the intervals, in standard errors; 0: too early
 	for _, l := range p.Looks {
-		e, d := l.Intervals(0, math.Sqrt(float64(l.Pairs)))
-		half[l.Pairs][0] = float64(e.High)
-		if d != nil {
-			half[l.Pairs][1] = float64(d.High)
+		inf := InferAt(0, math.Sqrt(float64(l.Pairs)), l.Pairs, 0, l)
+		half[l.Pairs][0] = float64(inf.EquivalenceInterval.High)
+		if l.Difference > 0 {
+			half[l.Pairs][1] = float64(inf.Interval.High)
 		}
 	}
 	for range paths {

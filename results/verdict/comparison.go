@@ -23,6 +23,8 @@ type Comparison struct {
 	// recipe.
 	Alpha   float64 `json:"alpha"`
 	Primary string  `json:"primary,omitempty"`
+	// Plan is the recipe's, too.
+	Plan Plan `json:"plan"`
 	// Phases, with what they measure, are in the order of the recipe; Arms in the order of the runs. The first arm
 	// is the baseline.
 	Phases      []MeasuredPhase `json:"phases"`
@@ -112,13 +114,39 @@ func Compare(runs []*results.Run) (*Comparison, error) {
 // or were stopped, are listed and not paired. The error is ErrIncomparable, with what differs, if the runs are not
 // of one recipe and data, or if two are of the same arm and seed.
 func CompareBy(runs []*results.Run, verdict recipe.Verdict) (*Comparison, error) {
+	c, err := decideRuns(runs, verdict)
+	if err != nil {
+		return nil, err
+	}
+	c.noteNoise()
+	c.checkBatches()
+	c.notePlans(runs)
+	c.checkMachines(runs)
+	return c, c.follow(runs)
+}
+
+// Verdicts is Compare without curves, times and notes: what deciding on further seeds takes.
+func Verdicts(runs []*results.Run) (*Comparison, error) {
+	if len(runs) == 0 {
+		return nil, fmt.Errorf("%w: there are none", ErrIncomparable)
+	}
+	return decideRuns(runs, runs[0].Recipe.Verdict)
+}
+
+// decideRuns lists the runs by arm and gives the verdicts.
+func decideRuns(runs []*results.Run, verdict recipe.Verdict) (*Comparison, error) {
 	if len(runs) == 0 {
 		return nil, fmt.Errorf("%w: there are none", ErrIncomparable)
 	}
 	first := runs[0]
+	plan, err := PlanOf(verdict)
+	if err != nil {
+		return nil, err
+	}
 	c := &Comparison{
 		Recipe: first.Identity.Recipe, Fingerprint: first.Fingerprint, DataDigest: first.DataDigest,
-		Alpha: verdict.Alpha, Primary: verdict.Primary, Phases: measuredPhases(first.Recipe), Runs: []RunSummary{}, Comparisons: []Pairing{},
+		Alpha: verdict.Alpha, Primary: verdict.Primary, Plan: plan, Phases: measuredPhases(first.Recipe),
+		Runs: []RunSummary{}, Comparisons: []Pairing{},
 	}
 	byArm := make(map[results.Arm]*ArmRuns)
 	var arms []results.Arm
@@ -144,10 +172,7 @@ func CompareBy(runs []*results.Run, verdict recipe.Verdict) (*Comparison, error)
 	for _, a := range arms[1:] {
 		c.pair(arms[0], a, verdict)
 	}
-	c.noteNoise()
-	c.checkBatches()
-	c.checkMachines(runs)
-	return c, c.follow(runs)
+	return c, nil
 }
 
 // WriteJSON writes the comparison for other programs.

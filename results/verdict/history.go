@@ -137,7 +137,10 @@ func (h *history) pair(p *Pairing, r *recipe.Recipe) {
 func (h *history) multiBootstrap(p *Pairing, d Difference) *statistics.MultiBootstrap {
 	var rows [][]float64
 	var ids []string
-	for _, seed := range p.Seeds {
+	if d.Inference == nil {
+		return nil
+	}
+	for _, seed := range p.Seeds[:d.Baseline.N] {
 		a := h.scores[runKey{p.Baseline, seed}][d.Phase][d.Metric]
 		b := h.scores[runKey{p.Arm, seed}][d.Phase][d.Metric]
 		if ids == nil {
@@ -157,5 +160,5 @@ func (h *history) multiBootstrap(p *Pairing, d Difference) *statistics.MultiBoot
 		}
 		rows = append(rows, row)
 	}
-	return statistics.NewMultiBootstrap(rows, 1-h.Alpha)
+	return statistics.NewMultiBootstrap(rows, d.Inference.Interval.Level)
 }

@@ -23,8 +23,9 @@ type Noise struct {
 }
 
 // noise compares the baseline's runs with the paired seeds to those with seeds that no other arm was asked for; nil
-// unless there are two or more of each, all with values.
-func (c *Comparison) noise(d Difference, paired []uint64, alpha float64) *Noise {
+// unless there are two or more of each, all with values. At a look of a sequential plan it takes as many of them as
+// there are pairs, so that later ones change nothing.
+func (c *Comparison) noise(d Difference, paired []uint64, asMany bool) *Noise {
 	baseline := c.Arms[0].Arm
 	var x, y []float64
 	n := Noise{}
@@ -42,7 +43,7 @@ func (c *Comparison) noise(d Difference, paired []uint64, alpha float64) *Noise 
 		switch {
 		case isPaired[r.Seed]:
 			x, n.Seeds = append(x, v), append(n.Seeds, r.Seed)
-		case c.InNoise(baseline, r.Seed):
+		case c.InNoise(baseline, r.Seed) && (!asMany || len(y) < len(paired)):
 			y, n.OtherSeeds = append(y, v), append(n.OtherSeeds, r.Seed)
 		}
 	}
@@ -54,7 +55,7 @@ func (c *Comparison) noise(d Difference, paired []uint64, alpha float64) *Noise 
 	df := float64(len(x) + len(y) - 2)
 	s := math.Sqrt((float64(len(x)-1)*vx + float64(len(y)-1)*vy) / df)
 	n.Difference = results.Number(my - mx)
-	n.Floor = results.Number(distuv.StudentsT{Sigma: 1, Nu: df}.Quantile(1-alpha/2) * s * math.Sqrt(2/float64(len(x))))
+	n.Floor = results.Number(distuv.StudentsT{Sigma: 1, Nu: df}.Quantile(1-c.Alpha/2) * s * math.Sqrt(2/float64(len(x))))
 	if math.IsNaN(float64(n.Floor)) || math.IsInf(float64(n.Floor), 0) {
 		return nil
 	}

@@ -16,6 +16,10 @@ type Pairing struct {
 	Baseline results.Arm `json:"baseline"`
 	Arm      results.Arm `json:"arm"`
 	Seeds    []uint64    `json:"seeds"`
+	// Look is the look of the plan that the verdicts are of; nil before the first. Seeds after it change nothing. Looks
+	// are those of the primary metric up to there; a fixed plan has none.
+	Look  *statistics.Look `json:"look,omitempty"`
+	Looks []Looked         `json:"looks,omitempty"`
 	// Verdict and Reason are those of the primary metric, PHASE.NAME; "" if the recipe names none.
 	Primary string   `json:"primary,omitempty"`
 	Verdict Decision `json:"verdict,omitempty"`
@@ -51,28 +55,58 @@ func (c *Comparison) pair(baseline, arm results.Arm, verdict recipe.Verdict) {
 			pairs = append(pairs, [2]*RunSummary{&a[i], &b[j]})
 		}
 	}
+	r, n := c.judgePairs(&p, pairs, verdict)
+	c.Comparisons = append(c.Comparisons, p)
+	c.noteUnjudged(&p)
+	c.noteFewSeeds(p, n, r)
+}
+
+// judgePairs judges every metric over the pairs, at the look at which the plan decides the primary one.
+func (c *Comparison) judgePairs(p *Pairing, pairs [][2]*RunSummary, verdict recipe.Verdict) (rule, int) {
+	var all []series
+	var primary *series
 	for i, phase := range c.Phases {
 		for _, metric := range phase.Metrics {
-			d := Difference{Phase: phase.Name, Metric: metric, Primary: isPrimary(verdict, c.Phases, i, metric)}
-			d.Margin = marginOf(verdict, c.Phases, i, metric)
-			x, y := make([]float64, len(pairs)), make([]float64, len(pairs))
+			s := series{x: make([]float64, len(pairs)), y: make([]float64, len(pairs))}
+			s.Difference = Difference{Phase: phase.Name, Metric: metric, Primary: isPrimary(verdict, c.Phases, i, metric)}
+			s.Margin = marginOf(verdict, c.Phases, i, metric)
 			for i, pair := range pairs {
-				x[i], y[i] = pair[0].phaseMetric(d.Phase, d.Metric), pair[1].phaseMetric(d.Phase, d.Metric)
+				s.x[i], s.y[i] = pair[0].phaseMetric(phase.Name, metric), pair[1].phaseMetric(phase.Name, metric)
 			}
-			d.judge(x, y, verdict.Alpha)
-			d.Noise = c.noise(d, p.Seeds, verdict.Alpha)
-			p.Metrics = append(p.Metrics, d)
+			all = append(all, s)
 		}
 	}
-	p.conclude(verdict.Alpha)
-	c.Comparisons = append(c.Comparisons, p)
-	c.noteFewSeeds(p)
+	if i := slices.IndexFunc(all, func(s series) bool { return s.Primary }); i >= 0 {
+		primary = &all[i]
+	}
+	r, n := c.followPlan(p, primary, meanSeconds(pairs))
+	if !r.ahead {
+		p.Look = &r.Look
+	}
+	for _, s := range all {
+		d := c.judged(s, p.Seeds[:n], r)
+		if d.Inference != nil {
+			d.Inference.Resample(statistics.Differences(s.x[:n], s.y[:n]))
+		}
+		p.Metrics = append(p.Metrics, d)
+	}
+	p.conclude(r)
+	return r, n
+}
+
+// meanSeconds is the measured time of a pair: of two runs, one after the other.
+func meanSeconds(pairs [][2]*RunSummary) float64 {
+	sum := 0.0
+	for _, p := range pairs {
+		sum += p[0].MeasuredSeconds[results.TotalSeconds] + p[1].MeasuredSeconds[results.TotalSeconds]
+	}
+	return sum / float64(max(1, len(pairs)))
 }
 
 // conclude corrects for the number of metrics and gives the verdicts. The primary metric is tested on its own. All
 // others that have a margin form a family, in which Holm's method corrects claims of equivalence and claims of a
 // difference separately.
-func (p *Pairing) conclude(alpha float64) {
+func (p *Pairing) conclude(r rule) {
 	var family []*Difference
 	for i := range p.Metrics {
 		if d := &p.Metrics[i]; d.Inference != nil && d.Margin > 0 && !d.Primary {
@@ -83,13 +117,17 @@ func (p *Pairing) conclude(alpha float64) {
 	for i := range p.Metrics {
 		d := &p.Metrics[i]
 		if d.Inference != nil && d.Margin > 0 {
-			d.conclude(alpha)
+			d.conclude(r)
+			d.doubt(r)
 		}
 		if d.Primary {
 			p.Primary, p.Verdict, p.Reason = d.Phase+"."+d.Metric, d.Verdict, d.Reason
 		}
 	}
 }
+
+// Decided reports whether the primary metric has a verdict, so that no further seed is needed.
+func (p *Pairing) Decided() bool { return p.Verdict == Equivalent || p.Verdict == Different }
 
 // correct sets the corrected p values of a family of two or more.
 func correct(family []*Difference) {
@@ -139,11 +177,11 @@ func placesBySeed(runs []RunSummary) map[uint64]int {
 }
 
 // noteFewSeeds warns where DIFFERENT rests on normality alone.
-func (c *Comparison) noteFewSeeds(p Pairing) {
+func (c *Comparison) noteFewSeeds(p Pairing, n int, r rule) {
 	different := slices.ContainsFunc(p.Metrics, func(d Difference) bool { return d.Verdict == Different && d.Inference != nil })
-	if least := statistics.LeastSignFlip(len(p.Seeds)); different && least > c.Alpha {
+	if least := statistics.LeastSignFlip(n); different && least > r.Difference {
 		c.Notes = append(c.Notes, fmt.Sprintf("%s against %s: with %d seeds DIFFERENT assumes that differences are normally distributed; "+
-			"the sign-flip test, which does not, cannot give p below %.2g", p.Arm, p.Baseline, len(p.Seeds), least))
+			"the sign-flip test, which does not, cannot give p below %.2g", p.Arm, p.Baseline, n, least))
 	}
 }
 

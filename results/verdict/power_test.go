@@ -79,7 +79,7 @@ func TestErrorRates(t *testing.T) {
 		if math.Abs(c.delta) >= margin && rate(Equivalent) > alpha+slack(alpha) {
 			t.Errorf("%+v: EQUIVALENT at a rate of %.4f, want at most %g", c, rate(Equivalent), alpha)
 		}
-		want := powerSettled(c.delta, margin, c.sd, c.n, alpha)
+		want := powerSettled(c.delta, margin, c.sd, c.n, fixedRule(c.n, alpha).Look)
 		if got := 1 - rate(Inconclusive); math.Abs(got-want) > slack(want)+1e-4 {
 			t.Errorf("%+v: settled at a rate of %.4f, want %.4f", c, got, want)
 		}
@@ -98,25 +98,30 @@ func TestEquivalenceRate(t *testing.T) {
 
 // TestFurtherPairs: the result is the least number that has the power at the upper limit of the standard deviation.
 func TestFurtherPairs(t *testing.T) {
+	rule := fixedRule(0, 0.05)
+	further := func(delta, margin, sd float64, n int) int {
+		k, _ := rule.furtherPairs(delta, margin, sd, n, 1)
+		return k
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		delta := rapid.Float64Range(-3, 3).Draw(t, "delta")
 		sd := rapid.Float64Range(0.05, 3).Draw(t, "sd")
 		n := rapid.IntRange(2, 30).Draw(t, "n")
-		k := furtherPairs(delta, 1, sd, n, 0.05)
+		k := further(delta, 1, sd, n)
 		if k >= statistics.MaxPairs {
 			return // a difference of nearly the margin
 		}
 		sd *= statistics.GreatestSD(float64(n - 1))
-		if p := powerSettled(delta, 1, sd, n+k, 0.05); k < 1 || p < statistics.SettlePower {
+		if p := powerSettled(delta, 1, sd, n+k, rule.Look); k < 1 || p < statistics.SettlePower {
 			t.Errorf("%d further pairs have a power of %g, want at least 1 and %g", k, p, statistics.SettlePower)
 		}
 		if k > 1 {
-			if p := powerSettled(delta, 1, sd, n+k-1, 0.05); p >= statistics.SettlePower {
+			if p := powerSettled(delta, 1, sd, n+k-1, rule.Look); p >= statistics.SettlePower {
 				t.Errorf("%d further pairs, but one less has a power of %g", k, p)
 			}
 		}
 	})
-	if k := furtherPairs(0.5, 1e-6, 1000, 3, 0.05); k != statistics.MaxPairs {
+	if k := further(0.5, 1e-6, 1000, 3); k != statistics.MaxPairs {
 		t.Errorf("a hopeless case asks for %d pairs, want %d", k, statistics.MaxPairs)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"harness.invalid/core/recipe"
 	"harness.invalid/core/spelling"
 	"harness.invalid/results"
 	"harness.invalid/results/statistics"
@@ -177,50 +178,27 @@ func pairScores(baseline, arm Scores) (x, y []float64, err error) {
 
 // follow goes through the looks of the default plan until one decides.
 func (q Question) follow(x, y []float64) (Answer, error) {
-	plan, err := statistics.Sequential(statistics.DefaultPairs, q.Alpha)
+	rule := recipe.Verdict{Alpha: q.Alpha, Plan: recipe.Plan{Kind: recipe.SequentialPlan, MaxSeeds: statistics.DefaultPairs}}
+	plan, err := PlanOf(rule)
 	if err != nil {
 		return Answer{}, err
 	}
 	if len(x) > plan.Last() {
 		return Answer{}, fmt.Errorf("%d pairs, and the plan ends after %d", len(x), plan.Last())
 	}
-	var a Answer
-	for _, l := range plan.Looks {
-		if l.Pairs > len(x) {
-			break
-		}
-		n := l.Pairs
-		a = q.look(l, x[:n], y[:n])
-		if a.Verdict != Inconclusive {
-			return a, nil
-		}
+	c, p := Comparison{Alpha: q.Alpha, Plan: plan, Arms: make([]ArmSummary, 1)}, Pairing{Seeds: make([]uint64, len(x))}
+	for i := range p.Seeds {
+		p.Seeds[i] = uint64(i) // by their place: which seeds others took is their business
 	}
-	if a.N < len(x) || a.N == 0 {
-		a = q.answer(x, y, len(x), statistics.InferPaired(statistics.Differences(x, y), q.Margin, q.Alpha))
-		a.Verdict, a.Reason = Inconclusive, fmt.Sprintf("%d %s; the plan looks first after %d", len(x), plural(len(x), "pair"),
-			plan.Looks[0].Pairs)
+	s := series{Difference: Difference{Metric: q.Metric, Margin: q.Margin}, x: x, y: y}
+	r, n := c.followPlan(&p, &s, 0)
+	d := c.judged(s, p.Seeds[:n], r)
+	if d.Inference != nil {
+		d.explain(r)
 	}
+	a := q.answer(x[:n], y[:n], n, d.Inference)
+	a.Verdict, a.Reason = d.Verdict, d.Reason
 	return a, nil
-}
-
-// look judges pairs at the levels of a look.
-func (q Question) look(l statistics.Look, x, y []float64) Answer {
-	inf := statistics.InferPaired(statistics.Differences(x, y), q.Margin, l.Equivalence)
-	if inf == nil {
-		return q.answer(x, y, len(x), nil)
-	}
-	_, difference := l.Intervals(float64(statistics.NewSample(statistics.Differences(x, y)).Mean), float64(inf.SD))
-	early := difference == nil
-	if !early {
-		inf.Interval = *difference
-	}
-	a := q.answer(x, y, len(x), inf)
-	if early && a.Verdict == Different {
-		a.Verdict, a.Reason = Inconclusive, fmt.Sprintf("the plan calls arms different after %d pairs at the earliest",
-			statistics.LeastPairsDifference)
-	}
-	a.Reason += fmt.Sprintf(" (sequential plan, after %d pairs)", len(x))
-	return a
 }
 
 // answer words a verdict on two samples.
@@ -237,17 +215,15 @@ func (q Question) answer(x, y []float64, n int, inf *statistics.Inference) Answe
 	a.Interval, a.Level = []results.Number{e.Low, e.High}, e.Level
 	a.PEquivalence, a.PDifference = *inf.PEquivalence, inf.PDifference
 	a.SmallestMargin = max(-e.Low, e.High)
-	d := Difference{Metric: q.Metric, Margin: q.Margin, Difference: a.Difference, Inference: inf, Baseline: a.Baseline}
-	switch a.Verdict = decide(float64(a.Difference), *inf, q.Margin); a.Verdict {
-	case Equivalent, Different:
-		d.conclude(q.Alpha)
-		a.Reason = d.Reason
-	default:
-		a.Reason = fmt.Sprintf("the %s contains 0 and the %s reaches beyond the margin of %g", inf.Interval, e, q.Margin)
-		if !inf.Interval.Contains(0) {
-			a.Reason = fmt.Sprintf("different, by an estimate smaller than the margin of %g, beyond which the %s reaches", q.Margin, e)
-		}
-		a.Reason += fmt.Sprintf("; the smallest margin within which they are equivalent is %.3g", float64(a.SmallestMargin))
+	d := Difference{Metric: q.Metric, Margin: q.Margin, Difference: a.Difference, Inference: inf, Baseline: a.Baseline,
+		SmallestMargin: a.SmallestMargin}
+	r := fixedRule(n, q.Alpha)
+	if a.Verdict = decide(float64(a.Difference), *inf, q.Margin); a.Verdict == Inconclusive {
+		a.Reason = d.undecided(r)
+		return a
 	}
+	d.conclude(r)
+	d.doubt(r)
+	a.Reason = d.Reason
 	return a
 }

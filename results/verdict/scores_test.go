@@ -97,8 +97,8 @@ func TestScoresAreJudgedAsRuns(t *testing.T) {
 			y[i] = x[i] + spread*(value.Draw(t, "y")-85)
 		}
 		d := Difference{Metric: "f1", Margin: 2}
-		d.judge(x, y, 0.05)
-		d.conclude(0.05)
+		d.judge(x, y, fixedRule(n, 0.05))
+		d.conclude(fixedRule(n, 0.05))
 		a, err := OfScores(Scores{seeds, x}, Scores{seeds, y}, Question{Metric: "f1", Margin: 2, Alpha: 0.05})
 		if err != nil || a.Verdict != d.Verdict || a.PDifference != d.Inference.PDifference {
 			t.Errorf("%s and %v, want %s as of runs", a.Verdict, err, d.Verdict)

@@ -6,6 +6,7 @@
 //
 //	Compare        checks that the runs belong together, sorts them by arm and seed     comparison.go, comparable.go
 //	pair           pairs two arms by seed, corrects for the number of metrics           pairing.go
+//	followPlan     finds the look of the plan at which the primary metric is decided    plan.go
 //	Difference     judges the paired values of one metric: the verdict                  this file
 //	follow         compares what was recorded on the way: curves, targets, times        history.go and its neighbours
 //
@@ -53,11 +54,11 @@ func decide(mean float64, inf statistics.Inference, margin float64) Decision {
 }
 
 // decideCorrected is decide by p values that were corrected for a family of metrics.
-func decideCorrected(mean float64, h statistics.Holm, margin, alpha float64) Decision {
+func decideCorrected(mean float64, h statistics.Holm, margin float64, l statistics.Look) Decision {
 	switch {
-	case float64(h.PEquivalence) < alpha:
+	case float64(h.PEquivalence) < l.Equivalence:
 		return Equivalent
-	case float64(h.PDifference) < alpha && math.Abs(mean) >= margin:
+	case float64(h.PDifference) < l.Difference && math.Abs(mean) >= margin:
 		return Different
 	}
 	return Inconclusive
@@ -85,9 +86,13 @@ type Difference struct {
 	// Direction of a verdict DIFFERENT: whether the arm is better or worse than the baseline.
 	Direction    string `json:"direction,omitempty"`
 	BeyondMargin bool   `json:"beyond_margin,omitempty"`
+	// SmallestMargin is the smallest margin within which the arms are equivalent at the level of the look.
+	SmallestMargin results.Number `json:"smallest_margin,omitempty"`
 	// FurtherSeeds is how many more seeds would settle an INCONCLUSIVE with probability 0.9, if the difference equals
-	// the estimate so far and the standard deviation its upper confidence limit; 0: unknown.
+	// the estimate so far and the standard deviation its upper confidence limit; 0: unknown, or more than the plan has.
 	FurtherSeeds int `json:"further_seeds,omitempty"`
+	// FurtherSeconds is what they take at the measured time of a pair.
+	FurtherSeconds results.Number `json:"further_seconds,omitempty"`
 	// Reason is the verdict in plain words.
 	Reason string `json:"reason"`
 }
@@ -100,7 +105,7 @@ const (
 
 // judge compares the arm's values y with the baseline's values x, pair by pair. It leaves the verdict of a metric
 // with a margin at INCONCLUSIVE: conclude has the last word, once all metrics of the pairing are known.
-func (d *Difference) judge(x, y []float64, alpha float64) {
+func (d *Difference) judge(x, y []float64, r rule) {
 	if d.Margin > 0 {
 		d.Verdict = Inconclusive
 	}
@@ -110,89 +115,167 @@ func (d *Difference) judge(x, y []float64, alpha float64) {
 		return
 	}
 	d.Baseline, d.Arm = statistics.NewSample(x), statistics.NewSample(y)
-	differences := statistics.Differences(x, y)
-	d.Difference = statistics.NewSample(differences).Mean
+	s := statistics.NewSample(statistics.Differences(x, y))
+	d.Difference = s.Mean
 	if lost(float64(d.Difference)) {
-		d.judgeDiverged(x, y, alpha)
+		d.judgeDiverged(x, y, r)
 		return
 	}
-	switch d.Inference = statistics.InferPaired(differences, d.Margin, alpha); {
-	case d.Inference == nil:
+	if s.N < 2 {
 		d.Reason = "1 seed gives no variance; use --seeds 3 or more"
-	case d.Margin == 0:
+		if r.plan != nil {
+			d.Reason = r.waiting(1)
+		}
+		return
+	}
+	d.Inference = new(statistics.InferAt(float64(s.Mean), float64(*s.SD), s.N, d.Margin, r.Look))
+	if d.Margin == 0 {
 		d.Reason = "the recipe states no margin"
+		return
+	}
+	e := d.Inference.EquivalenceInterval
+	d.SmallestMargin = max(-e.Low, e.High)
+}
+
+// conclude gives the verdict on a metric that has a margin and an inference, corrected for its family if it is in one,
+// and its reason.
+func (d *Difference) conclude(r rule) {
+	d.settle(r)
+	d.explain(r)
+}
+
+// shown is what the data show at the levels of the look, before the guards.
+func (d *Difference) shown(r rule) Decision {
+	if h := d.Inference.Holm; h != nil {
+		return decideCorrected(float64(d.Difference), *h, d.Margin, r.Look)
+	}
+	return decide(float64(d.Difference), *d.Inference, d.Margin)
+}
+
+// settle gives the verdict.
+func (d *Difference) settle(r rule) {
+	d.Verdict = d.shown(r)
+	if r.ahead || d.Verdict == Different && (r.early() || d.belowNoise()) {
+		d.Verdict = Inconclusive
 	}
 }
 
-// conclude gives the verdict on a metric that has a margin and an inference, corrected for its family if it is in one.
-func (d *Difference) conclude(alpha float64) {
-	inf, mean := d.Inference, float64(d.Difference)
-	d.Verdict = decide(mean, *inf, d.Margin)
-	if inf.Holm != nil {
-		d.Verdict = decideCorrected(mean, *inf.Holm, d.Margin, alpha)
-	}
-	switch d.Verdict {
-	case Equivalent:
+// belowNoise reports whether runs of the baseline alone differ as much.
+func (d *Difference) belowNoise() bool {
+	return d.Noise != nil && math.Abs(float64(d.Difference)) <= float64(d.Noise.Floor)
+}
+
+// explain says why the verdict is what it is.
+func (d *Difference) explain(r rule) {
+	inf := d.Inference
+	switch {
+	case r.ahead:
+		d.Reason = r.waiting(d.Baseline.N)
+		d.further(r, r.Pairs-d.Baseline.N)
+	case d.Verdict == Equivalent:
 		d.Reason = fmt.Sprintf("the %s lies within the margin of %g", inf.EquivalenceInterval, d.Margin)
-		if !inf.Interval.Contains(0) {
+		if !r.early() && !inf.Interval.Contains(0) {
 			d.Reason += "; different, and by less than the margin"
 		}
-	case Different:
-		if d.Noise != nil && math.Abs(mean) <= float64(d.Noise.Floor) {
-			d.Verdict = Inconclusive
-			d.Reason = fmt.Sprintf("the %s excludes 0, but runs of the baseline alone differ by up to %.3g (A/A noise floor), "+
-				"and no claim is made below that", inf.Interval, float64(d.Noise.Floor))
-			return
-		}
-		d.Direction = d.direction(mean)
-		d.BeyondMargin = float64(inf.Interval.Low) >= d.Margin || float64(inf.Interval.High) <= -d.Margin
-		d.Reason = fmt.Sprintf("the %s excludes 0", inf.Interval)
-		if d.BeyondMargin {
-			d.Reason += fmt.Sprintf(" and lies beyond the margin of %g", d.Margin)
-		} else {
-			d.Reason += fmt.Sprintf(", and the difference reaches the margin of %g", d.Margin)
-		}
-		if p := float64(inf.PPermutation); p > alpha && statistics.LeastSignFlip(d.Baseline.N) <= alpha {
-			d.Reason += fmt.Sprintf("; the sign-flip test, which does not assume normality, does not confirm it (p = %.2g)", p)
-		}
-	case Inconclusive:
-		d.explainInconclusive(alpha)
+		d.Reason += r.suffix()
+	case d.Verdict == Different:
+		d.explainDifferent(r)
+	case d.shown(r) != Different:
+		d.explainInconclusive(r)
+	case r.early():
+		d.Reason = fmt.Sprintf("the %s reaches beyond the margin of %g, and the plan calls arms different after %d pairs at the earliest",
+			inf.EquivalenceInterval, d.Margin, statistics.LeastPairsDifference)
+		d.further(r, statistics.LeastPairsDifference-r.Pairs)
+	default:
+		d.Reason = fmt.Sprintf("the %s excludes 0, but runs of the baseline alone differ by up to %.3g (A/A noise floor), "+
+			"and no claim is made below that", inf.Interval, float64(d.Noise.Floor))
+	}
+}
+
+// explainDifferent says in which direction and how far the arms differ.
+func (d *Difference) explainDifferent(r rule) {
+	inf := d.Inference
+	d.Direction = d.direction(float64(d.Difference))
+	d.BeyondMargin = float64(inf.Interval.Low) >= d.Margin || float64(inf.Interval.High) <= -d.Margin
+	d.Reason = fmt.Sprintf("the %s excludes 0", inf.Interval)
+	if d.BeyondMargin {
+		d.Reason += fmt.Sprintf(" and lies beyond the margin of %g", d.Margin)
+	} else {
+		d.Reason += fmt.Sprintf(", and the difference reaches the margin of %g", d.Margin)
+	}
+	d.Reason += r.suffix()
+}
+
+// doubt adds what the sign-flip test says against a verdict, once the inference has its p.
+func (d *Difference) doubt(r rule) {
+	if d.Verdict != Different || d.Inference == nil {
+		return
+	}
+	if p := float64(d.Inference.PPermutation); p > r.Look.Difference && statistics.LeastSignFlip(d.Baseline.N) <= r.Look.Difference {
+		d.Reason += fmt.Sprintf("; the sign-flip test, which does not assume normality, does not confirm it (p = %.2g)", p)
 	}
 }
 
 // explainInconclusive says what was missing, and how many seeds would help.
-func (d *Difference) explainInconclusive(alpha float64) {
+func (d *Difference) explainInconclusive(r rule) {
 	inf, tests := d.Inference, 1
 	if inf.Holm != nil {
 		tests = inf.Holm.Metrics
 	}
 	switch mean := float64(d.Difference); decide(mean, *inf, d.Margin) {
 	case Equivalent:
-		d.Reason = fmt.Sprintf("the %s lies within the margin of %g, but p = %.2g among %d metrics after Holm; ",
+		d.Reason = fmt.Sprintf("the %s lies within the margin of %g, but p = %.2g among %d metrics after Holm",
 			inf.EquivalenceInterval, d.Margin, float64(inf.Holm.PEquivalence), tests)
 	case Different:
-		d.Reason = fmt.Sprintf("the %s excludes 0, but p = %.2g among %d metrics after Holm; ",
+		d.Reason = fmt.Sprintf("the %s excludes 0, but p = %.2g among %d metrics after Holm",
 			inf.Interval, float64(inf.Holm.PDifference), tests)
 	case Inconclusive:
-		d.Reason = fmt.Sprintf("the %s contains 0 and the %s reaches beyond the margin of %g; ", inf.Interval, inf.EquivalenceInterval, d.Margin)
-		if !inf.Interval.Contains(0) {
-			d.Reason = fmt.Sprintf("different, by an estimate smaller than the margin of %g, beyond which the %s reaches; ",
-				d.Margin, inf.EquivalenceInterval)
-		}
+		d.Reason = d.undecided(r)
 	}
-	further := furtherPairs(float64(d.Difference), d.Margin, float64(inf.SD), d.Baseline.N, alpha/float64(tests))
-	if further >= statistics.MaxPairs {
-		d.Reason += fmt.Sprintf("%d further seeds would not settle it", statistics.MaxPairs)
+	if r.ended {
+		d.Reason += "; the plan ended when the primary metric was decided"
 		return
 	}
-	d.FurtherSeeds = further
-	d.Reason += fmt.Sprintf("%d further %s would settle it with probability %g if the difference stays as it is",
-		further, plural(further, "seed"), statistics.SettlePower)
+	n := d.Baseline.N
+	further, beyond := r.furtherPairs(float64(d.Difference), d.Margin, float64(inf.SD), n, tests)
+	switch {
+	case beyond && further < statistics.MaxPairs:
+		d.Reason += fmt.Sprintf("; the plan ends after %d pairs: a new comparison of up to %d%s would settle it with probability %g if the "+
+			"difference stays as it is", r.plan.Last(), n+further, r.time(n+further), statistics.SettlePower)
+	case beyond:
+		d.Reason += fmt.Sprintf("; the plan ends after %d pairs, and the longest one, of %d, would not settle it", r.plan.Last(),
+			statistics.MostPairs)
+	case further >= statistics.MaxPairs:
+		d.Reason += fmt.Sprintf("; %d further seeds would not settle it", statistics.MaxPairs)
+	default:
+		d.further(r, further)
+		d.Reason += fmt.Sprintf("; %d further %s%s would settle it with probability %g if the difference stays as it is",
+			further, plural(further, "seed"), r.time(further), statistics.SettlePower)
+	}
+}
+
+// undecided says what the intervals of a metric leave open.
+func (d *Difference) undecided(r rule) string {
+	inf := d.Inference
+	text := fmt.Sprintf("the %s contains 0 and the %s reaches beyond the margin of %g", inf.Interval, inf.EquivalenceInterval, d.Margin)
+	switch {
+	case r.early():
+		text = fmt.Sprintf("the %s reaches beyond the margin of %g", inf.EquivalenceInterval, d.Margin)
+	case !inf.Interval.Contains(0):
+		text = fmt.Sprintf("different, by an estimate smaller than the margin of %g, beyond which the %s reaches",
+			d.Margin, inf.EquivalenceInterval)
+	}
+	return text + fmt.Sprintf("; the smallest margin within which they are equivalent is %.3g", float64(d.SmallestMargin))
+}
+
+// further records what deciding would cost.
+func (d *Difference) further(r rule, seeds int) {
+	d.FurtherSeeds, d.FurtherSeconds = seeds, results.Number(float64(seeds)*r.pairSeconds)
 }
 
 // judgeDiverged decides where values are not finite. Such a run is worse than any with a value, by no particular
 // distance. This leaves the sign test, which takes 6 seeds at α = 0.05.
-func (d *Difference) judgeDiverged(x, y []float64, alpha float64) {
+func (d *Difference) judgeDiverged(x, y []float64, r rule) {
 	var lostX, lostY, better, decided int
 	for i := range x {
 		if lost(x[i]) {
@@ -215,22 +298,23 @@ func (d *Difference) judgeDiverged(x, y []float64, alpha float64) {
 	if d.Margin == 0 {
 		return
 	}
-	if q := statistics.SignTest(better, decided); q <= alpha {
+	if r.ahead {
+		d.Reason += "; " + r.waiting(len(x))
+		return
+	}
+	if q := statistics.SignTest(better, decided); q <= r.Look.Difference {
 		d.Verdict, d.Direction, d.BeyondMargin = Different, Worse, true
 		if 2*better > decided {
 			d.Direction = Better
 		}
-		d.Reason += fmt.Sprintf("; the sign test has p = %.2g", q)
+		d.Reason += fmt.Sprintf("; the sign test has p = %.2g%s", q, r.suffix())
 		return
 	}
 	if better == 0 || better == decided {
-		n := decided
-		for statistics.SignTest(0, n) > alpha {
-			n++
+		if k := r.furtherSigns(len(x), decided); k > 0 {
+			d.further(r, k)
+			d.Reason += fmt.Sprintf("; %d further %s that end the same way would settle it by the sign test", k, plural(k, "seed"))
 		}
-		d.FurtherSeeds = n - decided
-		d.Reason += fmt.Sprintf("; %d further %s that end the same way would settle it by the sign test", d.FurtherSeeds,
-			plural(d.FurtherSeeds, "seed"))
 	}
 }
 

@@ -40,7 +40,7 @@ phases:
   question_answering: {doc_stride: 32, max_query_length: 24}
   evaluation: {every: 10}
   target: {metric: f1, value: 50}
-verdict: {primary: f1, margins: {f1: 2, masked_lm_loss: 0.05}}
+verdict: {primary: f1, margins: {f1: 2, masked_lm_loss: 0.05}, plan: {kind: fixed, max_seeds: 3}}
 `
 
 // Begin is when the first run began.
