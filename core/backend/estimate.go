@@ -47,7 +47,8 @@ type Machine struct {
 // Estimate is a modelled step.
 type Estimate struct {
 	System             string
-	SequencesPerSecond float64 // of the data: packed ones are counted one by one
+	SequencesPerSecond float64     // of the data: packed ones are counted one by one
+	Confidence         *Confidence // in SequencesPerSecond; nil: the model states none
 	StepSeconds        float64
 	GlobalBatch        int     // sequences of the data in a step
 	PeakShare          float64 // arithmetic of the model without recomputation, as a share of what the devices could do in the time
@@ -57,6 +58,14 @@ type Estimate struct {
 	Advice             string  // what would make it fit, in words; empty when it does
 	Remedy             *Remedy // the same as settings; nil when it fits, or when nothing that the backend knows makes it fit
 	Assumptions        []Assumption
+}
+
+// Confidence is how sure a modelled figure is.
+type Confidence struct {
+	Low, High float64
+	Level     float64 // share of published programs whose figure lies between Low and High
+	Inside    bool    // whether the program is like published ones; otherwise the interval has never been checked for it
+	Why       string  // what the interval comes from, or in what the program differs from all published ones
 }
 
 // Assumption is something that the numbers of an estimate rest on and that the program does not say, or that the run does

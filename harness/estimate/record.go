@@ -12,6 +12,7 @@ type record struct {
 	Recipe             string             `json:"recipe,omitempty"`
 	Phase              string             `json:"phase"`
 	SequencesPerSecond float64            `json:"sequences_per_second"`
+	Confidence         *confidence        `json:"confidence,omitempty"` // in sequences_per_second
 	StepSeconds        float64            `json:"step_seconds"`
 	GlobalBatch        int                `json:"global_batch"`
 	Fits               bool               `json:"fits"`
@@ -25,6 +26,15 @@ type record struct {
 	Advice             string             `json:"advice,omitempty"`
 	Flags              string             `json:"flags,omitempty"` // that make it fit
 	Assumptions        []assumption       `json:"assumptions,omitempty"`
+}
+
+// confidence is a backend.Confidence.
+type confidence struct {
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+	Level  float64 `json:"level"`
+	Inside bool    `json:"inside"` // whether the program is like those that the interval was checked on
+	Why    string  `json:"why"`
 }
 
 // assumption is a backend.Assumption.
@@ -62,6 +72,9 @@ func (e *Estimation) record(m *Result) record {
 	}
 	for _, a := range m.Assumptions {
 		r.Assumptions = append(r.Assumptions, assumption(a))
+	}
+	if c := m.Confidence; c != nil {
+		r.Confidence = &confidence{c.Low, c.High, c.Level, c.Inside, c.Why}
 	}
 	if err := m.Err(); err != nil {
 		r.Error = err.Error()

@@ -40,8 +40,12 @@ func (e *Estimation) WriteSweepTable(w io.Writer, points []Point) error {
 		case p.Fastest:
 			mark = "fastest that fits"
 		}
+		figure := Significant(p.SequencesPerSecond)
+		if p.Outside {
+			figure += outside
+		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%.1f%%\t%s\n",
-			p.Value, p.System, Significant(p.SequencesPerSecond), Significant(p.StepSeconds), p.GlobalBatch, 100*p.PeakShare, mark)
+			p.Value, p.System, figure, Significant(p.StepSeconds), p.GlobalBatch, 100*p.PeakShare, mark)
 	}
 	return t.Flush()
 }

@@ -32,12 +32,12 @@ func (e *Estimation) writePhase(w io.Writer, m *Result) error {
 	fmt.Fprintf(w, "%s on %s, backend %s: %d layers, %d wide, %d tokens, micro-batch %d x accumulation %d x replicas %d\n\n",
 		m.Phase, m.System, e.Backend, p.Model.NumHiddenLayers, p.Model.HiddenSize, p.Length, p.MicroBatch, p.Accumulation, p.Replicas)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "modelled sequences/s\t%s\n", Significant(m.SequencesPerSecond))
+	fmt.Fprintf(t, "modelled sequences/s\t%s%s\n", Significant(m.SequencesPerSecond), sureness(m.Confidence, m.SequencesPerSecond))
 	fmt.Fprintf(t, "modelled seconds a step\t%s\n", Significant(m.StepSeconds))
 	fmt.Fprintf(t, "global batch\t%d\n", m.GlobalBatch)
 	fmt.Fprintf(t, "share of peak arithmetic\t%.1f%%\n", 100*m.PeakShare)
 	if m.Steps > 0 {
-		fmt.Fprintf(t, "modelled time of %d steps\t%s\n", m.Steps, Duration(m.TotalSeconds()))
+		fmt.Fprintf(t, "modelled time of %d steps\t%s%s\n", m.Steps, Duration(m.TotalSeconds()), sureness(m.Confidence, m.SequencesPerSecond))
 	}
 	if m.Length != "" {
 		fmt.Fprintf(t, "length\t%s\n", m.Length)
@@ -60,7 +60,37 @@ func (e *Estimation) writePhase(w io.Writer, m *Result) error {
 	if err := WriteMemory(w, m.Memory); err != nil {
 		return err
 	}
-	return WriteAssumptions(w, m.Assumptions)
+	if err := WriteAssumptions(w, m.Assumptions); err != nil {
+		return err
+	}
+	return writeConfidence(w, m.Confidence)
+}
+
+// outside follows a modelled figure of a program that is unlike all that the model was checked on.
+const outside = " (outside)"
+
+// sureness follows a modelled figure: its interval, or outside.
+func sureness(c *backend.Confidence, figure float64) string {
+	switch {
+	case c == nil:
+		return ""
+	case !c.Inside:
+		return outside
+	}
+	return fmt.Sprintf(" ±%.0f%%", 100*(c.High/figure-1))
+}
+
+// writeConfidence explains sureness in a footnote.
+func writeConfidence(w io.Writer, c *backend.Confidence) error {
+	switch {
+	case c == nil:
+		return nil
+	case !c.Inside:
+		_, err := fmt.Fprintf(w, "\noutside what was ever published, so the model was not checked here: %s\n", c.Why)
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n± is the %.0f%% interval from %s\n", 100*c.Level, c.Why)
+	return err
 }
 
 // WriteAssumptions writes a footnote for each of what an estimate rests on.

@@ -47,14 +47,12 @@ func estimate(p backend.Program, plan execution.Plan, sys *System, on backend.Ma
 	if !e.Fits() {
 		e.Advice, e.Remedy = remedy(p, plan, sys, on, c)
 	}
+	e.Confidence = published().Confidence(&p, sys.Chip.Name, e.SequencesPerSecond)
 	return e, nil
 }
 
 func newModel(p backend.Program, plan execution.Plan, sys *System, on backend.Machine, c constants) (*model, error) {
-	name := p.Precision
-	if name == "fp16-o2" {
-		name = "fp16"
-	}
+	name := formatOf(p.Precision)
 	flops, ok := sys.Chip.Flops[name]
 	if !ok {
 		return nil, fmt.Errorf("%s: %s does not compute in %s: %w", sys.Name, sys.Chip.Name, p.Precision, backend.ErrUnsupported)
@@ -76,6 +74,14 @@ func newModel(p backend.Program, plan execution.Plan, sys *System, on backend.Ma
 		program: p, plan: plan, system: sys, format: formats[name], flops: flops, layout: l, update: on.Update, packing: max(1, on.Packing),
 		memoryBytesPerSecond: sys.Chip.MemoryBytesPerSecond * sys.Chip.MemoryEfficiency, constants: c,
 	}, nil
+}
+
+// formatOf is the format in which a precision computes.
+func formatOf(precision string) string {
+	if precision == "fp16-o2" {
+		return "fp16"
+	}
+	return precision
 }
 
 // lengths lists the lengths of the micro-batches, all equally frequent. Sequence lengths are assumed uniform from

@@ -42,6 +42,7 @@ func estimate(
 	if !e.Fits() {
 		e.Advice, e.Remedy = remedy(p, plan, sys, on, n, c)
 	}
+	e.Confidence = published().Confidence(&p, sys.Chip.Name, e.SequencesPerSecond)
 	return e, nil
 }
 

@@ -364,6 +364,7 @@ type EstimateResponse struct {
 	Advice             string                 `protobuf:"bytes,9,opt,name=advice,proto3" json:"advice,omitempty"`                                                       // what would make it fit, in words; empty if it does
 	Remedy             *Remedy                `protobuf:"bytes,11,opt,name=remedy,proto3" json:"remedy,omitempty"`                                                      // settings that would make it fit; absent if it fits or the backend knows none
 	Assumptions        []*Assumption          `protobuf:"bytes,12,rep,name=assumptions,proto3" json:"assumptions,omitempty"`                                            // that the numbers rest on
+	Confidence         *Confidence            `protobuf:"bytes,13,opt,name=confidence,proto3" json:"confidence,omitempty"`                                              // in sequences_per_second; absent: the model states none
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -475,6 +476,90 @@ func (x *EstimateResponse) GetAssumptions() []*Assumption {
 	return nil
 }
 
+func (x *EstimateResponse) GetConfidence() *Confidence {
+	if x != nil {
+		return x.Confidence
+	}
+	return nil
+}
+
+// Confidence is how sure a modelled figure is.
+type Confidence struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Low           float64                `protobuf:"fixed64,1,opt,name=low,proto3" json:"low,omitempty"`      // of the figure
+	High          float64                `protobuf:"fixed64,2,opt,name=high,proto3" json:"high,omitempty"`    // of the figure
+	Level         float64                `protobuf:"fixed64,3,opt,name=level,proto3" json:"level,omitempty"`  // share of published programs whose figure lies between low and high
+	Inside        bool                   `protobuf:"varint,4,opt,name=inside,proto3" json:"inside,omitempty"` // whether the program is like published ones
+	Why           string                 `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`        // what the interval comes from, or in what the program differs from all published ones
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Confidence) Reset() {
+	*x = Confidence{}
+	mi := &file_v1_estimate_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Confidence) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Confidence) ProtoMessage() {}
+
+func (x *Confidence) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_estimate_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Confidence.ProtoReflect.Descriptor instead.
+func (*Confidence) Descriptor() ([]byte, []int) {
+	return file_v1_estimate_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Confidence) GetLow() float64 {
+	if x != nil {
+		return x.Low
+	}
+	return 0
+}
+
+func (x *Confidence) GetHigh() float64 {
+	if x != nil {
+		return x.High
+	}
+	return 0
+}
+
+func (x *Confidence) GetLevel() float64 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+func (x *Confidence) GetInside() bool {
+	if x != nil {
+		return x.Inside
+	}
+	return false
+}
+
+func (x *Confidence) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 // Assumption is something that the program does not say, or that the run does another way.
 type Assumption struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -488,7 +573,7 @@ type Assumption struct {
 
 func (x *Assumption) Reset() {
 	*x = Assumption{}
-	mi := &file_v1_estimate_proto_msgTypes[7]
+	mi := &file_v1_estimate_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -500,7 +585,7 @@ func (x *Assumption) String() string {
 func (*Assumption) ProtoMessage() {}
 
 func (x *Assumption) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_estimate_proto_msgTypes[7]
+	mi := &file_v1_estimate_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -513,7 +598,7 @@ func (x *Assumption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assumption.ProtoReflect.Descriptor instead.
 func (*Assumption) Descriptor() ([]byte, []int) {
-	return file_v1_estimate_proto_rawDescGZIP(), []int{7}
+	return file_v1_estimate_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Assumption) GetSetting() string {
@@ -557,7 +642,7 @@ type Remedy struct {
 
 func (x *Remedy) Reset() {
 	*x = Remedy{}
-	mi := &file_v1_estimate_proto_msgTypes[8]
+	mi := &file_v1_estimate_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -569,7 +654,7 @@ func (x *Remedy) String() string {
 func (*Remedy) ProtoMessage() {}
 
 func (x *Remedy) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_estimate_proto_msgTypes[8]
+	mi := &file_v1_estimate_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -582,7 +667,7 @@ func (x *Remedy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Remedy.ProtoReflect.Descriptor instead.
 func (*Remedy) Descriptor() ([]byte, []int) {
-	return file_v1_estimate_proto_rawDescGZIP(), []int{8}
+	return file_v1_estimate_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Remedy) GetMicroBatch() int64 {
@@ -625,7 +710,7 @@ type DeviceMemory struct {
 
 func (x *DeviceMemory) Reset() {
 	*x = DeviceMemory{}
-	mi := &file_v1_estimate_proto_msgTypes[9]
+	mi := &file_v1_estimate_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -637,7 +722,7 @@ func (x *DeviceMemory) String() string {
 func (*DeviceMemory) ProtoMessage() {}
 
 func (x *DeviceMemory) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_estimate_proto_msgTypes[9]
+	mi := &file_v1_estimate_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -650,7 +735,7 @@ func (x *DeviceMemory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceMemory.ProtoReflect.Descriptor instead.
 func (*DeviceMemory) Descriptor() ([]byte, []int) {
-	return file_v1_estimate_proto_rawDescGZIP(), []int{9}
+	return file_v1_estimate_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DeviceMemory) GetDevice() string {
@@ -685,7 +770,7 @@ type MemoryPart struct {
 
 func (x *MemoryPart) Reset() {
 	*x = MemoryPart{}
-	mi := &file_v1_estimate_proto_msgTypes[10]
+	mi := &file_v1_estimate_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -697,7 +782,7 @@ func (x *MemoryPart) String() string {
 func (*MemoryPart) ProtoMessage() {}
 
 func (x *MemoryPart) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_estimate_proto_msgTypes[10]
+	mi := &file_v1_estimate_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -710,7 +795,7 @@ func (x *MemoryPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryPart.ProtoReflect.Descriptor instead.
 func (*MemoryPart) Descriptor() ([]byte, []int) {
-	return file_v1_estimate_proto_rawDescGZIP(), []int{10}
+	return file_v1_estimate_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *MemoryPart) GetName() string {
@@ -742,7 +827,7 @@ type Pipeline struct {
 
 func (x *Pipeline) Reset() {
 	*x = Pipeline{}
-	mi := &file_v1_estimate_proto_msgTypes[11]
+	mi := &file_v1_estimate_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -754,7 +839,7 @@ func (x *Pipeline) String() string {
 func (*Pipeline) ProtoMessage() {}
 
 func (x *Pipeline) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_estimate_proto_msgTypes[11]
+	mi := &file_v1_estimate_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -767,7 +852,7 @@ func (x *Pipeline) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pipeline.ProtoReflect.Descriptor instead.
 func (*Pipeline) Descriptor() ([]byte, []int) {
-	return file_v1_estimate_proto_rawDescGZIP(), []int{11}
+	return file_v1_estimate_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Pipeline) GetStages() []*Stage {
@@ -820,7 +905,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_v1_estimate_proto_msgTypes[12]
+	mi := &file_v1_estimate_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -832,7 +917,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_estimate_proto_msgTypes[12]
+	mi := &file_v1_estimate_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -845,7 +930,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_v1_estimate_proto_rawDescGZIP(), []int{12}
+	return file_v1_estimate_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Stage) GetName() string {
@@ -919,7 +1004,7 @@ const file_v1_estimate_proto_rawDesc = "" +
 	"\aoptions\x18\x03 \x03(\v2\".harness.v1.Variation.OptionsEntryR\aoptions\x1a:\n" +
 	"\fOptionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xda\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x92\x04\n" +
 	"\x10EstimateResponse\x12\x16\n" +
 	"\x06system\x18\x01 \x01(\tR\x06system\x120\n" +
 	"\x14sequences_per_second\x18\x02 \x01(\x01R\x12sequencesPerSecond\x12!\n" +
@@ -932,8 +1017,18 @@ const file_v1_estimate_proto_rawDesc = "" +
 	"\bpipeline\x18\b \x01(\v2\x14.harness.v1.PipelineR\bpipeline\x12\x16\n" +
 	"\x06advice\x18\t \x01(\tR\x06advice\x12*\n" +
 	"\x06remedy\x18\v \x01(\v2\x12.harness.v1.RemedyR\x06remedy\x128\n" +
-	"\vassumptions\x18\f \x03(\v2\x16.harness.v1.AssumptionR\vassumptionsJ\x04\b\n" +
-	"\x10\v\"l\n" +
+	"\vassumptions\x18\f \x03(\v2\x16.harness.v1.AssumptionR\vassumptions\x126\n" +
+	"\n" +
+	"confidence\x18\r \x01(\v2\x16.harness.v1.ConfidenceR\n" +
+	"confidenceJ\x04\b\n" +
+	"\x10\v\"r\n" +
+	"\n" +
+	"Confidence\x12\x10\n" +
+	"\x03low\x18\x01 \x01(\x01R\x03low\x12\x12\n" +
+	"\x04high\x18\x02 \x01(\x01R\x04high\x12\x14\n" +
+	"\x05level\x18\x03 \x01(\x01R\x05level\x12\x16\n" +
+	"\x06inside\x18\x04 \x01(\bR\x06inside\x12\x10\n" +
+	"\x03why\x18\x05 \x01(\tR\x03why\"l\n" +
 	"\n" +
 	"Assumption\x12\x18\n" +
 	"\asetting\x18\x01 \x01(\tR\asetting\x12\x1a\n" +
@@ -985,7 +1080,7 @@ func file_v1_estimate_proto_rawDescGZIP() []byte {
 	return file_v1_estimate_proto_rawDescData
 }
 
-var file_v1_estimate_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_v1_estimate_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_v1_estimate_proto_goTypes = []any{
 	(*EstimateRequest)(nil),    // 0: harness.v1.EstimateRequest
 	(*SystemsRequest)(nil),     // 1: harness.v1.SystemsRequest
@@ -994,39 +1089,41 @@ var file_v1_estimate_proto_goTypes = []any{
 	(*VariationsResponse)(nil), // 4: harness.v1.VariationsResponse
 	(*Variation)(nil),          // 5: harness.v1.Variation
 	(*EstimateResponse)(nil),   // 6: harness.v1.EstimateResponse
-	(*Assumption)(nil),         // 7: harness.v1.Assumption
-	(*Remedy)(nil),             // 8: harness.v1.Remedy
-	(*DeviceMemory)(nil),       // 9: harness.v1.DeviceMemory
-	(*MemoryPart)(nil),         // 10: harness.v1.MemoryPart
-	(*Pipeline)(nil),           // 11: harness.v1.Pipeline
-	(*Stage)(nil),              // 12: harness.v1.Stage
-	nil,                        // 13: harness.v1.Variation.OptionsEntry
-	nil,                        // 14: harness.v1.Remedy.OptionsEntry
-	(*Program)(nil),            // 15: harness.v1.Program
-	(*UpdateCost)(nil),         // 16: harness.v1.UpdateCost
-	(*Phase)(nil),              // 17: harness.v1.Phase
+	(*Confidence)(nil),         // 7: harness.v1.Confidence
+	(*Assumption)(nil),         // 8: harness.v1.Assumption
+	(*Remedy)(nil),             // 9: harness.v1.Remedy
+	(*DeviceMemory)(nil),       // 10: harness.v1.DeviceMemory
+	(*MemoryPart)(nil),         // 11: harness.v1.MemoryPart
+	(*Pipeline)(nil),           // 12: harness.v1.Pipeline
+	(*Stage)(nil),              // 13: harness.v1.Stage
+	nil,                        // 14: harness.v1.Variation.OptionsEntry
+	nil,                        // 15: harness.v1.Remedy.OptionsEntry
+	(*Program)(nil),            // 16: harness.v1.Program
+	(*UpdateCost)(nil),         // 17: harness.v1.UpdateCost
+	(*Phase)(nil),              // 18: harness.v1.Phase
 }
 var file_v1_estimate_proto_depIdxs = []int32{
-	15, // 0: harness.v1.EstimateRequest.program:type_name -> harness.v1.Program
-	16, // 1: harness.v1.EstimateRequest.update:type_name -> harness.v1.UpdateCost
+	16, // 0: harness.v1.EstimateRequest.program:type_name -> harness.v1.Program
+	17, // 1: harness.v1.EstimateRequest.update:type_name -> harness.v1.UpdateCost
 	3,  // 2: harness.v1.SystemsResponse.systems:type_name -> harness.v1.System
 	5,  // 3: harness.v1.VariationsResponse.variations:type_name -> harness.v1.Variation
-	13, // 4: harness.v1.Variation.options:type_name -> harness.v1.Variation.OptionsEntry
-	17, // 5: harness.v1.EstimateResponse.breakdown:type_name -> harness.v1.Phase
-	9,  // 6: harness.v1.EstimateResponse.memory:type_name -> harness.v1.DeviceMemory
-	11, // 7: harness.v1.EstimateResponse.pipeline:type_name -> harness.v1.Pipeline
-	8,  // 8: harness.v1.EstimateResponse.remedy:type_name -> harness.v1.Remedy
-	7,  // 9: harness.v1.EstimateResponse.assumptions:type_name -> harness.v1.Assumption
-	14, // 10: harness.v1.Remedy.options:type_name -> harness.v1.Remedy.OptionsEntry
-	10, // 11: harness.v1.DeviceMemory.parts:type_name -> harness.v1.MemoryPart
-	12, // 12: harness.v1.Pipeline.stages:type_name -> harness.v1.Stage
-	17, // 13: harness.v1.Pipeline.update:type_name -> harness.v1.Phase
-	17, // 14: harness.v1.Stage.parts:type_name -> harness.v1.Phase
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	14, // 4: harness.v1.Variation.options:type_name -> harness.v1.Variation.OptionsEntry
+	18, // 5: harness.v1.EstimateResponse.breakdown:type_name -> harness.v1.Phase
+	10, // 6: harness.v1.EstimateResponse.memory:type_name -> harness.v1.DeviceMemory
+	12, // 7: harness.v1.EstimateResponse.pipeline:type_name -> harness.v1.Pipeline
+	9,  // 8: harness.v1.EstimateResponse.remedy:type_name -> harness.v1.Remedy
+	8,  // 9: harness.v1.EstimateResponse.assumptions:type_name -> harness.v1.Assumption
+	7,  // 10: harness.v1.EstimateResponse.confidence:type_name -> harness.v1.Confidence
+	15, // 11: harness.v1.Remedy.options:type_name -> harness.v1.Remedy.OptionsEntry
+	11, // 12: harness.v1.DeviceMemory.parts:type_name -> harness.v1.MemoryPart
+	13, // 13: harness.v1.Pipeline.stages:type_name -> harness.v1.Stage
+	18, // 14: harness.v1.Pipeline.update:type_name -> harness.v1.Phase
+	18, // 15: harness.v1.Stage.parts:type_name -> harness.v1.Phase
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_v1_estimate_proto_init() }
@@ -1042,7 +1139,7 @@ func file_v1_estimate_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_v1_estimate_proto_rawDesc), len(file_v1_estimate_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

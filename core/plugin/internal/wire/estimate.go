@@ -70,6 +70,9 @@ func EncodeEstimate(e backend.Estimate) *pb.EstimateResponse {
 	for _, a := range e.Assumptions {
 		w.Assumptions = append(w.Assumptions, &pb.Assumption{Setting: a.Setting, Modelled: a.Modelled, Run: a.Run, Reason: a.Reason})
 	}
+	if c := e.Confidence; c != nil {
+		w.Confidence = &pb.Confidence{Low: c.Low, High: c.High, Level: c.Level, Inside: c.Inside, Why: c.Why}
+	}
 	if r := e.Remedy; r != nil {
 		w.Remedy = &pb.Remedy{
 			MicroBatch: int64(r.MicroBatch), Accumulation: int64(r.Accumulation), Replicas: int64(r.Replicas), Options: r.Options,
@@ -107,6 +110,11 @@ func DecodeEstimate(w *pb.EstimateResponse) backend.Estimate {
 		e.Assumptions = append(e.Assumptions, backend.Assumption{
 			Setting: a.GetSetting(), Modelled: a.GetModelled(), Run: a.GetRun(), Reason: a.GetReason(),
 		})
+	}
+	if c := w.GetConfidence(); c != nil {
+		e.Confidence = &backend.Confidence{
+			Low: c.GetLow(), High: c.GetHigh(), Level: c.GetLevel(), Inside: c.GetInside(), Why: c.GetWhy(),
+		}
 	}
 	if r := w.GetRemedy(); r != nil {
 		e.Remedy = &backend.Remedy{
