@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"harness.invalid/core/filename"
 	"harness.invalid/harness/hint"
 	"harness.invalid/results/index"
 	"harness.invalid/results/regression"
@@ -50,7 +51,9 @@ accuracy on another CPU, can't be tested against one. A waiver in the file lets 
 			}
 			b.Note = note
 			if out == "" {
-				out = filepath.Join("results", "baselines", b.Recipe+".json")
+				if out, err = filename.Join(filepath.Join("results", "baselines"), b.Recipe+".json"); err != nil {
+					return err
+				}
 			}
 			if err := b.Inherit(out); err != nil {
 				return hint.With(err, "remove the file to start anew")

@@ -2,7 +2,6 @@ package results
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +9,9 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"path/filepath"
+
+	"harness.invalid/core/bounded"
 )
 
 // appender writes one JSON value a line at the end of a file.
@@ -24,6 +26,9 @@ func openLines(path string, lines int) (*appender, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, bounded.ErrNotRegular), err, f.Close())
 	}
 	end := int64(0)
 	r := bufio.NewReader(f)
@@ -63,12 +68,12 @@ func (a *appender) add(v any) error {
 	return nil
 }
 
-// readLines yields the values of a file with one JSON value a line, as decode reads them. A last line without an end
-// was torn by a crash, and is skipped; a missing file has no lines.
-func readLines[T any](path string, decode func(line []byte) (T, error)) iter.Seq2[T, error] {
+// readLines yields the values of a file of a run with one JSON value a line, as decode reads them. A last line without an
+// end was torn by a crash, and is skipped; a missing file has no lines.
+func readLines[T any](dir, name string, decode func(line []byte) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
-		f, err := os.Open(path)
+		f, err := bounded.OpenIn(dir, name, mostLines)
 		if errors.Is(err, fs.ErrNotExist) {
 			return
 		}
@@ -77,25 +82,18 @@ func readLines[T any](path string, decode func(line []byte) (T, error)) iter.Seq
 			return
 		}
 		defer f.Close()
-		r := bufio.NewReaderSize(f, 64<<10)
-		for number := 1; ; number++ {
-			line, err := r.ReadSlice('\n')
-			if errors.Is(err, bufio.ErrBufferFull) {
-				line = bytes.Clone(line)
-				var rest []byte
-				rest, err = r.ReadBytes('\n')
-				line = append(line, rest...)
-			}
-			if errors.Is(err, io.EOF) {
+		path := filepath.Join(dir, name)
+		for line, err := range bounded.Lines(f, mostLine) {
+			if err != nil {
+				yield(zero, fmt.Errorf("%s: %w", path, err))
 				return
 			}
-			if err != nil {
-				yield(zero, err)
+			if !line.Whole {
 				return
 			}
-			v, err := decode(bytes.TrimSuffix(line, []byte("\n")))
+			v, err := decode(line.Text)
 			if err != nil {
-				yield(zero, fmt.Errorf("%s:%d: %w", path, number, err))
+				yield(zero, fmt.Errorf("%s:%d: %w", path, line.Number, err))
 				return
 			}
 			if !yield(v, nil) {

@@ -30,6 +30,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"harness.invalid/core/filename"
 )
 
 // Identity is what a run is of. Runs with the same fingerprint and data can be compared.
@@ -68,6 +70,19 @@ func fileName(spec string) string {
 		return '-'
 	}, spec)
 	return fmt.Sprintf("%.*s-%.4x", shown, name, sha256.Sum256([]byte(spec)))
+}
+
+// checkNames makes sure that the names in a run.json, which may come from anybody, can become parts of paths.
+func (id Identity) checkNames() error {
+	if err := filename.CheckPath(id.Recipe); err != nil {
+		return fmt.Errorf("recipe: %w", err)
+	}
+	for _, spec := range []string{id.Backend, id.Optimizer} {
+		if err := filename.Check(fileName(spec)); err != nil {
+			return fmt.Errorf("backend %q, optimizer %q: %w", id.Backend, id.Optimizer, err)
+		}
+	}
+	return nil
 }
 
 // Arm is the arm that the run belongs to.

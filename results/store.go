@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/durable"
 	"harness.invalid/core/recipe"
 )
@@ -39,6 +40,15 @@ const (
 	resultFile      = "result.json"
 	lockFile        = "lock" // of the one process that writes there
 	checkpointsDir  = "checkpoints"
+)
+
+// The most that is read of a file of a run, which may come from anybody: far above what harness writes.
+const (
+	mostSettings = bounded.MiB       // of run.json, environment.json and recipe.yaml
+	mostSummary  = 64 * bounded.MiB  // of result.json, tags.json and other files of JSON
+	mostScores   = 512 * bounded.MiB // of PHASE.scores.json and PHASE.predictions.json
+	mostLines    = 8 * bounded.GiB   // of steps.jsonl and evaluations.jsonl: about 10 million steps
+	mostLine     = bounded.MiB       // of one line of those
 )
 
 // Writer records a run in progress.
@@ -218,7 +228,7 @@ func (o *opener) read(r *Run) error {
 		name string
 		v    any
 	}{{runFile, &r.Identity}, {environmentFile, &r.Environment}} {
-		text, err := os.ReadFile(r.path(f.name))
+		text, err := bounded.ReadFileIn(r.Dir, f.name, mostSettings)
 		if err != nil {
 			return err
 		}
@@ -227,15 +237,17 @@ func (o *opener) read(r *Run) error {
 		}
 		hash.Write(text)
 	}
+	if err := r.Identity.checkNames(); err != nil {
+		return fmt.Errorf("%s: %w", runFile, err)
+	}
 	r.ID = hex.EncodeToString(hash.Sum(nil))[:idDigits]
-	path := filepath.Join(r.Dir, recipeFile)
-	text, err := os.ReadFile(path)
+	text, err := bounded.ReadFileIn(r.Dir, recipeFile, mostSettings)
 	if err != nil {
 		return err
 	}
 	parsed, ok := o.recipes.Load(string(text))
 	if !ok {
-		p, err := recipe.Parse(path, text)
+		p, err := recipe.ParseResolved(r.path(recipeFile), text)
 		if err != nil {
 			return err
 		}
@@ -247,7 +259,7 @@ func (o *opener) read(r *Run) error {
 			recipeFile, got, r.Fingerprint)
 	}
 	var result Result
-	err = readJSON(filepath.Join(r.Dir, resultFile), &result)
+	err = readJSON(r.Dir, resultFile, mostSummary, &result)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -257,7 +269,7 @@ func (o *opener) read(r *Run) error {
 
 // Steps yields the steps that were recorded.
 func (r *Run) Steps() iter.Seq2[Step, error] {
-	return readLines(filepath.Join(r.Dir, stepsFile), func(line []byte) (Step, error) {
+	return readLines(r.Dir, stepsFile, func(line []byte) (Step, error) {
 		var d stepDecoder
 		s, err := d.decode(line)
 		return *s, err
@@ -267,12 +279,12 @@ func (r *Run) Steps() iter.Seq2[Step, error] {
 // passingSteps is Steps at a fraction of the cost. Each step is overwritten by the next, with its maps.
 func (r *Run) passingSteps() iter.Seq2[*Step, error] {
 	var d stepDecoder
-	return readLines(filepath.Join(r.Dir, stepsFile), d.decode)
+	return readLines(r.Dir, stepsFile, d.decode)
 }
 
 // Evaluations yields the evaluations that were recorded.
 func (r *Run) Evaluations() iter.Seq2[Evaluation, error] {
-	return readLines(filepath.Join(r.Dir, evaluationsFile), decodeJSON[Evaluation])
+	return readLines(r.Dir, evaluationsFile, decodeJSON[Evaluation])
 }
 
 // Checkpoints is the folder of the run's checkpoints.
@@ -308,20 +320,20 @@ func Find(dir string) ([]string, error) {
 	return dirs, err
 }
 
-func readJSON(path string, v any) error {
-	text, err := os.ReadFile(path)
+func readJSON(dir, name string, most int64, v any) error {
+	text, err := bounded.ReadFileIn(dir, name, most)
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(text, v); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Base(path), err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
 }
 
 // readOptional is readJSON for a file that may be missing.
-func readOptional(path string, v any) error {
-	if err := readJSON(path, v); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func (r *Run) readOptional(name string, most int64, v any) error {
+	if err := readJSON(r.Dir, name, most, v); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil

@@ -278,6 +278,14 @@ func TestLocked(t *testing.T) {
 
 func TestBadFolders(t *testing.T) {
 	r := quick(t)
+	other, err := recipe.Load("tiny-wiki-squad")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var changed strings.Builder
+	if err := other.Write(&changed); err != nil {
+		t.Fatal(err)
+	}
 	change := func(name, text string) func(dir string) error {
 		return func(dir string) error { return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666) }
 	}
@@ -300,7 +308,8 @@ func TestBadFolders(t *testing.T) {
 	}{
 		"no run":       {func(dir string) error { return os.Remove(filepath.Join(dir, runFile)) }, read, "run.json: no such file"},
 		"cut header":   {change(runFile, "{"), read, "run.json: unexpected end of JSON"},
-		"other recipe": {change(recipeFile, "extends: tiny-wiki-squad\n"), read, "recipe.yaml has the fingerprint"},
+		"other recipe": {change(recipeFile, changed.String()), read, "recipe.yaml has the fingerprint"},
+		"no recipe":    {change(recipeFile, "extends: tiny-wiki-squad\n"), read, "a recorded recipe extends none"},
 		"line":         {change(stepsFile, "{}\n{\"step\": \"x\"}\n"), read, "steps.jsonl:2: json: cannot unmarshal string"},
 		"missing steps": {change(stepsFile, "{}\n{}"), func(dir string) error { _, err := Resume(dir, Mark{Steps: 2}); return err },
 			"has 1 whole lines, want at least the 2"},

@@ -13,7 +13,7 @@ const tagsFile = "tags.json"
 // Tags are the words on the run, sorted.
 func (r *Run) Tags() ([]string, error) {
 	tags := []string{}
-	if err := readOptional(r.path(tagsFile), &tags); err != nil {
+	if err := r.readOptional(tagsFile, mostSummary, &tags); err != nil {
 		return nil, fmt.Errorf("%s: %w", r.Title(), err)
 	}
 	return tags, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"harness.invalid/core/backend"
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/spelling"
 )
 
@@ -98,6 +99,9 @@ func (c Catalog[T, P]) Find(on backend.Machine, option string) (*T, error) {
 
 // Parse reads a description. One that extends another changes single fields of it.
 func (c Catalog[T, P]) Parse(text string) (*T, error) {
+	if err := bounded.YAML([]byte(text)); err != nil {
+		return nil, fmt.Errorf("system: %w", err)
+	}
 	s := new(T)
 	if err := c.lay(s, text, 0); err != nil {
 		return nil, fmt.Errorf("system: %w", err)

@@ -144,7 +144,7 @@ func LoadFineTuning(ref, task string, overrides ...string) (*Recipe, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := resolve(ref, "", nil)
+	root, err := newReader(ref).resolve(ref, "", nil)
 	if err != nil {
 		return nil, err
 	}

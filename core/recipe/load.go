@@ -1,15 +1,16 @@
 package recipe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/recipe/builtin"
 	"harness.invalid/core/spelling"
 )
@@ -17,7 +18,7 @@ import (
 // Load reads a recipe and applies overrides. ref is the name of a built-in recipe, or a path with a separator or
 // the ending .yaml or .yml. An override is PATH=VALUE, such as phases.phase1.steps=10 (see the --set flag).
 func Load(ref string, overrides ...string) (*Recipe, error) {
-	root, err := resolve(ref, "", nil)
+	root, err := newReader(ref).resolve(ref, "", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -30,16 +31,30 @@ func Parse(name string, text []byte, overrides ...string) (*Recipe, error) {
 	if err != nil {
 		return nil, err
 	}
-	if root, err = extend(root, "", []string{name}); err != nil {
+	if root, err = newReader(name).extend(root, "", []string{name}); err != nil {
 		return nil, err
 	}
 	return finish(root, nameOf(name), overrides, nil)
 }
 
+// ParseResolved reads a recipe that a run recorded, which may come from anybody. It stands for itself: harness resolves
+// what it records, and a stranger's recipe must not have other files of the reader opened and shown.
+func ParseResolved(name string, text []byte) (*Recipe, error) {
+	root, err := parseRecipe(name, text)
+	if err != nil {
+		return nil, err
+	}
+	if parents := root.get("extends"); parents != nil && parents.kind != null {
+		return nil, parents.pos.errorf("a recorded recipe extends none")
+	}
+	return finish(root, nameOf(name), nil, nil)
+}
+
 // Text returns a recipe's file as written, with comments and without the recipes that it extends.
 func Text(ref string) ([]byte, error) {
 	if isPath(ref) {
-		return readFile(ref, ref)
+		text, _, err := newReader(ref).file(ref, ref)
+		return text, err
 	}
 	text, ok := builtin.Read(ref)
 	if !ok {
@@ -70,9 +85,28 @@ func isPath(ref string) bool {
 	return strings.ContainsRune(ref, '/') || strings.ContainsRune(ref, filepath.Separator)
 }
 
+// mostRecipes is how many recipes one may extend in all, however they do.
+const mostRecipes = 64
+
+// reader reads a recipe with those that it extends.
+type reader struct {
+	home string // folder of the file that the user named; "": there is none
+	read int    // recipes so far
+}
+
+func newReader(ref string) *reader {
+	if !isPath(ref) {
+		return &reader{}
+	}
+	return &reader{home: filepath.Dir(ref)}
+}
+
 // resolve reads the recipe that ref names, relative to a folder, and the recipes that it extends. above lists the
 // recipes on the way here.
-func resolve(ref, dir string, above []string) (*node, error) {
+func (r *reader) resolve(ref, dir string, above []string) (*node, error) {
+	if r.read++; r.read > mostRecipes {
+		return nil, fmt.Errorf("it would be recipe %d of those that one recipe extends, want at most %d", r.read, mostRecipes)
+	}
 	if !isPath(ref) {
 		text, ok := builtin.Read(ref)
 		if !ok {
@@ -82,40 +116,56 @@ func resolve(ref, dir string, above []string) (*node, error) {
 		if err != nil {
 			return nil, err
 		}
-		return extend(root, "", append(above, ref))
+		return r.extend(root, "", append(above, ref))
 	}
 	path := ref
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
-	text, err := readFile(path, ref)
+	text, own, err := r.file(path, ref)
 	if err != nil {
 		return nil, err
 	}
 	root, err := parseRecipe(path, text)
 	if err != nil {
+		if !own && len(above) > 0 {
+			err = withoutExcerpts(err)
+		}
 		return nil, err
 	}
-	return extend(root, filepath.Dir(path), append(above, path))
+	if !own && len(above) > 0 {
+		root.forget()
+	}
+	return r.extend(root, filepath.Dir(path), append(above, path))
+}
+
+// mostText is the size of a recipe's file that is read; bounded.YAML says what of it is parsed.
+const mostText = bounded.MiB
+
+// file reads a recipe's file; ref is the user's word for it. own says whether it lies in or below the folder of the
+// recipe that the user named, where no link leads out of. Errors show lines of such files alone: a stranger's recipe that
+// extends /etc/shadow must not put its lines into a log.
+func (r *reader) file(path, ref string) (text []byte, own bool, err error) {
+	if name, err := filepath.Rel(cmp.Or(r.home, "."), path); err == nil && filepath.IsLocal(name) {
+		if text, err = bounded.ReadFileIn(cmp.Or(r.home, "."), name, mostText); err == nil {
+			return text, true, nil
+		}
+	}
+	text, err = bounded.ReadFile(path, mostText)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, fmt.Errorf("recipe %s: there is no such file, and no built-in recipe of that name%s: %w", path,
+			spelling.Hint(ref, builtin.Names()), fs.ErrNotExist)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("recipe: %w", err)
+	}
+	return text, false, nil
 }
 
 func noRecipe(ref string) error {
 	return fmt.Errorf("no recipe is named %q%s (harness recipe list names those that are built in; a file is given as a "+
 		"path, such as ./%s.yaml)",
 		ref, spelling.Hint(ref, builtin.Names()), ref)
-}
-
-// readFile reads a recipe's file; ref is the user's word for it.
-func readFile(path, ref string) ([]byte, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("recipe %s: there is no such file, and no built-in recipe of that name%s: %w", path,
-			spelling.Hint(ref, builtin.Names()), fs.ErrNotExist)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("recipe: %w", err)
-	}
-	return text, nil
 }
 
 // parseRecipe reads one file and rejects unknown keys before it is merged with others.
@@ -146,7 +196,7 @@ type document struct {
 const maxExtends = 16
 
 // extend merges a recipe with those that it extends. Where several of them set the same key, the last one counts.
-func extend(root *node, dir string, above []string) (*node, error) {
+func (r *reader) extend(root *node, dir string, above []string) (*node, error) {
 	parents := root.get("extends")
 	if parents == nil || parents.kind == null {
 		return root, nil
@@ -168,7 +218,7 @@ func extend(root *node, dir string, above []string) (*node, error) {
 		if slices.Contains(above, seen) {
 			return nil, parent.pos.errorf("recipe extends itself: %s", strings.Join(append(above, seen), " -> "))
 		}
-		next, err := resolve(ref, dir, slices.Clip(above))
+		next, err := r.resolve(ref, dir, slices.Clip(above))
 		if err != nil {
 			var inside *Error
 			if errors.As(err, &inside) {

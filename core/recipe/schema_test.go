@@ -86,7 +86,7 @@ func TestSchemaTakesBuiltin(t *testing.T) {
 		return nil
 	}
 	for _, name := range Names() {
-		root, err := resolve(name, "", nil)
+		root, err := newReader(name).resolve(name, "", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"harness.invalid/core/bounded"
 )
 
 // node is a value of a recipe file with its position. Files stay trees until they are merged, so that errors about
@@ -75,8 +77,8 @@ func (n *node) clone() *node {
 
 // source is a text that nodes come from.
 type source struct {
-	name  string // a file, or an override's text
-	lines []string
+	name  string   // a file, or an override's text
+	lines []string // nil: its lines are not shown
 }
 
 // position is a place in a source. Line and column count from 1; 0 is the source as a whole.
@@ -106,10 +108,12 @@ func (p position) excerpt() string {
 		return ""
 	}
 	var b strings.Builder
+	from := max(0, p.column-mostColumns) // of long lines the part around the place
 	for i := max(1, p.line-1); i <= p.line; i++ {
-		fmt.Fprintf(&b, "%5d | %s\n", i, p.source.lines[i-1])
+		fmt.Fprintf(&b, "%5d | %s\n", i, part(p.source.lines[i-1], from))
 	}
-	line := []rune(p.source.lines[p.line-1])
+	line := []rune(part(p.source.lines[p.line-1], from))
+	p.column -= from
 	mark := slices.Clone(line[:min(p.column-1, len(line))])
 	for i, r := range mark {
 		if r != '\t' {
@@ -117,6 +121,16 @@ func (p position) excerpt() string {
 		}
 	}
 	return b.String() + "      | " + string(mark) + "^"
+}
+
+// mostColumns is how much of a line is shown before and behind a place.
+const mostColumns = 160
+
+// part is what is shown of a line, from a column on.
+func part(line string, from int) string {
+	shown := []rune(line)
+	shown = shown[min(from, len(shown)):]
+	return string(shown[:min(2*mostColumns, len(shown))])
 }
 
 // Error is a mistake in a recipe. Its text has the position, the mistake and the lines around it.
@@ -133,8 +147,31 @@ func (e *Error) Error() string {
 	return e.Position + ": " + e.Message + "\n" + e.Excerpt
 }
 
+// withoutExcerpts takes the lines of files out of errors.
+func withoutExcerpts(err error) error {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		var all []error
+		for _, err := range joined.Unwrap() {
+			all = append(all, withoutExcerpts(err))
+		}
+		return errors.Join(all...)
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return &Error{Position: e.Position, Message: e.Message}
+	}
+	return err
+}
+
+// forget makes errors about the file of a node show none of its lines.
+func (n *node) forget() { n.pos.source.lines = nil }
+
 // parse reads one YAML document.
 func parse(name string, text []byte) (*node, error) {
+	if err := bounded.YAML(text); err != nil {
+		return nil, position{source: &source{name: name}}.errorf("%v", err)
+	}
 	src := &source{name, strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")}
 	file, err := parser.ParseBytes(text, 0)
 	if err != nil {
@@ -171,8 +208,12 @@ func place(src *source, t *token.Token) position {
 	return position{src, t.Position.Line, t.Position.Column}
 }
 
-// maxDepth limits nesting, far above what a recipe needs.
-const maxDepth = 32
+// Limits far above what a recipe needs.
+const (
+	maxDepth = 32   // of nesting
+	mostKey  = 1024 // bytes of a key, which errors show
+	mostKeys = 1024 // of an object
+)
 
 func convert(src *source, n ast.Node, depth int) (*node, error) {
 	out := &node{pos: place(src, n.GetToken())}
@@ -231,6 +272,12 @@ func convertField(src *source, out *node, v *ast.MappingValueNode, depth int) er
 	}
 	if key.kind != scalar {
 		return key.pos.errorf("a key is %v, want text", key.kind)
+	}
+	if len(key.text) > mostKey {
+		return key.pos.errorf("a key has %d bytes, want at most %d", len(key.text), mostKey)
+	}
+	if len(out.fields) == mostKeys {
+		return key.pos.errorf("an object has more than %d keys", mostKeys)
 	}
 	if i := out.find(key.text); i >= 0 {
 		return key.pos.errorf("key %s occurs twice, first in line %d", strconv.Quote(key.text), out.fields[i].pos.line)

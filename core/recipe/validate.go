@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"harness.invalid/core/bert"
+	"harness.invalid/core/filename"
 	"harness.invalid/core/spelling"
 )
 
@@ -32,6 +33,9 @@ func oneOf[T ~string](text T, choices []string) error {
 // settle fills in fields that follow from others, drops fields that a task does not use, and reports the first
 // invalid field.
 func (r *Recipe) settle() error {
+	if err := filename.CheckPath(r.Name); err != nil {
+		return wrong(err, "name")
+	}
 	config := r.Model.Config
 	if config.VocabSize == 0 {
 		config.VocabSize = max(r.Vocab.Size, 1) // known when the vocabulary is
@@ -64,6 +68,9 @@ func (r *Recipe) settle() error {
 		p := &r.Phases[i]
 		if p.Name == "" {
 			return wrong(fmt.Errorf("has no name"), "phases", fmt.Sprint(i))
+		}
+		if err := filename.Check(p.Name); err != nil {
+			return wrong(err, "phases", fmt.Sprint(i), "name")
 		}
 		if seen[p.Name] {
 			return wrong(fmt.Errorf("two phases are named %s", p.Name), "phases", fmt.Sprint(i), "name")

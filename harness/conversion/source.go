@@ -14,6 +14,7 @@ import (
 	"harness.invalid/core/wordpiece"
 	"harness.invalid/harness/hint"
 	"harness.invalid/harness/pretrained"
+	"harness.invalid/results"
 )
 
 // Open opens a model in any format, or the model of a run. A run has no tokenizer's files of its own, so its
@@ -94,10 +95,11 @@ func openRun(run, at string, say func(format string, args ...any)) (*huggingface
 	if c.Averaged {
 		say("the parameters are the average that %s evaluates with, not those that it trains at", c.Optimizer.Name)
 	}
-	r, err := recipe.Load(filepath.Join(run, "recipe.yaml"))
+	record, err := results.Open(run)
 	if err != nil {
 		return nil, nil, err
 	}
+	r := record.Recipe
 	if c.PhaseIndex < 0 || c.PhaseIndex >= len(r.Phases) {
 		return nil, nil, fmt.Errorf("checkpoint %s is of phase %d, and the recipe of the run has %d", c.Path, c.PhaseIndex+1, len(r.Phases))
 	}

@@ -3,9 +3,10 @@ package experiment
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
-	"path/filepath"
 
+	"harness.invalid/core/filename"
 	"harness.invalid/harness/train"
 	"harness.invalid/results"
 )
@@ -62,7 +63,10 @@ func (s *Session) Train(ctx context.Context, p Planned) (*results.Run, error) {
 func (s *Session) train(ctx context.Context, p Planned) (_ *results.Run, err error) {
 	shown := p.Arm.recorded(s.Recipe)
 	job := s.job(p.Arm, nil)
-	job.Seed, job.Dir, job.Resume, job.SaveModel = p.Seed, filepath.Join(s.Dir, p.Name), s.Resume, s.SaveModel
+	job.Seed, job.Resume, job.SaveModel = p.Seed, s.Resume, s.SaveModel
+	if job.Dir, err = filename.Join(s.Dir, p.Name); err != nil {
+		return nil, fmt.Errorf("run of %s: %w", p.Arm.Spec(), err)
+	}
 	job.Identity = results.Identity{
 		Recipe: s.Recipe.Name, Fingerprint: s.Recipe.Fingerprint(), DataDigest: s.data.Digest,
 		Backend: shown.Backend, Precision: s.precisions[p.Spec().String()], Optimizer: shown.Optimizer, Seed: p.Seed,

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"harness.invalid/core/filename"
 	"harness.invalid/core/kernels"
 	"harness.invalid/core/recipe"
 	"harness.invalid/harness/processes"
@@ -109,7 +110,11 @@ func (s *Session) begin(what string) (err error) {
 		if s.Resume {
 			return errors.New("the experiment is to go on, and has no folder")
 		}
-		if s.Dir, err = NewFolder(filepath.Join("runs", s.Recipe.Name+"-"+time.Now().Format("20060102-150405"))); err != nil {
+		name, err := filename.Join("runs", s.Recipe.Name+"-"+time.Now().Format("20060102-150405"))
+		if err != nil {
+			return err
+		}
+		if s.Dir, err = NewFolder(name); err != nil {
 			return err
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -20,7 +19,7 @@ import (
 //
 // Source: NVIDIA/dllogger, dllogger/logger.py, JSONStreamBackend: lines of "DLLL " and JSON, whose times are text.
 func dllogger(dir string, r *series.Record) error {
-	return put(filepath.Join(dir, r.Name()+".json"), func(w io.Writer) error { return writeDLLogger(w, r) })
+	return put(dir, r.Name()+".json", func(w io.Writer) error { return writeDLLogger(w, r) })
 }
 
 type dlLine struct {

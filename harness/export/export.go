@@ -20,6 +20,7 @@ import (
 	"strings"
 
 	"harness.invalid/core/durable"
+	"harness.invalid/core/filename"
 	"harness.invalid/core/spelling"
 	"harness.invalid/harness/series"
 )
@@ -96,8 +97,13 @@ func (f Format) Write(w io.Writer, records []*series.Record) error {
 	return f.file(w, records)
 }
 
-// put writes a file, and creates its folder.
-func put(path string, write func(w io.Writer) error) error {
+// put writes a file in a folder, and creates the folders between. Its name, which has words of a record that may come
+// from anybody, cannot lead elsewhere.
+func put(dir, name string, write func(w io.Writer) error) error {
+	path, err := filename.Join(dir, name)
+	if err != nil {
+		return err
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -101,6 +102,7 @@ var mlflowStatus = map[string]int{"RUNNING": 1, "FINISHED": 3, "FAILED": 4, "KIL
 const (
 	mlflowLocal  = 4
 	mlflowActive = "active"
+	aboutFile    = "meta.yaml" // of an experiment, and of a run
 )
 
 // mlflowStore writes a run into a file store, the folder that `mlflow ui --backend-store-uri FOLDER` shows.
@@ -124,9 +126,9 @@ func mlflowStore(dir string, r *series.Record) error {
 	if err := os.RemoveAll(folder); err != nil {
 		return err
 	}
-	about := filepath.Join(root, experiment, "meta.yaml")
-	if _, err := os.Stat(about); errors.Is(err, os.ErrNotExist) {
-		if err := putYAML(about, map[string]any{
+	about := filepath.Join(root, experiment)
+	if _, err := os.Stat(filepath.Join(about, aboutFile)); errors.Is(err, os.ErrNotExist) {
+		if err := putYAML(about, aboutFile, map[string]any{
 			"artifact_location": place(), "creation_time": m.Start, "last_update_time": m.Start, "experiment_id": experiment,
 			"lifecycle_stage": mlflowActive, "name": m.Experiment,
 		}); err != nil {
@@ -144,16 +146,10 @@ func mlflowStore(dir string, r *series.Record) error {
 		name := "metrics/" + v.Key
 		files[name] = fmt.Appendf(files[name], "%d %s %d\n", v.Timestamp, pythonFloat(float64(v.Value)), v.Step)
 	}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		path := filepath.Join(folder, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, files[name], 0o666); err != nil {
-			return err
-		}
-	}
 	if err := os.MkdirAll(filepath.Join(folder, "artifacts"), 0o777); err != nil {
+		return err
+	}
+	if err := putAll(folder, files); err != nil {
 		return err
 	}
 	// Last, because it is what makes the folder a run.
@@ -161,7 +157,7 @@ func mlflowStore(dir string, r *series.Record) error {
 	if m.End != 0 {
 		end = m.End
 	}
-	return putYAML(filepath.Join(folder, "meta.yaml"), map[string]any{
+	return putYAML(folder, aboutFile, map[string]any{
 		"artifact_uri": place(run, "artifacts"), "start_time": m.Start, "end_time": end, "deleted_time": nil, "entry_point_name": "",
 		"experiment_id":   experiment,
 		"lifecycle_stage": mlflowActive, "run_id": run, "run_uuid": run, "run_name": m.Name, "source_name": "",
@@ -170,8 +166,26 @@ func mlflowStore(dir string, r *series.Record) error {
 	})
 }
 
+// putAll writes files into a folder. Names of metrics and of fields come from records, and cannot lead out of it.
+func putAll(folder string, files map[string][]byte) (err error) {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
+			return err
+		}
+		if err := root.WriteFile(name, files[name], 0o666); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // putYAML writes a mapping. Texts are quoted, since MLflow takes the number of an experiment for text.
-func putYAML(path string, fields map[string]any) error {
+func putYAML(dir, name string, fields map[string]any) error {
 	var out bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		text, err := yaml.MarshalWithOptions(fields[name], yaml.JSON())
@@ -180,7 +194,7 @@ func putYAML(path string, fields map[string]any) error {
 		}
 		fmt.Fprintf(&out, "%s: %s\n", name, bytes.TrimSpace(text))
 	}
-	return put(path, func(w io.Writer) error { _, err := w.Write(out.Bytes()); return err })
+	return put(dir, name, func(w io.Writer) error { _, err := w.Write(out.Bytes()); return err })
 }
 
 // pythonFloat formats a number for Python's float().

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -25,7 +24,7 @@ import (
 func mllog(dir string, r *series.Record) error {
 	for i := range r.Recipe.Phases {
 		p := &r.Recipe.Phases[i]
-		if err := put(filepath.Join(dir, r.Name(), p.Name+".txt"), func(w io.Writer) error { return writeMLLog(w, r, p) }); err != nil {
+		if err := put(dir, r.Name()+"/"+p.Name+".txt", func(w io.Writer) error { return writeMLLog(w, r, p) }); err != nil {
 			return err
 		}
 	}

@@ -3,9 +3,11 @@ package export
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	"harness.invalid/core/filename"
 	"harness.invalid/harness/series"
 )
 
@@ -23,21 +26,24 @@ import (
 // tensorflow/core/util/event.proto, tensorflow/core/framework/summary.proto,
 // tensorflow/core/lib/io/record_writer.cc; tensorboard issue 72.
 func tensorboard(dir string, r *series.Record) error {
-	dir = filepath.Join(dir, r.Name())
-	// TensorBoard reads every file whose name contains "tfevents", in the order of the names.
-	path := filepath.Join(dir, fmt.Sprintf("events.out.tfevents.%010d.harness", r.Began().Unix()))
-	old, err := filepath.Glob(filepath.Join(dir, "events.out.tfevents.*.harness"))
+	folder, err := filename.Join(dir, r.Name())
 	if err != nil {
 		return err
 	}
-	for _, name := range old {
-		if name != path {
-			if err := os.Remove(name); err != nil {
+	// TensorBoard reads every file whose name contains "tfevents", in the order of the names.
+	name := fmt.Sprintf("events.out.tfevents.%010d.harness", r.Began().Unix())
+	old, err := os.ReadDir(folder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range old {
+		if ours, _ := filepath.Match("events.out.tfevents.*.harness", e.Name()); ours && e.Name() != name {
+			if err := os.Remove(filepath.Join(folder, e.Name())); err != nil {
 				return err
 			}
 		}
 	}
-	return put(path, func(w io.Writer) error { return writeEvents(w, r) })
+	return put(folder, name, func(w io.Writer) error { return writeEvents(w, r) })
 }
 
 func writeEvents(w io.Writer, r *series.Record) error {

@@ -2,11 +2,9 @@ package page
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -116,16 +114,12 @@ func compareAnswers(c *verdict.Comparison, records []*series.Record, phase strin
 			if r.Arm() != a.Arm {
 				continue
 			}
-			text, err := os.ReadFile(filepath.Join(r.Dir, phase+".predictions.json"))
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
+			given, err := r.Answers(phase)
 			if err != nil {
 				return nil, err
 			}
-			var given map[string]string
-			if err := json.Unmarshal(text, &given); err != nil {
-				return nil, fmt.Errorf("run %s: %s.predictions.json: %w", r.Dir, phase, err)
+			if given == nil {
+				continue
 			}
 			predictions[i] = append(predictions[i], given)
 			seeds[i] = append(seeds[i], r.Seed)

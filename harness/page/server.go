@@ -12,7 +12,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"harness.invalid/harness/report"
 	"harness.invalid/harness/series"
@@ -55,7 +58,10 @@ type Server struct {
 	Every time.Duration
 	mux   *http.ServeMux
 
-	mu    sync.Mutex
+	reading singleflight.Group // of folders
+	waiting atomic.Int32       // readers of events
+
+	mu    sync.Mutex      // held while known is looked at, never while a file is
 	known map[string]read // by folder of the run
 }
 
@@ -116,23 +122,9 @@ func (s *Server) experiments(ctx context.Context) (all []*experiment, broken []s
 	if err != nil {
 		return nil, nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for dir := range s.known {
-		if !slices.Contains(dirs, dir) {
-			delete(s.known, dir)
-		}
-	}
+	s.forget(dirs)
 	for _, dir := range dirs {
-		if m := mark(dir); s.known[dir].mark != m {
-			k := read{mark: m}
-			var run *results.Run
-			if run, k.err = results.Open(dir); k.err == nil {
-				k.record, k.err = series.Read(run)
-			}
-			s.known[dir] = k
-		}
-		k := s.known[dir]
+		k := s.look(dir)
 		if k.err != nil {
 			broken = append(broken, k.err.Error())
 			continue
@@ -152,6 +144,41 @@ func (s *Server) experiments(ctx context.Context) (all []*experiment, broken []s
 	}
 	slices.SortStableFunc(all, func(a, b *experiment) int { return b.records[0].Began().Compare(a.records[0].Began()) })
 	return all, broken, nil
+}
+
+// forget drops the runs whose folders are gone.
+func (s *Server) forget(dirs []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for dir := range s.known {
+		if !slices.Contains(dirs, dir) {
+			delete(s.known, dir)
+		}
+	}
+}
+
+// look returns a run as it is now. What is known of it is not read again, and is read once for all who ask at the same
+// time. A disk that does not answer holds up those who ask for the run, and nobody else.
+func (s *Server) look(dir string) read {
+	m := mark(dir)
+	s.mu.Lock()
+	k := s.known[dir]
+	s.mu.Unlock()
+	if k.mark == m {
+		return k
+	}
+	now, _, _ := s.reading.Do(dir+"\n"+m, func() (any, error) {
+		k := read{mark: m}
+		var run *results.Run
+		if run, k.err = results.Open(dir); k.err == nil {
+			k.record, k.err = series.Read(run)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.known[dir] = k
+		return k, nil
+	})
+	return now.(read)
 }
 
 // mark changes if the files of a run do.
@@ -250,8 +277,18 @@ func fail(w http.ResponseWriter, err error) {
 // keepAlive is how often to send something to a waiting reader, so that nothing in between drops the connection.
 const keepAlive = 15 * time.Second
 
+// MostWaiting is how many readers are told of progress at a time: each looks at the folders on its own.
+const MostWaiting = 64
+
 // events sends server-sent events when runs make progress: all runs, or those in one folder of the source.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	if s.waiting.Add(1) > MostWaiting {
+		s.waiting.Add(-1)
+		w.Header().Set("Retry-After", "60")
+		http.Error(w, "as many readers wait for news as are told of them: reload the page instead", http.StatusServiceUnavailable)
+		return
+	}
+	defer s.waiting.Add(-1)
 	in := r.URL.Query().Get("in")
 	control := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")

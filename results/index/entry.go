@@ -108,7 +108,7 @@ func timeText(t time.Time) string {
 func (x *Index) List(ctx context.Context, where string) ([]Entry, error) {
 	list, err := x.list(ctx, where)
 	if err != nil {
-		return nil, fmt.Errorf("index %s: %w", x.location, err)
+		return nil, x.fail(err)
 	}
 	return list, nil
 }
@@ -202,7 +202,7 @@ func scan(ctx context.Context, tx *sql.Tx, query string, args []any, each func(*
 func (x *Index) Find(ctx context.Context, ref string) (Entry, error) {
 	list, err := x.list(ctx, "")
 	if err != nil {
-		return Entry{}, fmt.Errorf("index %s: %w", x.location, err)
+		return Entry{}, x.fail(err)
 	}
 	dir, err := filepath.Abs(ref)
 	if err != nil {
@@ -234,7 +234,7 @@ func (x *Index) Here(e Entry) bool { return e.Host == x.host }
 func (x *Index) Folders(ctx context.Context) (dirs []string, elsewhere map[string]int, err error) {
 	rows, err := x.db.QueryContext(ctx, `SELECT host, dir FROM runs ORDER BY started, id`)
 	if err != nil {
-		return nil, nil, fmt.Errorf("index %s: %w", x.location, err)
+		return nil, nil, x.fail(err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	elsewhere = map[string]int{}

@@ -23,6 +23,7 @@ import (
 	"github.com/pressly/goose/v3/lock"
 	_ "modernc.org/sqlite" // driver "sqlite"
 
+	"harness.invalid/core/secret"
 	"harness.invalid/results"
 )
 
@@ -33,20 +34,18 @@ var migrations embed.FS
 type Index struct {
 	db       *sql.DB
 	location string // without a password
+	given    string // with it
 	host     string
 }
 
 // Open opens an index and brings its schema up to date. The location is postgres://USER@HOST/DATABASE, or the path
 // of a SQLite file, which it creates if there is none.
 func Open(ctx context.Context, location string) (_ *Index, err error) {
-	x := &Index{location: location}
+	x := &Index{location: secret.Location(location), given: location}
 	if x.host, err = os.Hostname(); err != nil {
 		return nil, err
 	}
 	if IsPostgres(location) {
-		if u, err := url.Parse(location); err == nil {
-			x.location = u.Redacted()
-		}
 		x.db, err = sql.Open("postgres", withSSLMode(location))
 	} else {
 		x.db, err = openSQLite(location)
@@ -58,9 +57,14 @@ func Open(ctx context.Context, location string) (_ *Index, err error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("index %s: %w", x.location, err)
+		return nil, x.fail(err)
 	}
 	return x, nil
+}
+
+// fail names the index in an error, and keeps its password out of it.
+func (x *Index) fail(err error) error {
+	return fmt.Errorf("index %s: %w", x.location, secret.Hide(err, x.given))
 }
 
 // IsPostgres reports whether a location is a database server's.
@@ -157,7 +161,7 @@ func (x *Index) Location() string { return x.location }
 func (x *Index) Put(ctx context.Context, r *results.Run) error {
 	err := x.change(ctx, func(tx *sql.Tx) error { return x.put(ctx, tx, r) })
 	if err != nil {
-		return fmt.Errorf("index %s: run %s: %w", x.location, r.Dir, err)
+		return x.fail(fmt.Errorf("run %s: %w", r.Dir, err))
 	}
 	return nil
 }
@@ -173,7 +177,7 @@ func (x *Index) Remove(ctx context.Context, ids ...string) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("index %s: %w", x.location, err)
+		return x.fail(err)
 	}
 	return nil
 }
@@ -276,7 +280,7 @@ func (x *Index) Rebuild(ctx context.Context, dirs ...string) (Rebuilt, error) {
 		return nil
 	})
 	if err != nil {
-		return done, fmt.Errorf("index %s: %w", x.location, err)
+		return done, x.fail(err)
 	}
 	return done, nil
 }

@@ -325,7 +325,10 @@ func TestBadLocations(t *testing.T) {
 		"mysql://localhost/runs": "want postgres://",
 		file:                     "not a database",
 		file + "/under/index.db": "not a directory",
-		"postgres://u:secret@127.0.0.1:1/runs?connect_timeout=2": "postgres://u:xxxxx@127.0.0.1:1/runs",
+		"postgres://u:secret@127.0.0.1:1/runs?connect_timeout=2":        "postgres://u@127.0.0.1:1/runs",
+		"postgres://127.0.0.1:1/runs?connect_timeout=2&password=secret": "postgres://127.0.0.1:1/runs",
+		"postgres://u:secret%zz@127.0.0.1:1/runs":                       "postgres://***@127.0.0.1:1/runs",
+		"postgres://u:secret@127.0.0.1:port/runs":                       "postgres://***@127.0.0.1:port/runs",
 	} {
 		_, err := Open(t.Context(), location)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {

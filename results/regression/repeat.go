@@ -4,14 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/recipe"
 )
 
+// mostBaseline is the size of a baseline that is read.
+const mostBaseline = 64 * bounded.MiB
+
 // ReadFile reads a baseline from a file.
 func ReadFile(path string) (*Baseline, error) {
-	text, err := os.ReadFile(path)
+	text, err := bounded.ReadFile(path, mostBaseline)
 	if err != nil {
 		return nil, err
 	}
