@@ -178,6 +178,17 @@ type PhaseResult struct {
 	// without evaluations.
 	System          string  `json:"system,omitempty"`
 	ModelledSeconds float64 `json:"modelled_seconds,omitempty"`
+	// ModelledConfidence is that of the modelled sequences a second; nil: the model states none.
+	ModelledConfidence *Confidence `json:"modelled_confidence,omitempty"`
+}
+
+// Confidence is how sure a modelled figure is: a backend.Confidence.
+type Confidence struct {
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+	Level  float64 `json:"level"`
+	Inside bool    `json:"inside"` // whether the program is like those that the interval was checked on
+	Why    string  `json:"why"`
 }
 
 // Best is the best evaluation of a phase that compares them.

@@ -3,38 +3,31 @@ package estimate
 import (
 	"encoding/json"
 	"io"
+
+	"harness.invalid/results"
 )
 
 // record is a result for programs.
 type record struct {
-	Backend            string             `json:"backend"`
-	System             string             `json:"system"`
-	Recipe             string             `json:"recipe,omitempty"`
-	Phase              string             `json:"phase"`
-	SequencesPerSecond float64            `json:"sequences_per_second"`
-	Confidence         *confidence        `json:"confidence,omitempty"` // in sequences_per_second
-	StepSeconds        float64            `json:"step_seconds"`
-	GlobalBatch        int                `json:"global_batch"`
-	Fits               bool               `json:"fits"`
-	PeakShare          float64            `json:"peak_share"`
-	Breakdown          map[string]float64 `json:"breakdown"` // seconds of step_seconds
-	Memory             []memoryRecord     `json:"memory"`
-	Steps              int                `json:"steps,omitempty"`
-	Length             string             `json:"length,omitempty"`        // where the steps come from
-	TotalSeconds       float64            `json:"total_seconds,omitempty"` // of all steps
-	Error              string             `json:"error,omitempty"`
-	Advice             string             `json:"advice,omitempty"`
-	Flags              string             `json:"flags,omitempty"` // that make it fit
-	Assumptions        []assumption       `json:"assumptions,omitempty"`
-}
-
-// confidence is a backend.Confidence.
-type confidence struct {
-	Low    float64 `json:"low"`
-	High   float64 `json:"high"`
-	Level  float64 `json:"level"`
-	Inside bool    `json:"inside"` // whether the program is like those that the interval was checked on
-	Why    string  `json:"why"`
+	Backend            string              `json:"backend"`
+	System             string              `json:"system"`
+	Recipe             string              `json:"recipe,omitempty"`
+	Phase              string              `json:"phase"`
+	SequencesPerSecond float64             `json:"sequences_per_second"`
+	Confidence         *results.Confidence `json:"confidence,omitempty"` // in sequences_per_second
+	StepSeconds        float64             `json:"step_seconds"`
+	GlobalBatch        int                 `json:"global_batch"`
+	Fits               bool                `json:"fits"`
+	PeakShare          float64             `json:"peak_share"`
+	Breakdown          map[string]float64  `json:"breakdown"` // seconds of step_seconds
+	Memory             []memoryRecord      `json:"memory"`
+	Steps              int                 `json:"steps,omitempty"`
+	Length             string              `json:"length,omitempty"`        // where the steps come from
+	TotalSeconds       float64             `json:"total_seconds,omitempty"` // of all steps
+	Error              string              `json:"error,omitempty"`
+	Advice             string              `json:"advice,omitempty"`
+	Flags              string              `json:"flags,omitempty"` // that make it fit
+	Assumptions        []assumption        `json:"assumptions,omitempty"`
 }
 
 // assumption is a backend.Assumption.
@@ -73,9 +66,7 @@ func (e *Estimation) record(m *Result) record {
 	for _, a := range m.Assumptions {
 		r.Assumptions = append(r.Assumptions, assumption(a))
 	}
-	if c := m.Confidence; c != nil {
-		r.Confidence = &confidence{c.Low, c.High, c.Level, c.Inside, c.Why}
-	}
+	r.Confidence = (*results.Confidence)(m.Confidence)
 	if err := m.Err(); err != nil {
 		r.Error = err.Error()
 	}

@@ -14,8 +14,9 @@ import (
 // modelledClock is the time of a step on the system that a backend models. It is independent of the time that
 // training takes here.
 type modelledClock struct {
-	system string  // empty: there is no model
-	step   float64 // seconds
+	system     string  // empty: there is no model
+	step       float64 // seconds
+	confidence *backend.Confidence
 }
 
 // seconds is the modelled time of a number of steps.
@@ -141,7 +142,7 @@ func (p *phase) model(ctx context.Context) (*UnfitPhase, error) {
 	case err != nil:
 		p.unmodelled = err
 	default:
-		p.clock = modelledClock{e.System, e.StepSeconds}
+		p.clock = modelledClock{e.System, e.StepSeconds, e.Confidence}
 	}
 	return nil, nil
 }

@@ -49,7 +49,7 @@ func (p *phase) finish(metrics map[string]float64) {
 	p.outcome.AddPhase(results.PhaseResult{
 		Name: p.recipe.Name, Steps: p.Step, Skipped: skipped, Sequences: p.Sequences,
 		Metrics: metrics, Floors: p.set.floors(), MeasuredSeconds: p.Seconds, PeakMemoryBytes: p.peakMemory(), Target: p.Target, Best: p.Best,
-		System: p.clock.system, ModelledSeconds: p.clock.seconds(p.Step),
+		System: p.clock.system, ModelledSeconds: p.clock.seconds(p.Step), ModelledConfidence: (*results.Confidence)(p.clock.confidence),
 	})
 	if p.Stopped && p.Step < p.steps {
 		p.note("phase %s: stopped after step %d of %d, since %d evaluations in a row were no better in %s",
