@@ -22,6 +22,7 @@ const pageFormat = "page"
 
 func newReport() *cobra.Command {
 	var out, baseline, format string
+	var modelled bool
 	cmd := &cobra.Command{
 		Use:   "report RUN...",
 		Short: "Show runs in a page for browsers, or in a table",
@@ -55,7 +56,7 @@ differ, recipe and environment. --format prints the table alone, as compare does
 					if err != nil {
 						return err
 					}
-					return report.Write(w, c, report.Options{Format: f, Width: width(w), Color: color(w)})
+					return report.Write(w, c, report.Options{Format: f, Width: width(w), Color: color(w), Modelled: modelled})
 				}
 			} else if f, ok := cmd.OutOrStdout().(*os.File); ok && out == "" && term.IsTerminal(int(f.Fd())) {
 				return hint.With(errors.New("a page is not for a terminal"),
@@ -67,6 +68,7 @@ differ, recipe and environment. --format prints the table alone, as compare does
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write (default: standard output)")
 	cmd.Flags().StringVar(&baseline, "baseline", "",
 		"arm that the others are compared with, BACKEND or BACKEND/OPTIMIZER (default: that of the first run)")
+	cmd.Flags().BoolVar(&modelled, "modelled", false, modelledUsage)
 	cmd.Flags().StringVar(&format, "format", pageFormat, "page, "+report.Formats)
 	return cmd
 }

@@ -20,10 +20,13 @@ import (
 // say it.
 type training struct {
 	experiment.Experiment
-	source experiment.Source
-	store  string
-	quiet  bool
+	source   experiment.Source
+	store    string
+	quiet    bool
+	modelled bool
 }
+
+const modelledUsage = "show modelled times even where a machine model was never checked on such a program"
 
 func (t *training) flags(f *pflag.FlagSet) {
 	f.StringVar(&t.source.Recipe, "recipe", "quick", "built-in recipe (harness recipe list), or the path of a YAML file")
@@ -46,6 +49,7 @@ func (t *training) keepFlags(f *pflag.FlagSet) {
 // runFlags say how plugins run and what is shown meanwhile.
 func (t *training) runFlags(f *pflag.FlagSet) {
 	f.BoolVar(&t.quiet, "quiet", false, "no progress, only the result")
+	f.BoolVar(&t.modelled, "modelled", false, modelledUsage)
 	f.StringVar((*string)(&t.Transport), "transport", "memory", "how tensors reach the plugins: memory (shared) or stream (gRPC)")
 }
 
@@ -118,5 +122,5 @@ func (t *training) runAndCompare(cmd *cobra.Command, f report.Format) (*experime
 		return nil, err
 	}
 	out := cmd.OutOrStdout()
-	return o, report.Write(out, c, report.Options{Format: f, Width: width(out), Color: color(out)})
+	return o, report.Write(out, c, report.Options{Format: f, Width: width(out), Color: color(out), Modelled: t.modelled})
 }

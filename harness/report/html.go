@@ -41,7 +41,7 @@ var htmlTemplates = template.Must(template.New("").Funcs(template.FuncMap{
 <ul>
 {{range .Lines}}<li>{{.}}</li>
 {{end}}</ul>
-{{end}}{{range .Statistics}}{{template "sheet" .}}{{end}}<p class="note">{{.Disclaimer}}</p>
+{{end}}{{range .Statistics}}{{template "sheet" .}}{{end}}{{range .Remarks}}<p class="note">{{.}}</p>{{end}}
 {{with .Notes}}<ol class="notes">
 {{range .}}<li>{{.}}</li>
 {{end}}</ol>
@@ -51,8 +51,8 @@ var htmlTemplates = template.Must(template.New("").Funcs(template.FuncMap{
 // RightAt reports whether a column is right-aligned.
 func (s *Sheet) RightAt(i int) bool { return s.Columns[i].Right }
 
-func writeHTML(out *strings.Builder, c *verdict.Comparison) error {
-	t := newTable(c)
+func writeHTML(out *strings.Builder, c *verdict.Comparison, o Options) error {
+	t := newTable(c, o)
 	foot := newFootnotes(c)
 	s := t.sheet(t.all(), foot, true)
 	s.Caption = title(c)
@@ -60,9 +60,9 @@ func writeHTML(out *strings.Builder, c *verdict.Comparison) error {
 		Sheet      *Sheet
 		Verdicts   []said
 		Statistics []*Sheet
-		Disclaimer string
+		Remarks    []string
 		Notes      []string
-	}{s, verdicts(c), statisticsSheets(c, 0), disclaimer, foot.texts()})
+	}{s, verdicts(c), statisticsSheets(c, 0), t.remarks(), foot.texts()})
 }
 
 // latexEscapes covers the ten characters that TeX takes for commands, and those of tables for which its fonts have

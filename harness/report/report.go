@@ -57,6 +57,8 @@ type Options struct {
 	Width int
 	// Color allows colours in a Table.
 	Color bool
+	// Modelled shows modelled figures even where the model was never checked on such a program.
+	Modelled bool
 }
 
 func (o Options) width() int {
@@ -76,17 +78,17 @@ func Write(w io.Writer, c *verdict.Comparison, o Options) error {
 	var err error
 	switch o.Format {
 	case CSV:
-		return writeCSV(w, c)
+		return writeCSV(w, c, o)
 	case JSON:
 		return c.WriteJSON(w)
 	case "", Table:
 		err = writeTable(&out, c, o)
 	case Markdown:
-		err = writeMarkdown(&out, c)
+		err = writeMarkdown(&out, c, o)
 	case HTML:
-		err = writeHTML(&out, c)
+		err = writeHTML(&out, c, o)
 	case LaTeX:
-		writeLaTeX(&out, c)
+		writeLaTeX(&out, c, o)
 	default:
 		err = fmt.Errorf("report: %w", unknownFormat(string(o.Format)))
 	}

@@ -66,12 +66,13 @@ func Label(metric string) string {
 // table collects the rows of a comparison.
 type table struct {
 	*verdict.Comparison
-	runs [][]verdict.RunSummary // complete ones, by arm
-	rows []row
+	runs        [][]verdict.RunSummary // complete ones, by arm
+	anyModelled bool                   // modelled figures that were never checked, too
+	rows        []row
 }
 
-func newTable(c *verdict.Comparison) *table {
-	t := &table{Comparison: c}
+func newTable(c *verdict.Comparison, o Options) *table {
+	t := &table{Comparison: c, anyModelled: o.Modelled}
 	for _, a := range c.Arms {
 		t.runs = append(t.runs, c.RunsOf(a.Arm))
 	}
@@ -96,17 +97,6 @@ func newTable(c *verdict.Comparison) *table {
 			text += fmt.Sprintf(" (and %d A/A)", noise)
 		}
 		return text
-	})
-	t.words("modelled system", func(i int) string {
-		var systems []string
-		for _, r := range t.runs[i] {
-			for _, p := range r.Phases {
-				if p.System != "" && !slices.Contains(systems, p.System) {
-					systems = append(systems, p.System)
-				}
-			}
-		}
-		return strings.Join(systems, ", ")
 	})
 	for _, p := range c.Phases {
 		for _, metric := range p.Metrics {
@@ -217,15 +207,12 @@ func (t *table) times(phase, quantity, label string, of func(verdict.RunSummary)
 			continue
 		}
 		digits := 1
-		switch {
-		case c.sample.Mean >= 1000:
+		if c.sample.Mean >= 1000 {
 			digits = 0
-		case c.sample.Mean < 0.1:
-			digits = 5 // a modelled device is done with a small model in no time
 		}
 		c.text = show(*c.sample, digits)
 		if c.sample.SD != nil && *c.sample.SD == 0 {
-			c.text = decimal(float64(c.sample.Mean), digits) // modelled ones are the same in all runs
+			c.text = decimal(float64(c.sample.Mean), digits)
 		}
 		if first := r.cells[0].sample; i > 0 && first != nil && first.Mean > 0 {
 			c.difference = fmt.Sprintf("x %.2f", float64(c.sample.Mean/first.Mean))
@@ -246,15 +233,9 @@ func (t *table) speed(phase string) {
 	t.times(phase, "measured_sequences_per_second", "measured sequences/s", of(results.PhaseResult.SequencesPerSecond))
 	t.times(phase, "measured_seconds", "measured seconds",
 		of(func(p results.PhaseResult) float64 { return p.MeasuredSeconds[results.TotalSeconds] }))
-	modelled := func(f func(p results.PhaseResult) float64) func(verdict.RunSummary) (float64, bool) {
-		return func(r verdict.RunSummary) (float64, bool) {
-			p, ok := r.Phase(phase)
-			return f(p), ok && p.ModelledSeconds > 0
-		}
-	}
-	t.times(phase, "modelled_sequences_per_second", "modelled sequences/s",
-		modelled(func(p results.PhaseResult) float64 { return float64(p.Sequences) / p.ModelledSeconds }))
-	t.times(phase, "modelled_seconds", "modelled seconds", modelled(func(p results.PhaseResult) float64 { return p.ModelledSeconds }))
+	t.modelled(phase, "modelled_sequences_per_second", "modelled sequences/s",
+		func(p results.PhaseResult) float64 { return float64(p.Sequences) / p.ModelledSeconds })
+	t.modelled(phase, "modelled_seconds", "modelled seconds", func(p results.PhaseResult) float64 { return p.ModelledSeconds })
 }
 
 // target adds steps and time to the target of a phase, if it has one. Both count training alone.
@@ -305,12 +286,11 @@ func (t *table) target(phase string) {
 			t.rows[from+i].cells[arm] = c
 		}
 	}
-	t.times(phase, "modelled_seconds_to_target", "modelled seconds "+to, func(r verdict.RunSummary) (float64, bool) {
-		p, ok := r.Phase(phase)
-		if !ok || p.Target == nil {
-			return 0, false
+	t.modelled(phase, "modelled_seconds_to_target", "modelled seconds "+to, func(p results.PhaseResult) float64 {
+		if p.Target == nil {
+			return 0
 		}
-		return p.Target.ModelledSeconds, p.Target.ModelledSeconds > 0
+		return p.Target.ModelledSeconds
 	})
 }
 

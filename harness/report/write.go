@@ -13,13 +13,10 @@ import (
 	"harness.invalid/results/verdict"
 )
 
-// disclaimer goes below every table.
-const disclaimer = "Measured times are wall time of the programs that ran here, not of the hardware that a backend stands for."
-
 // writeTable prints for a terminal.
 func writeTable(out *strings.Builder, c *verdict.Comparison, o Options) error {
 	width := o.width()
-	t := newTable(c)
+	t := newTable(c, o)
 	foot := newFootnotes(c)
 	paragraph(out, width, "", title(c))
 	for _, block := range t.blocks(width, foot) {
@@ -42,7 +39,9 @@ func writeTable(out *strings.Builder, c *verdict.Comparison, o Options) error {
 		}
 		out.WriteByte('\n')
 	}
-	paragraph(out, width, "", disclaimer)
+	for _, text := range t.remarks() {
+		paragraph(out, width, "", text)
+	}
 	for i, n := range foot.notes {
 		paragraph(out, width, "", fmt.Sprintf("[%d] %s", i+1, n.text))
 	}
@@ -50,8 +49,8 @@ func writeTable(out *strings.Builder, c *verdict.Comparison, o Options) error {
 }
 
 // writeMarkdown prints one table of any width, since a browser wraps.
-func writeMarkdown(out *strings.Builder, c *verdict.Comparison) error {
-	t := newTable(c)
+func writeMarkdown(out *strings.Builder, c *verdict.Comparison, o Options) error {
+	t := newTable(c, o)
 	foot := newFootnotes(c)
 	fmt.Fprintf(out, "%s\n\n", title(c))
 	if err := t.sheet(t.all(), foot, true).draw(out, 0, true, false); err != nil {
@@ -71,7 +70,7 @@ func writeMarkdown(out *strings.Builder, c *verdict.Comparison) error {
 		}
 		out.WriteByte('\n')
 	}
-	fmt.Fprintln(out, disclaimer)
+	fmt.Fprintln(out, strings.Join(t.remarks(), "\n\n"))
 	for i, n := range foot.notes {
 		fmt.Fprintf(out, "\n[%d] %s\n", i+1, n.text)
 	}
@@ -79,15 +78,15 @@ func writeMarkdown(out *strings.Builder, c *verdict.Comparison) error {
 }
 
 // writeLaTeX prints one table, the verdicts as text below it, then the statistics.
-func writeLaTeX(out *strings.Builder, c *verdict.Comparison) {
-	t := newTable(c)
+func writeLaTeX(out *strings.Builder, c *verdict.Comparison, o Options) {
+	t := newTable(c, o)
 	foot := newFootnotes(c)
 	s := t.sheet(t.all(), foot, true)
 	s.Caption = title(c)
 	for _, v := range verdicts(c) {
 		s.Notes = append(s.Notes, v.Heading+" "+strings.Join(v.Lines, "; ")+".")
 	}
-	s.Notes = append(s.Notes, disclaimer)
+	s.Notes = append(s.Notes, t.remarks()...)
 	for i, n := range foot.notes {
 		s.Notes = append(s.Notes, fmt.Sprintf("[%d] %s", i+1, n.text))
 	}
@@ -225,14 +224,14 @@ func (t *table) blocks(width int, foot *footnotes) []*Sheet {
 }
 
 // writeCSV prints one line for each quantity and arm.
-func writeCSV(w io.Writer, c *verdict.Comparison) error {
+func writeCSV(w io.Writer, c *verdict.Comparison, o Options) error {
 	out := csv.NewWriter(w)
 	header := []string{"phase", "quantity", "backend", "optimizer", "format", "n", "mean", "sd", "difference", "low", "high", "level",
 		"bootstrap_low", "bootstrap_high",
 		"multi_bootstrap_low", "multi_bootstrap_high", "p_difference", "p_permutation", "p_equivalence", "margin", "verdict", "direction"}
 	lines := [][]string{header}
 	full := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
-	for _, r := range newTable(c).rows {
+	for _, r := range newTable(c, o).rows {
 		for i, cell := range r.cells {
 			if cell.sample == nil {
 				continue
