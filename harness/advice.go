@@ -36,7 +36,7 @@ func advise(err error) error {
 	case errors.As(err, &run) && errors.Is(err, fs.ErrExist):
 		return hint.With(err, "go on with the runs in the folder with --resume, or start in another --out")
 	}
-	return err
+	return planAdvice(err)
 }
 
 // unfitAdvice says what makes a recipe fit its system, and how it is trained without one.

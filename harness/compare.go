@@ -2,20 +2,23 @@ package main
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
-	"harness.invalid/core/recipe"
 	"harness.invalid/harness/experiment"
 	"harness.invalid/harness/hint"
 	"harness.invalid/harness/report"
 )
 
-const compareHelp = `Compare trains one recipe on each backend (and with each optimizer) for each seed, one run after the other, each
-backend and optimizer in a process of its own. All runs see the same data in the same order and start from the same parameters.
-Then it prints a table of what was measured, with the difference of each to the first, and a verdict against the margins of the
-recipe.
+const compareHelp = `Compare trains one recipe on each backend (and with each optimizer), one run after the other, each backend and
+optimizer in a process of its own. All runs of a seed see the same data in the same order and start from the same parameters. Then
+it prints a table of what was measured, with the difference of each to the first, and a verdict against the margins of the recipe.
+
+Seeds are added, in whole pairs, until each arm is shown to be equivalent to the first or different from it in the recipe's primary
+metric, until --budget does not suffice for another pair, or until --max-seeds. The plan looks at the data after 6 pairs and after
+each one from then on, at levels that keep wrong verdicts to 5% over all looks; seeds that --resume adds go on with it. When the
+first pair shows that the budget does not suffice for 6, the comparison ends there and says what a verdict would take. --seeds N
+trains N pairs instead and judges them once.
 
 A backend or an optimizer may bring options of its own, NAME?OPTION=VALUE&OPTION=VALUE, so that settings are compared: they
 override the recipe's in all phases. Commas separate arms; an arm with a comma in a value is put in double quotes within the flag:
@@ -35,12 +38,14 @@ func newCompare() *cobra.Command {
 	var backends, optimizers []string
 	var format string
 	var follow lockstepFlags
+	var plan planFlags
 	cmd := &cobra.Command{
 		Use:   "compare --backends A,B",
 		Short: "Train a recipe on several backends and compare accuracy and time",
 		Long:  compareHelp,
 		Example: `  harness compare --backends ipu,gpu-ref
-  harness compare --backends gpu-ref:fp32,gpu-ref:fp16,ipu:fp16.16 --seeds 3
+  harness compare --backends gpu-ref:fp32,gpu-ref:fp16,ipu:fp16.16 --budget 30m
+  harness compare --backends ipu,gpu-ref --out runs/mine --resume --budget 10m
   harness compare --backends ipu,gpu-ref --seeds 10 --aa
   harness compare --backends ipu,gpu-ref --optimizers adamw,lamb --format markdown
   harness compare --backends ipu,gpu-ref --set backends.ipu.options.stochastic_rounding=false
@@ -56,11 +61,8 @@ func newCompare() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := t.checkSeeds(); err != nil {
+			if err := plan.apply(&t.Experiment, cmd.Flags()); err != nil {
 				return err
-			}
-			if t.Noise && t.Seeds < 2 {
-				return hint.With(fmt.Errorf("--aa with --seeds %d: two groups of one run have no variance", t.Seeds), "use --seeds 3 or more")
 			}
 			if len(backends) == 0 {
 				return hint.With(errors.New("--backends names no backend"), "harness compare --backends ipu,gpu-ref")
@@ -74,11 +76,13 @@ func newCompare() *cobra.Command {
 			if err := t.load(); err != nil {
 				return err
 			}
-			t.Recipe.Verdict.Plan = recipe.Plan{Kind: recipe.FixedPlan, MaxSeeds: t.Seeds}
 			if follow.asked {
 				return follow.run(cmd, &t, f)
 			}
-			_, err = t.runAndCompare(cmd, f)
+			o, err := t.runAndCompare(cmd, f)
+			if err == nil && !t.quiet {
+				plan.after(cmd.ErrOrStderr(), o)
+			}
 			return err
 		},
 	}
@@ -87,7 +91,7 @@ func newCompare() *cobra.Command {
 		"backends to compare, each NAME, NAME:PRECISION or either with ?OPTION=VALUE&...; the others are compared with the first")
 	cmd.Flags().StringSliceVar(&optimizers, "optimizers", nil,
 		"optimizers to train each with, NAME or NAME?OPTION=VALUE&... (default: the recipe's)")
-	cmd.Flags().IntVar(&t.Seeds, "seeds", 1, "number of seeds; a verdict needs several")
+	plan.flags(cmd.Flags())
 	cmd.Flags().Uint64Var(&t.FirstSeed, "seed", 1, "the first seed")
 	cmd.Flags().BoolVar(&t.Noise, "aa", false,
 		"also train the first backend with as many other seeds (A/A): a difference no greater than theirs is not claimed")

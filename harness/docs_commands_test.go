@@ -153,6 +153,9 @@ func runLine(t *testing.T, shell, dir, line, runs string) {
 		if strings.Contains(line, " model=") {
 			sets = smallerTuning
 		}
+		if strings.Contains(line, "harness compare ") && !strings.Contains(line, "--seeds ") && !strings.Contains(line, "--lockstep ") {
+			line = strings.Replace(line, "harness compare ", "harness compare --budget 1ms ", 1) // ends after a pair
+		}
 		line = trainCommand.ReplaceAllString(longTraining.ReplaceAllString(line, "steps=1"), "$0"+overrides(sets))
 	}
 	if strings.HasPrefix(line, "harness bench step ") {

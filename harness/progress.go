@@ -63,6 +63,8 @@ func (p *progress) observe(e experiment.Event) {
 		p.display(e.Run).advanced(e.Event)
 	case experiment.RunEnded:
 		p.display(e.Run).done()
+	case experiment.PairCompared:
+		p.say("%s", closing(e))
 	case experiment.StepLocked:
 		if p.locked == nil {
 			p.locked, p.unlock = p.task("lockstep")

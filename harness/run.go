@@ -34,6 +34,7 @@ func newRun() *cobra.Command {
 			if err := t.load(); err != nil {
 				return err
 			}
+			t.Seeds = 1
 			_, err = t.runAndCompare(cmd, f)
 			return err
 		},

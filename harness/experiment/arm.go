@@ -94,17 +94,17 @@ type Planned struct {
 	Name string // of the run and of its folder in Experiment.Dir
 }
 
-func (s *Session) planned(a Arm, seed uint64) Planned {
-	return Planned{a, seed, fmt.Sprintf("%s-seed%d", a.recorded(s.Recipe).FileName(), seed)}
+func (e *Experiment) planned(a Arm, seed uint64) Planned {
+	return Planned{a, seed, fmt.Sprintf("%s-seed%d", a.recorded(e.Recipe).FileName(), seed)}
 }
 
-// plan lists all runs, seed by seed, so that a comparison that is cut short has whole pairs. Every other seed goes
-// through the arms in reverse: if the machine slows down or speeds up over time, it does so for all of them.
-func (s *Session) plan() []Planned {
+// plan lists the runs of k seeds from the n-th on, seed by seed, so that a comparison that is cut short has whole
+// pairs. Every other seed goes through the arms in reverse: if the machine slows down or speeds up over time, it does so
+// for all of them. The other seeds of an A/A comparison follow the last seed that there can be.
+func (s *Session) plan(arms []Arm, n, k int) []Planned {
 	var list []Planned
-	seeds := max(1, s.Seeds)
-	for i := range seeds {
-		arms := slices.Clone(s.Arms)
+	for i := n; i < n+k; i++ {
+		arms := slices.Clone(arms)
 		if i%2 == 1 {
 			slices.Reverse(arms)
 		}
@@ -112,7 +112,7 @@ func (s *Session) plan() []Planned {
 			list = append(list, s.planned(a, s.FirstSeed+uint64(i)))
 		}
 		if s.Noise {
-			list = append(list, s.planned(s.Arms[0], s.FirstSeed+uint64(seeds+i)))
+			list = append(list, s.planned(s.Arms[0], s.FirstSeed+uint64(s.seeds()+i)))
 		}
 	}
 	return list

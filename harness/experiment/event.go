@@ -3,11 +3,14 @@ package experiment
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"harness.invalid/harness/train"
+	"harness.invalid/results"
+	"harness.invalid/results/verdict"
 )
 
-// Event is a Note, RunStarted, RunAdvanced, RunEnded or StepLocked.
+// Event is a Note, RunStarted, RunAdvanced, RunEnded, PairCompared or StepLocked.
 type Event any
 
 // Observer receives events. It may be called from several goroutines at once and should return quickly. Nil ignores
@@ -29,6 +32,14 @@ type RunAdvanced struct {
 
 // RunEnded follows every RunStarted, whether or not the run was completed.
 type RunEnded struct{ Run string }
+
+// PairCompared reports, from the second pair on, what an arm's pairs so far say of the primary metric.
+type PairCompared struct {
+	Arm, Baseline results.Arm
+	Pairs         int
+	Difference    verdict.Difference // with intervals at the levels of this look, or of the first one if that is to come
+	Budget, Left  time.Duration      // 0: there is no budget
+}
 
 // StepLocked reports a finished step of Lockstep.
 type StepLocked struct{ Step, Steps int }

@@ -17,6 +17,8 @@ type Executor interface {
 	// Execute trains the planned runs and returns them in the order of the plan. It stops at the first one that fails
 	// and returns its RunError.
 	Execute(ctx context.Context, s *Session, plan []Planned) ([]*results.Run, error)
+	// Wave is how many seeds Execute gets at once while it depends on the runs so far whether further ones are trained.
+	Wave() int
 }
 
 // Local trains the runs in this process, one after the other.
@@ -49,6 +51,9 @@ func (e *RunError) Error() string { return e.Run + ": " + e.Err.Error() }
 
 // Unwrap returns the error without the name of the run.
 func (e *RunError) Unwrap() error { return e.Err }
+
+// Wave implements Executor.
+func (Local) Wave() int { return 1 }
 
 // Train trains one run in this process. When the experiment is resumed and the run is already complete, Train only
 // opens it. Calls must not overlap.

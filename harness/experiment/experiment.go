@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"harness.invalid/core/durable"
 	"harness.invalid/core/plugin/host"
@@ -25,8 +26,10 @@ type Experiment struct {
 	Arms   []Arm          // the first is what the others are compared with
 
 	FirstSeed uint64
-	Seeds     int  // seeds that follow each other, trained by every arm; 0: one
-	Noise     bool // train the first arm with as many other seeds as well (A/A)
+	Seeds     int           // seeds that follow each other, trained by every arm; 0: as many as the plan takes
+	Plan      recipe.Plan   // fields override the recipe's plan; what Resume goes on with must not have another one
+	Budget    time.Duration // after which no pair is begun; the first always is. 0: none
+	Noise     bool          // train the first arm with as many other seeds as well (A/A)
 
 	Dir       string // of the runs' folders; empty: a new folder, runs/RECIPE-TIME
 	Resume    bool   // continue the runs in Dir from their last checkpoints, and keep complete ones as they are
@@ -42,19 +45,30 @@ type Experiment struct {
 type Outcome struct {
 	Dir  string         // of the runs' folders
 	Runs []*results.Run // all complete, in the order in which they were planned
+	// Ended says why there are no more, and Further what going on takes for one that is OutOfBudget.
+	Ended   End
+	Further Further
 }
 
-// Run trains all runs that are not complete yet. If a run fails, the error is a RunError; if a recipe names a
-// system that can't run it, an UnfitError. When ctx ends, the current run saves a checkpoint, from which Resume
-// continues.
+// Run trains all runs that are not complete yet. Under a sequential plan it adds seeds until every arm is decided, the
+// plan ends or the budget is spent; an arm that is decided gets no further seed. If a run fails, the error is a RunError;
+// if a recipe names a system that can't run it, an UnfitError; if Resume finds runs of another plan, a PlanError. When
+// ctx ends, the current run saves a checkpoint, from which Resume continues.
 func Run(ctx context.Context, e Experiment) (_ *Outcome, err error) {
+	began := time.Now()
+	if err := e.choosePlan(); err != nil {
+		return nil, err
+	}
 	s, err := prepare(ctx, e)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	plan := s.plan()
-	if err := s.begin(fmt.Sprintf("%d runs", len(plan))); err != nil {
+	what := fmt.Sprintf("%d runs", len(s.plan(s.Arms, 0, s.seeds())))
+	if s.follows() && len(s.Arms) > 1 {
+		what = "pairs until decided, " + what + " at most,"
+	}
+	if err := s.begin(what); err != nil {
 		return nil, err
 	}
 	if err := s.model(ctx); err != nil {
@@ -64,11 +78,11 @@ func Run(ctx context.Context, e Experiment) (_ *Outcome, err error) {
 	if executor == nil {
 		executor = Local{}
 	}
-	runs, err := executor.Execute(ctx, s, plan)
-	if err != nil {
+	p := pairs{Session: s, began: began, outcome: &Outcome{Dir: s.Dir}}
+	if err := p.train(ctx, executor); err != nil {
 		return nil, err
 	}
-	return &Outcome{Dir: s.Dir, Runs: runs}, nil
+	return p.outcome, nil
 }
 
 // Compare compares the arms and saves the comparison beside the runs, in comparison.json.

@@ -47,6 +47,8 @@ func (e *elsewhere) Execute(_ context.Context, _ *experiment.Session, plan []exp
 	return nil, nil
 }
 
+func (e *elsewhere) Wave() int { return 1 }
+
 func arms(t *testing.T, backends, optimizers []string) []experiment.Arm {
 	t.Helper()
 	list, err := experiment.Arms(backends, optimizers)

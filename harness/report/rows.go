@@ -328,5 +328,5 @@ func verdictText(d *verdict.Difference) string {
 	return string(d.Verdict)
 }
 
-// fullName names a metric and its phase, in words.
-func fullName(phase, metric string) string { return phase + " " + nameOf(metric).name }
+// FullName names a metric and its phase, in words.
+func FullName(phase, metric string) string { return phase + " " + nameOf(metric).name }

@@ -53,7 +53,7 @@ func (s *Sheet) naturalWidth() int {
 func testsSheet(c *verdict.Comparison, p *verdict.Pairing, metrics []verdict.Difference) *Sheet {
 	s := &Sheet{Caption: fmt.Sprintf("%s against %s, %d pairs: the tests", p.Arm, p.Baseline, metrics[0].Baseline.N), Columns: []Column{{}}}
 	for _, d := range metrics {
-		s.Columns = append(s.Columns, Column{Name: fullName(d.Phase, d.Metric), Right: true})
+		s.Columns = append(s.Columns, Column{Name: FullName(d.Phase, d.Metric), Right: true})
 	}
 	t := tests{s, c, metrics}
 	t.arm(p.Baseline, func(d *verdict.Difference) statistics.Sample { return d.Baseline })
@@ -199,7 +199,7 @@ func waySheet(p *verdict.Pairing) *Sheet {
 			for i := range p.Curves {
 				k := &p.Curves[i]
 				if d, ok := p.Metric(k.Phase, k.Metric); k.Metric == results.TrainingLoss || ok && d.Margin > 0 {
-					add(fullName(k.Phase, k.Metric), of(k), nameOf(k.Metric).digits)
+					add(FullName(k.Phase, k.Metric), of(k), nameOf(k.Metric).digits)
 				}
 			}
 		}

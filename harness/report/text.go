@@ -35,7 +35,7 @@ func verdicts(c *verdict.Comparison) []said {
 				if !same(d) {
 					continue
 				}
-				name := fullName(d.Phase, d.Metric)
+				name := FullName(d.Phase, d.Metric)
 				if d.Primary {
 					name += " (primary)"
 				}
