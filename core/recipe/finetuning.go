@@ -32,7 +32,7 @@ func (p *Phase) Metrics() []Metric {
 	t := p.FineTuning()
 	var list []Metric
 	for _, m := range metrics {
-		if m.Of(p.Task) && (t == nil || m.Name == "loss" || t.Measures(m.Name)) {
+		if m.Of(p.Task) && (t == nil || m.ofEvery() || t.Measures(m.Name)) {
 			list = append(list, m)
 		}
 	}
@@ -185,7 +185,8 @@ func (r *Recipe) only(t *tasks.Task) error {
 		} else if _, there := r.Phase(phase); !there {
 			return false
 		}
-		return metric == "loss" && t.Kind != bert.QuestionAnswering || t.Measures(metric)
+		m, ok := MetricNamed(metric)
+		return ok && m.Of(t.Kind) && m.ofEvery() || t.Measures(metric)
 	}
 	maps.DeleteFunc(r.Verdict.Margins, func(name string, _ float64) bool { return !measured(name) })
 	if !measured(r.Verdict.Primary) {

@@ -42,7 +42,7 @@ func TestDataset(t *testing.T) {
 		judge   string
 	}{
 		{bert.Pretraining, 0, "", "loss masked_lm_loss masked_lm_accuracy next_sentence_loss next_sentence_accuracy", "loss"},
-		{bert.QuestionAnswering, 0, "", "exact_match f1", "f1"},
+		{bert.QuestionAnswering, 0, "", "exact_match f1 answer_nll", "f1"},
 		{bert.Classification, 2, "rte", "loss accuracy", "accuracy"},
 		{bert.MultipleChoice, 4, "c3", "loss accuracy", "accuracy"},
 		{bert.Classification, 1, "sts-b", "loss pearson spearman", "pearson"},

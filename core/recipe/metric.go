@@ -28,6 +28,7 @@ var metrics = []Metric{
 	{"next_sentence_accuracy", "share of pairs that are told right, %", []bert.Task{bert.Pretraining}, true},
 	{tasks.ExactMatch, "SQuAD's exact match, or CMRC's, %", spans, true},
 	{tasks.F1, "SQuAD's F1, or CMRC's; of labels that of the class 1, %", []bert.Task{bert.QuestionAnswering, bert.Classification}, true},
+	{tasks.AnswerNLL, "negative log-likelihood of the answers, mean over questions, nats", spans, false},
 	{tasks.BestExact, "exact match with the best threshold for no answer, %", spans, true},
 	{tasks.BestF1, "F1 with the best threshold for no answer, %", spans, true},
 	{tasks.Accuracy, "share of labels that are right, %", labelled, true},
@@ -50,3 +51,7 @@ func MetricNamed(name string) (Metric, bool) {
 
 // Of reports whether the metric applies to a task.
 func (m Metric) Of(t bert.Task) bool { return slices.Contains(m.Tasks, t) }
+
+// ofEvery reports whether every data set of the metric's tasks has it: a model gives it, and not the data set's official
+// program.
+func (m Metric) ofEvery() bool { return m.Name == "loss" || m.Name == tasks.AnswerNLL }

@@ -102,6 +102,9 @@ func (e *Evaluator) Run(ctx context.Context, s backend.Session, progress func(do
 	p.Loss = losses.Total()
 	if decoder != nil {
 		p.spans, err = decoder.Predictions()
+		if v, ok := decoder.Likelihood(); ok {
+			p.AnswerNLL = &v
+		}
 	} else {
 		p.labels, err = e.set.Predict(logits)
 	}

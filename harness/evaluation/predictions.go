@@ -18,6 +18,8 @@ type Predictions struct {
 	Task *tasks.Task
 	// Loss is the mean over the examples if they have labels, else 0.
 	Loss float64
+	// AnswerNLL is the mean negative log-likelihood of the answers (squad.Decoder.Likelihood); nil: not known.
+	AnswerNLL *float64
 
 	// Question answering has spans from a model, or texts and perhaps odds from files. All other tasks have labels.
 	spans  squad.Predictions

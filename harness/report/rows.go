@@ -44,6 +44,7 @@ var metricNames = map[string]metricName{
 	"next_sentence_accuracy": {"next sentence accuracy", "%", 2},
 	"exact_match":            {"exact match", "%", 2},
 	"f1":                     {"F1", "%", 2},
+	"answer_nll":             {"answers' NLL", "nats", 4},
 	"accuracy":               {"accuracy", "%", 2},
 }
 

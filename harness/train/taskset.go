@@ -8,6 +8,7 @@ import (
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
 	"harness.invalid/core/dataset"
+	"harness.invalid/core/dataset/tasks"
 	"harness.invalid/core/durable"
 	"harness.invalid/core/recipe"
 	"harness.invalid/harness/evaluation"
@@ -54,6 +55,9 @@ func (t *taskSet) evaluate(
 	}
 	if t.evaluator.Data.Task.Kind != bert.QuestionAnswering {
 		scores.Metrics["loss"] = predictions.Loss
+	}
+	if v := predictions.AnswerNLL; v != nil {
+		scores.Metrics[tasks.AnswerNLL] = *v
 	}
 	if !final {
 		return scores.Metrics, nil

@@ -38,6 +38,8 @@ type Decoder struct {
 type best struct {
 	starts, ends       []logit
 	nullStart, nullEnd float32 // of [CLS], which stands for no answer
+	likelihood         float64 // of an answer in the window, see Decoder.Likelihood
+	answered           bool    // there is one
 }
 
 type logit struct {
@@ -65,12 +67,12 @@ func (d *Decoder) Add(b *bert.Batch, starts, ends []float32) error {
 		return fmt.Errorf("squad: logits of features %d to %d, but there are %d features", b.Sample, b.Sample+b.Size-1, len(d.best))
 	}
 	for i := range b.Size {
-		d.best[b.Sample+i] = best{
-			starts: highest(starts[i*length:(i+1)*length], d.decoding.NBest),
-			ends:   highest(ends[i*length:(i+1)*length], d.decoding.NBest),
-
-			nullStart: starts[i*length], nullEnd: ends[i*length],
+		starts, ends := starts[i*length:(i+1)*length], ends[i*length:(i+1)*length]
+		of := best{
+			starts: highest(starts, d.decoding.NBest), ends: highest(ends, d.decoding.NBest), nullStart: starts[0], nullEnd: ends[0],
 		}
+		of.likelihood, of.answered = d.likelihood(b.Sample+i, starts, ends)
+		d.best[b.Sample+i] = of
 	}
 	return nil
 }

@@ -66,7 +66,13 @@ type example struct {
 	query   []int32
 	first   int // feature
 	windows int // features
+	// gold are the answers as tokens of the passage, -1 where there is none. Evaluation only, and only those that can be
+	// found in the passage.
+	gold []tokens
 }
+
+// tokens are the first and the last token of an answer in its passage.
+type tokens struct{ start, end int32 }
 
 // feature is a window of an example's passage.
 type feature struct {
@@ -78,7 +84,8 @@ type feature struct {
 
 // NewSet makes the features of all questions. For training each question must have one answer, which becomes the
 // label (none where it is impossible); an answer that differs from the words at its place is skipped and listed, as
-// published; one outside the passage is an error. Sets for evaluation ignore answers.
+// published; one outside the passage is an error. Sets for evaluation keep the answers that they find (Decoder.Likelihood),
+// and need none.
 func NewSet(d *Data, t *wordpiece.Tokenizer, s Settings, training bool) (*Set, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -108,10 +115,7 @@ func NewSet(d *Data, t *wordpiece.Tokenizer, s Settings, training bool) (*Set, e
 // add makes the features of a paragraph's questions.
 func (s *Set) add(g *Paragraph) error {
 	p := newPassage(g.Context, s.tokenizer, s.Settings.Chinese)
-	var characters []int32
-	if s.training {
-		characters = p.wordOfCharacters(g.Context)
-	}
+	characters := p.wordOfCharacters(g.Context)
 	for i := range g.Questions {
 		q := &g.Questions[i]
 		e := example{id: q.ID, passage: p, query: s.tokenizer.AppendIDs(nil, q.Text), first: len(s.features)}
@@ -127,6 +131,8 @@ func (s *Set) add(g *Paragraph) error {
 				s.Skipped = append(s.Skipped, Skipped{q.ID, q.Place, reason})
 				continue
 			}
+		} else {
+			e.gold = s.gold(p, characters, q)
 		}
 		s.window(&e, start, end)
 		s.examples = append(s.examples, e)
@@ -177,6 +183,26 @@ func (s *Set) span(p *passage, characters []int32, q *Question) (start, end int3
 		return 0, 0, fmt.Sprintf("the tokenizer leaves nothing of the answer %q", shorten(a.Text)), nil
 	}
 	return start, end, "", nil
+}
+
+// gold returns the different answers of a question that are in the passage.
+func (s *Set) gold(p *passage, characters []int32, q *Question) (found []tokens) {
+	one := *q
+	add := func() {
+		start, end, reason, err := s.span(p, characters, &one)
+		if t := (tokens{start, end}); err == nil && reason == "" && !slices.Contains(found, t) {
+			found = append(found, t)
+		}
+	}
+	if q.Impossible {
+		add()
+		return found
+	}
+	for i := range q.Answers {
+		one.Answers = q.Answers[i : i+1]
+		add()
+	}
+	return found
 }
 
 // improve narrows a span of whole words to the tokens of the answer, where they are in it: "1895" in "(1895-1943)."

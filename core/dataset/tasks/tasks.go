@@ -62,6 +62,8 @@ const (
 	ExactMatch = "exact_match"
 	BestF1     = "best_f1"
 	BestExact  = "best_exact_match"
+	// AnswerNLL is not one of the official programs': a model gives it, and predictions in a file do not.
+	AnswerNLL = "answer_nll"
 )
 
 var table = []Task{
