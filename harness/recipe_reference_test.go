@@ -39,7 +39,8 @@ phases:
 	}{
 		{"The file", "", r}, {"model", "Model", r.Model}, {"vocab", "Vocab", r.Vocab}, {"data", "Data", r.Data},
 		{"data.generated", "Generated", nil},
-		{"data.files", "Files", r.Data.Files}, {"data.files.squad", "TaskFiles", r.Data.Files.SQuAD}, {"phases", "Phase", a},
+		{"data.files", "Files", r.Data.Files}, {"data.files.squad", "TaskFiles", r.Data.Files.SQuAD}, {"start", "Start", nil},
+		{"phases", "Phase", a},
 		{"phases.*.schedule", "Schedule", a.Schedule}, {"phases.*.optimizer", "Optimizer", a.Optimizer},
 		{"phases.*.masking", "Masking", a.Masking},
 		{"phases.*.question_answering", "QuestionAnswering", b.QuestionAnswering}, {"phases.*.evaluation", "Evaluation", a.Evaluation},

@@ -69,6 +69,9 @@ func showSheet(r *results.Run, tags []string) *report.Sheet {
 	add("recipe", "%s", r.Identity.Recipe)
 	add("fingerprint", "%s", r.Fingerprint)
 	add("data digest", "%s", r.DataDigest)
+	if r.Start != "" {
+		add("start model", "%s", r.Start)
+	}
 	add("backend", "%s", r.Backend)
 	add("format", "%s", r.Precision)
 	add("optimizer", "%s", r.Optimizer)

@@ -39,10 +39,13 @@ type Identity struct {
 	Recipe      string `json:"recipe"`
 	Fingerprint string `json:"fingerprint"`
 	DataDigest  string `json:"data_digest"`
-	Backend     string `json:"backend"` // a recipe.Spec, as it was asked for
-	Precision   string `json:"precision"`
-	Optimizer   string `json:"optimizer"` // a recipe.Spec
-	Seed        uint64 `json:"seed"`
+	// Start is the digest of the parameters of the model that the recipe starts from; empty: it starts from initial
+	// values. It differs between kernels that round differently, and so is not part of the fingerprint.
+	Start     string `json:"start,omitempty"`
+	Backend   string `json:"backend"` // a recipe.Spec, as it was asked for
+	Precision string `json:"precision"`
+	Optimizer string `json:"optimizer"` // a recipe.Spec
+	Seed      uint64 `json:"seed"`
 }
 
 // Arm is one column of a comparison: what differs between runs apart from the seed.

@@ -173,7 +173,7 @@ func (r *Recipe) only(t *tasks.Task) error {
 		p.Task, p.Dataset, p.NumLabels, p.Target, p.Evaluation.Metric = t.Kind, t.Name, 0, nil, ""
 		phases = []Phase{p}
 	}
-	r.Phases = phases
+	r.Phases, r.Start = phases, nil
 	for _, b := range r.Backends {
 		maps.DeleteFunc(b.Phases, func(name string, _ Backend) bool { _, ok := r.Phase(name); return !ok })
 	}

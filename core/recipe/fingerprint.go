@@ -28,11 +28,19 @@ func (r *Recipe) Fingerprint() string {
 func (r *Recipe) identity() *Recipe {
 	id := *r
 	id.Name, id.Doc, id.Source, id.Backends, id.Verdict = "", "", "", nil, Verdict{}
-	id.Phases = slices.Clone(r.Phases)
-	for i := range id.Phases {
-		id.Phases[i].CheckpointEvery = 0
+	id.Phases = withoutCheckpoints(r.Phases)
+	if r.Start != nil {
+		id.Start = &Start{Seed: r.Start.Seed, Phases: withoutCheckpoints(r.Start.Phases)}
 	}
 	return &id
+}
+
+func withoutCheckpoints(phases []Phase) []Phase {
+	phases = slices.Clone(phases)
+	for i := range phases {
+		phases[i].CheckpointEvery = 0
+	}
+	return phases
 }
 
 // canonical is JSON with sorted keys and the shortest numbers that round-trip.

@@ -197,6 +197,9 @@ const maxExtends = 16
 
 // extend merges a recipe with those that it extends. Where several of them set the same key, the last one counts.
 func (r *reader) extend(root *node, dir string, above []string) (*node, error) {
+	if err := r.expandStart(root, dir, above); err != nil {
+		return nil, err
+	}
 	parents := root.get("extends")
 	if parents == nil || parents.kind == null {
 		return root, nil
@@ -251,12 +254,11 @@ func finish(root *node, name string, overrides []string, change func(*Recipe) er
 		if err := set(root, o); err != nil {
 			return nil, err
 		}
-	}
-	if phases, defaults := root.get("phases"), root.get("defaults"); phases != nil && phases.kind == list && defaults != nil {
-		for i, p := range phases.items {
-			phases.items[i] = mergeAt(defaults, p, false)
+		if err := new(reader).expandStart(root, "", nil); err != nil {
+			return nil, err
 		}
 	}
+	applyDefaults(root)
 	var d decoder
 	r := &Recipe{}
 	r.setDefaults()

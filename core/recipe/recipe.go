@@ -28,9 +28,11 @@ type Recipe struct {
 	// Source is the origin of its values: a paper, or a file of a published system.
 	Source string `yaml:"source,omitempty" json:"source,omitempty"`
 
-	Model  Model   `yaml:"model" json:"model"`
-	Vocab  Vocab   `yaml:"vocab" json:"vocab"`
-	Data   Data    `yaml:"data" json:"data"`
+	Model Model `yaml:"model" json:"model"`
+	Vocab Vocab `yaml:"vocab" json:"vocab"`
+	Data  Data  `yaml:"data" json:"data"`
+	// Start is the training of a model that all runs start from; none: they start from initial values.
+	Start  *Start  `yaml:"start,omitempty" json:"start,omitempty"`
 	Phases []Phase `yaml:"phases" json:"phases"`
 
 	// Backends are settings of single backends, by name (ipu) or by name and precision (gpu-ref:fp16). They are not

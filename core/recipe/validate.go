@@ -60,6 +60,20 @@ func (r *Recipe) settle() error {
 	if err := r.Data.settle(); err != nil {
 		return err
 	}
+	if err := r.settleStart(); err != nil {
+		return err
+	}
+	if err := r.settlePhases(); err != nil {
+		return err
+	}
+	if err := r.validateBackends(); err != nil {
+		return err
+	}
+	return r.settleVerdict()
+}
+
+// settlePhases settles all phases.
+func (r *Recipe) settlePhases() error {
 	if len(r.Phases) == 0 {
 		return wrong(fmt.Errorf("is empty, want at least one phase"), "phases")
 	}
@@ -84,10 +98,7 @@ func (r *Recipe) settle() error {
 				"carry_optimizer_state")
 		}
 	}
-	if err := r.validateBackends(); err != nil {
-		return err
-	}
-	return r.settleVerdict()
+	return nil
 }
 
 func (d *Data) settle() error {

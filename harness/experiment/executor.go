@@ -73,7 +73,7 @@ func (s *Session) train(ctx context.Context, p Planned) (_ *results.Run, err err
 		return nil, fmt.Errorf("run of %s: %w", p.Arm.Spec(), err)
 	}
 	job.Identity = results.Identity{
-		Recipe: s.Recipe.Name, Fingerprint: s.Recipe.Fingerprint(), DataDigest: s.data.Digest,
+		Recipe: s.Recipe.Name, Fingerprint: s.Recipe.Fingerprint(), DataDigest: s.data.Digest, Start: s.start,
 		Backend: shown.Backend, Precision: s.precisions[p.Spec().String()], Optimizer: shown.Optimizer, Seed: p.Seed,
 	}
 	if s.Resume {

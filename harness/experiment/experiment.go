@@ -74,6 +74,9 @@ func Run(ctx context.Context, e Experiment) (_ *Outcome, err error) {
 	if err := s.model(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.openStart(ctx); err != nil {
+		return nil, err
+	}
 	executor := e.Executor
 	if executor == nil {
 		executor = Local{}

@@ -28,6 +28,9 @@ func Lockstep(ctx context.Context, e Experiment, steps int, resync bool) (_ *loc
 	if err := s.begin(fmt.Sprintf("%d steps in lockstep", steps)); err != nil {
 		return nil, err
 	}
+	if err := s.openStart(ctx); err != nil {
+		return nil, err
+	}
 	r := &lockstep.Record{
 		Recipe: s.Recipe.Name, Fingerprint: s.Recipe.Fingerprint(), DataDigest: s.data.Digest, Seed: s.FirstSeed,
 		Optimizer: optimizerName(s.Recipe, s.Arms[0].Optimizer), Resync: resync, Plugins: s.pool.Records(),

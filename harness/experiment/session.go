@@ -24,6 +24,7 @@ type Session struct {
 	Experiment
 	pool       *processes.Pool
 	data       *train.Data
+	start      string            // digest of the model that runs start from; empty: none
 	precisions map[string]string // that will run, by the text of Arm.Spec
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"harness.invalid/core/bert"
 	"harness.invalid/core/checkpoint/huggingface"
+	"harness.invalid/core/checkpoint/weights"
 	"harness.invalid/core/dataset/pretraining"
 	"harness.invalid/core/dataset/synthetic"
 	"harness.invalid/core/recipe"
@@ -32,6 +33,7 @@ type Data struct {
 
 	folderTokenizer huggingface.Tokenizer // Tokenizer in the form in which a model folder has it
 	model           *pretrained.Model     // to start from; nil: initial values
+	start           *weights.File         // the recipe's own model to start from; nil: there is none
 }
 
 // split are the examples of a task.
@@ -155,11 +157,11 @@ func (d *Data) openTokenizer(files *recipe.Files, lowercase bool, sum io.Writer)
 	return nil
 }
 
-// openTasks reads the examples of all tasks of the recipe.
+// openTasks reads the examples of all tasks of the recipe and of its start model.
 func (d *Data) openTasks(r *recipe.Recipe, files *recipe.Files, sum io.Writer) (err error) {
 	d.tasks = map[string]split{}
-	for i := range r.Phases {
-		t := r.Phases[i].FineTuning()
+	for _, p := range r.AllPhases() {
+		t := p.FineTuning()
 		if t == nil {
 			continue
 		}
@@ -192,6 +194,9 @@ func (d *Data) Close() error {
 	if d.model != nil {
 		errs = append(errs, d.model.Close())
 	}
+	if d.start != nil {
+		errs = append(errs, d.start.Close())
+	}
 	return errors.Join(errs...)
 }
 
@@ -203,7 +208,7 @@ func missingFiles(r *recipe.Recipe, f recipe.Files) error {
 			missing = append(missing, name)
 		}
 	}
-	for _, p := range r.Phases {
+	for _, p := range r.AllPhases() {
 		if p.Task == bert.Pretraining {
 			if r.Data.Kind == recipe.PreparedData {
 				need("prepared", len(f.Prepared) > 0)

@@ -113,8 +113,8 @@ func (p *phase) fill() error {
 	return nil
 }
 
-// initialize sets the parameters of a phase: by name from the phase before, in the first phase from the model to
-// start from, and all others to initial values.
+// initialize sets the parameters of a phase: by name from the phase before, or else from the recipe's start model, or
+// else to initial values. The first phase takes them from a model folder if there is one.
 func (r *run) initialize(config bert.Config, l *tensor.Layout, params []float32) error {
 	clear(params)
 	for _, t := range l.Tensors() {
@@ -123,6 +123,12 @@ func (r *run) initialize(config bert.Config, l *tensor.Layout, params []float32)
 				copy(t.Of(params), before.Of(r.params))
 				continue
 			}
+		}
+		if found, err := r.Data.readStart(t, t.Of(params)); found || err != nil {
+			if err != nil {
+				return err
+			}
+			continue
 		}
 		r.Recipe.Model.Initializer.Tensor(config, t, t.Of(params), r.Seed)
 	}

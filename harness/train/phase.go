@@ -58,6 +58,7 @@ func (p *phase) train(ctx context.Context) (err error) {
 		return err
 	}
 	p.finish(metrics)
+	p.keepParameters()
 	if p.index < len(p.Recipe.Phases)-1 {
 		p.handOver()
 		return nil

@@ -44,6 +44,9 @@ func (j *Job) Continues(before *results.Run) error {
 		sayAll(func(d recipe.Difference) bool { return d.Identity })
 	}
 	say("data", fmt.Sprintf("%.12s", was.DataDigest), fmt.Sprintf("%.12s", is.DataDigest))
+	if was.Start != is.Start {
+		say("start model", fmt.Sprintf("%.12s", cmp.Or(was.Start, "none")), fmt.Sprintf("%.12s", cmp.Or(is.Start, "none")))
+	}
 	say("backend", was.Backend, is.Backend)
 	say("precision", was.Precision, is.Precision)
 	say("optimizer", was.Optimizer, is.Optimizer)

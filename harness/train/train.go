@@ -18,6 +18,7 @@ import (
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/checkpoint"
+	"harness.invalid/core/checkpoint/weights"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/recipe"
 	"harness.invalid/core/tensor"
@@ -55,6 +56,9 @@ type Job struct {
 	Resume bool
 	// SaveModel leaves the trained model in the folder ModelDir of Dir, in Hugging Face's format.
 	SaveModel bool
+	// KeepParameters is a file that gets the parameters of all phases, as the last phase that has them leaves them; empty:
+	// none. Such a run can't be resumed.
+	KeepParameters string
 }
 
 // ModelDir is the folder of a run in which SaveModel leaves the trained model.
@@ -73,6 +77,7 @@ type run struct {
 	layout *tensor.Layout
 	params []float32
 	slots  map[string][]float32
+	kept   map[string]weights.Content // for KeepParameters
 }
 
 // Run trains all phases and records them in j.Dir. When ctx ends, it saves a checkpoint and returns ctx's error.
@@ -104,6 +109,9 @@ func Run(ctx context.Context, j Job) (_ *results.Result, err error) {
 		defer from.Close()
 	}
 	if err := r.trainPhases(ctx, phases, from); err != nil {
+		return nil, err
+	}
+	if err := r.writeParameters(); err != nil {
 		return nil, err
 	}
 	r.outcome.Status = results.Complete

@@ -85,6 +85,7 @@ type BaselineRun struct {
 	Seed        uint64 `json:"seed"`
 	Kernels     string `json:"kernels,omitempty"` // Environment.Kernels
 	BatchDigest string `json:"batch_digest"`
+	Start       string `json:"start,omitempty"` // digest of the model that the run starts from
 	// LossDigest is the beginning of a SHA-256 over the bits of the losses of all steps.
 	LossDigest string            `json:"loss_digest"`
 	Phases     []BaselinePhase   `json:"phases"`
@@ -161,7 +162,8 @@ func machineOf(r *results.Run) Machine { return Machine{r.Environment.CPU, r.Env
 
 // baselineRun summarizes what a run recorded.
 func baselineRun(r *results.Run, times bool) (*BaselineRun, error) {
-	s := &BaselineRun{Seed: r.Seed, Kernels: r.Environment.Kernels, BatchDigest: r.Result.BatchDigest, Modelled: map[string]string{}}
+	s := &BaselineRun{Seed: r.Seed, Kernels: r.Environment.Kernels, BatchDigest: r.Result.BatchDigest, Start: r.Start,
+		Modelled: map[string]string{}}
 	curves, err := r.Curves()
 	if err != nil {
 		return nil, err

@@ -39,7 +39,10 @@ func (c *Check) run(seed string, was, is BaselineRun, t Tolerances) bool {
 		return false
 	case was.Kernels == is.Kernels:
 		where := "the bits of losses differ"
-		if was.LossDigest != is.LossDigest {
+		switch {
+		case was.Start != is.Start:
+			where += fmt.Sprintf(", and so do those of the start model: it is %.12s, was %.12s", is.Start, was.Start)
+		case was.LossDigest != is.LossDigest:
 			where = partedAt(was, is)
 		}
 		same := c.exact(seed+" losses", was.LossDigest, is.LossDigest, where)
@@ -77,10 +80,10 @@ func partedAt(was, is BaselineRun) string {
 }
 
 // close adds the facts of losses on a kernel path that rounds differently. It holds those of the first phase alone:
-// rounding errors grow while a model trains, and a later phase begins where they have led. There, metrics over
-// seeds are what is left to check.
+// rounding errors grow while a model trains, and a later phase begins where they have led, as the first one does if a
+// start model was trained before it. There, metrics over seeds are what is left to check.
 func (c *Check) close(seed string, was, is BaselineRun, t Tolerances) {
-	trained := false
+	trained := was.Start != is.Start
 	for i, p := range was.Phases {
 		if i >= len(is.Phases) {
 			break

@@ -11,6 +11,17 @@ import (
 
 // sampled adds the facts that are tested over seeds.
 func (b *Baseline) sampled(c *Check, a BaselineArm, now []*BaselineRun, machine Machine, same bool) {
+	tested := func(f Fact) { c.Facts = append(c.Facts, f) }
+	if was, is := a.Runs[0], now[0]; was.Start != is.Start {
+		c.note("the runs start from model %.12s, trained on kernels %s, and the baseline from %.12s on %s: changes include what the models "+
+			"differ in", is.Start, is.Kernels, was.Start, was.Kernels)
+		tested = func(f Fact) {
+			if f.Standing == Regressed {
+				f.Standing, f.Reason = Undecided, f.Reason+"; but the runs start from another model than the baseline"
+			}
+			c.Facts = append(c.Facts, f)
+		}
+	}
 	for i, p := range a.Runs[0].Phases {
 		of := func(value func(BaselinePhase) (float64, bool)) (was, is map[uint64]float64) {
 			was, is = map[uint64]float64{}, map[uint64]float64{}
@@ -38,8 +49,7 @@ func (b *Baseline) sampled(c *Check, a BaselineArm, now []*BaselineRun, machine 
 			}
 			m, _ := recipe.MetricNamed(name)
 			was, is := of(func(p BaselinePhase) (float64, bool) { v, ok := p.Metrics[name]; return v, ok })
-			c.Facts = append(c.Facts, test(a.String()+" "+full, was, is,
-				question{tolerance: tolerance, higher: m.Higher, alpha: b.Alpha, same: same}))
+			tested(test(a.String()+" "+full, was, is, question{tolerance: tolerance, higher: m.Higher, alpha: b.Alpha, same: same}))
 		}
 		number := func(get func(BaselinePhase) *results.Number) func(BaselinePhase) (float64, bool) {
 			return func(p BaselinePhase) (float64, bool) {
@@ -52,7 +62,7 @@ func (b *Baseline) sampled(c *Check, a BaselineArm, now []*BaselineRun, machine 
 		}
 		if p.StepsToTarget != nil {
 			was, is := of(number(func(p BaselinePhase) *results.Number { return p.StepsToTarget }))
-			c.Facts = append(c.Facts, test(a.String()+" "+p.Name+".steps_to_target", was, is,
+			tested(test(a.String()+" "+p.Name+".steps_to_target", was, is,
 				question{tolerance: b.Tolerances.StepsToTarget, relative: true, alpha: b.Alpha, same: same}))
 		}
 		if p.FastestStepSeconds == nil {

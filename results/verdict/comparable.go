@@ -76,3 +76,14 @@ func otherSettings(q, r *results.Run) (settings []string) {
 	}
 	return settings
 }
+
+// noteStarts tells when runs start from different models.
+func (c *Comparison) noteStarts(runs []*results.Run) {
+	for _, r := range runs {
+		if r.Start != c.Start {
+			c.Notes = append(c.Notes, fmt.Sprintf("runs start from different models (%.12s and %.12s), trained on other kernels or by "+
+				"another version: what the start models differ in is part of every difference", c.Start, r.Start))
+			return
+		}
+	}
+}

@@ -19,6 +19,8 @@ type Comparison struct {
 	Recipe      string `json:"recipe"`
 	Fingerprint string `json:"fingerprint"`
 	DataDigest  string `json:"data_digest"`
+	// Start is the digest of the model that the runs start from; empty: they start from initial values.
+	Start string `json:"start,omitempty"`
 	// Alpha is the error rate that verdicts keep to, Primary the metric that the comparison is about; both from the
 	// recipe.
 	Alpha   float64 `json:"alpha"`
@@ -121,6 +123,7 @@ func CompareBy(runs []*results.Run, verdict recipe.Verdict) (*Comparison, error)
 	c.noteNoise()
 	c.checkBatches()
 	c.notePlans(runs)
+	c.noteStarts(runs)
 	c.checkMachines(runs)
 	return c, c.follow(runs)
 }
@@ -144,7 +147,7 @@ func decideRuns(runs []*results.Run, verdict recipe.Verdict) (*Comparison, error
 		return nil, err
 	}
 	c := &Comparison{
-		Recipe: first.Identity.Recipe, Fingerprint: first.Fingerprint, DataDigest: first.DataDigest,
+		Recipe: first.Identity.Recipe, Fingerprint: first.Fingerprint, DataDigest: first.DataDigest, Start: first.Start,
 		Alpha: verdict.Alpha, Primary: verdict.Primary, Plan: plan, Phases: measuredPhases(first.Recipe),
 		Runs: []RunSummary{}, Comparisons: []Pairing{},
 	}

@@ -337,6 +337,22 @@ func TestNoiseFloor(t *testing.T) {
 	}
 }
 
+// TestStarts: runs from different start models are compared, and the comparison says so.
+func TestStarts(t *testing.T) {
+	runs := runsWithF1(quick(t), []float64{90, 91, 92}, []float64{90, 91, 92})
+	for i, want := range []int{0, 1} {
+		runs[len(runs)-1].Start = strings.Repeat("e", 64*i)
+		c, err := Compare(runs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := slices.DeleteFunc(slices.Clone(c.Notes), func(n string) bool { return !strings.Contains(n, "start from different models") })
+		if len(notes) != want {
+			t.Errorf("notes are %q, want %d about start models", c.Notes, want)
+		}
+	}
+}
+
 func quick(t testing.TB) *recipe.Recipe {
 	t.Helper()
 	r, err := recipe.Load("quick", "verdict.plan.kind=fixed")
