@@ -210,7 +210,7 @@ func (r *Recipe) setDefaults() {
 	r.Model.VocabSize = 0
 	r.Vocab = Vocab{Size: 30522, Lowercase: true, PadToMultipleOf: 1}
 	r.Data = Data{Kind: FilesData, HeldOut: 0.01}
-	r.Verdict = Verdict{Alpha: SequentialAlpha, Plan: Plan{MaxSeeds: 20}}
+	r.Verdict = Verdict{Alpha: SequentialAlpha, Plan: Plan{MaxSeeds: DefaultMaxSeeds}}
 }
 
 // ModelConfig is the shape of the network for a vocabulary of the given size. A vocab_size in the recipe must not

@@ -12,6 +12,8 @@ const (
 	SequentialAlpha = 0.05
 	LeastSequential = 6
 	MostSequential  = 40
+	// DefaultMaxSeeds is the length of a plan where nobody states another one.
+	DefaultMaxSeeds = 20
 )
 
 func (r *Recipe) settleVerdict() error {

@@ -47,10 +47,10 @@ func (e *Experiment) choosePlan() error {
 	return r.Verdict.CheckPlan()
 }
 
-// over is a plan with the fields that are asked for.
+// over is a plan with the fields that are asked for. One of another kind has another length.
 func over(p, asked recipe.Plan) recipe.Plan {
-	if asked.Kind != "" {
-		p.Kind = asked.Kind
+	if asked.Kind != "" && asked.Kind != p.Kind {
+		p = recipe.Plan{Kind: asked.Kind, MaxSeeds: recipe.DefaultMaxSeeds}
 	}
 	if asked.MaxSeeds != 0 {
 		p.MaxSeeds = asked.MaxSeeds

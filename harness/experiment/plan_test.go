@@ -85,7 +85,7 @@ func TestUntilDecided(t *testing.T) {
 		ended    experiment.End
 		seeds    map[string]int
 	}{
-		{"equivalent", []string{"gpu-ref", "ipu"}, map[string]func(uint64) float64{"gpu-ref": flat, "ipu": near}, 1, 20, false,
+		{"equivalent", []string{"gpu-ref", "ipu"}, map[string]func(uint64) float64{"gpu-ref": flat, "ipu": near}, 1, 0, false,
 			experiment.Decided, map[string]int{"gpu-ref": 6, "ipu": 6}},
 		{"one arm after the other", []string{"gpu-ref", "ipu", "gpu-ref:bf16"},
 			map[string]func(uint64) float64{"gpu-ref": near, "ipu": lower}, 1, 20, false,
@@ -100,7 +100,8 @@ func TestUntilDecided(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			ex := &scripted{f1: c.f1, size: c.size}
 			o, err := experiment.Run(t.Context(), experiment.Experiment{
-				Recipe: sequential(t, c.most), Arms: arms(t, c.backends, nil), FirstSeed: 5, Noise: c.noise, Dir: t.TempDir(), Executor: ex,
+				Recipe: mini(t), Plan: recipe.Plan{Kind: recipe.SequentialPlan, MaxSeeds: c.most}, Arms: arms(t, c.backends, nil),
+				FirstSeed: 5, Noise: c.noise, Dir: t.TempDir(), Executor: ex,
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -29,8 +29,6 @@ const (
 	LeastPairs           = 6
 	LeastPairsDifference = 8
 	MostPairs            = 40
-	// DefaultPairs is the length of a plan where nobody states another one.
-	DefaultPairs = 20
 )
 
 // planAlpha is the error rate that the levels of sequential plans are calibrated for.

@@ -178,7 +178,7 @@ func pairScores(baseline, arm Scores) (x, y []float64, err error) {
 
 // follow goes through the looks of the default plan until one decides.
 func (q Question) follow(x, y []float64) (Answer, error) {
-	rule := recipe.Verdict{Alpha: q.Alpha, Plan: recipe.Plan{Kind: recipe.SequentialPlan, MaxSeeds: statistics.DefaultPairs}}
+	rule := recipe.Verdict{Alpha: q.Alpha, Plan: recipe.Plan{Kind: recipe.SequentialPlan, MaxSeeds: recipe.DefaultMaxSeeds}}
 	plan, err := PlanOf(rule)
 	if err != nil {
 		return Answer{}, err
