@@ -20,7 +20,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -266,58 +265,4 @@ func (c *Checkpoint) read(f *weights.File, prefix string, l *tensor.Layout, valu
 		}
 	}
 	return nil
-}
-
-// Latest opens the newest intact checkpoint in a folder. damaged says what is wrong with newer ones. If there is
-// none, the error wraps fs.ErrNotExist.
-func Latest(dir string) (c *Checkpoint, damaged []error, err error) {
-	names, err := list(dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, name := range slices.Backward(names) {
-		c, err := Open(filepath.Join(dir, name))
-		if err == nil {
-			return c, damaged, nil
-		}
-		damaged = append(damaged, err)
-	}
-	return nil, damaged, fmt.Errorf("%s holds no intact checkpoint: %w", dir, fs.ErrNotExist)
-}
-
-// Prune removes all but the newest keep checkpoints of a folder, and leftovers of interrupted writes. No other
-// process may be saving there.
-func Prune(dir string, keep int) error {
-	names, err := list(dir)
-	if err != nil {
-		return err
-	}
-	torn, err := filepath.Glob(filepath.Join(dir, ".*"+tempSuffix))
-	if err != nil {
-		return err
-	}
-	for _, name := range names[:max(0, len(names)-keep)] {
-		torn = append(torn, filepath.Join(dir, name))
-	}
-	for _, path := range torn {
-		if err := os.RemoveAll(path); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// list returns the names of a folder's checkpoints, oldest first.
-func list(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, e := range entries {
-		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
-			names = append(names, e.Name())
-		}
-	}
-	return names, nil
 }

@@ -246,6 +246,66 @@ func TestLatestAndPrune(t *testing.T) {
 	}
 }
 
+// TestForeignFolders: what a user puts beside the checkpoints neither counts as one nor is removed, whatever its name.
+func TestForeignFolders(t *testing.T) {
+	dir := t.TempDir()
+	state, tensors := run(t)
+	save := func(step int) {
+		t.Helper()
+		state.Step = step
+		if _, err := Save(dir, state, tensors); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save(1)
+	foreign := []string{".mine.tmp", "00-a-00000001-keep", "best-so-far", "keep", "zz-phase2-00000009", "99-best-00000001"}
+	for _, name := range foreign[:len(foreign)-1] {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.CopyFS(filepath.Join(dir, "99-best-00000001"), os.DirFS(filepath.Join(dir, state.Name()))); err != nil {
+		t.Fatal(err)
+	}
+	var own []string
+	for step := 2; step <= 5; step++ {
+		save(step)
+		if err := Prune(dir, 2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, step := range []int{4, 5} {
+		state.Step = step
+		own = append(own, state.Name())
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	want := slices.Sorted(slices.Values(append(own, foreign...)))
+	if !slices.Equal(left, want) {
+		t.Errorf("%v are left, want %v", left, want)
+	}
+	c, damaged, err := Latest(dir)
+	if err != nil || c.Step != 5 || len(damaged) != 0 {
+		t.Fatalf("latest is %+v, damaged %v, %v, want step 5", c, damaged, err)
+	}
+	c.Close()
+	// With all of its own damaged, another's do not stand in.
+	for _, name := range own {
+		if err := os.WriteFile(filepath.Join(dir, name, stateFile), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, damaged, err := Latest(dir); !errors.Is(err, ErrNoneIntact) || errors.Is(err, fs.ErrNotExist) || len(damaged) != 2 {
+		t.Errorf("error is %v with %d damaged, want %v", err, len(damaged), ErrNoneIntact)
+	}
+}
+
 // TestSaveFails: what can't be saved leaves nothing behind and does not touch what was there.
 func TestSaveFails(t *testing.T) {
 	dir := t.TempDir()
