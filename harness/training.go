@@ -43,6 +43,8 @@ func (t *training) flags(f *pflag.FlagSet) {
 func (t *training) keepFlags(f *pflag.FlagSet) {
 	f.StringVar(&t.Dir, "out", "", "folder for the runs (default runs/RECIPE-TIME)")
 	f.BoolVar(&t.Resume, "resume", false, "go on with the runs in --out from their last checkpoints")
+	f.BoolVar(&t.AllowChange, "allow-change", false,
+		"let --resume go on with other kernels, another program or other plugins: bits change on the way, and tables say so")
 	storeFlag(f, &t.store)
 }
 

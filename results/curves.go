@@ -51,7 +51,7 @@ func (r *Run) CountSteps() (int, error) {
 		return r.Result.Steps, nil
 	}
 	n := 0
-	for _, err := range readLines(r.Dir, stepsFile, func([]byte) (struct{}, error) { return struct{}{}, nil }) {
+	for _, err := range readLines(r.Dir, stepsFile, r.recorded().Steps, func([]byte) (struct{}, error) { return struct{}{}, nil }) {
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", r.Title(), err)
 		}

@@ -23,12 +23,14 @@ type Environment struct {
 	Memory      int64     `json:"memory_bytes,omitempty"`
 	LoadAverage []float64 `json:"load_average,omitempty"` // 1, 5 and 15 minutes
 
-	Go       string   `json:"go"`
-	Version  string   `json:"version"`            // of the program's module
-	Revision string   `json:"revision,omitempty"` // of its source
-	Modified bool     `json:"modified,omitempty"` // the source was changed after Revision
-	Tags     string   `json:"tags,omitempty"`     // of the build
-	Plugins  []Plugin `json:"plugins"`
+	Go       string `json:"go"`
+	Version  string `json:"version"`            // of the program's module
+	Revision string `json:"revision,omitempty"` // of its source
+	// ProgramSHA256 is that of the program's file.
+	ProgramSHA256 string   `json:"program_sha256,omitempty"`
+	Modified      bool     `json:"modified,omitempty"` // the source was changed after Revision
+	Tags          string   `json:"tags,omitempty"`     // of the build
+	Plugins       []Plugin `json:"plugins"`
 	// Transport is how tensors travelled between host and plugins; the bits are the same with all.
 	Transport string `json:"transport,omitempty"`
 }

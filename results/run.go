@@ -5,6 +5,7 @@
 //	run.json           what the run is of: recipe, fingerprint, data, backend, optimizer, seed
 //	recipe.yaml        the resolved recipe, with the options of backends and optimizers
 //	environment.json   machine, program and plugins, at the start
+//	segments.jsonl     the same each time that the run was resumed; absent until then
 //	steps.jsonl        a line for each step
 //	evaluations.jsonl  a line for each evaluation
 //	result.json        the end: final metrics and times; absent while the run goes on
@@ -156,6 +157,7 @@ type Result struct {
 	Notes       []string  `json:"notes,omitempty"`
 	Started     time.Time `json:"started"`
 	Finished    time.Time `json:"finished"`
+	Record      *Mark     `json:"record,omitempty"`       // its lines at the end; nil: written by an earlier version
 	LoadAverage []float64 `json:"load_average,omitempty"` // 1, 5 and 15 minutes, at the end
 }
 

@@ -37,6 +37,7 @@ const (
 	environmentFile = "environment.json"
 	stepsFile       = "steps.jsonl"
 	evaluationsFile = "evaluations.jsonl"
+	segmentsFile    = "segments.jsonl"
 	resultFile      = "result.json"
 	lockFile        = "lock" // of the one process that writes there
 	checkpointsDir  = "checkpoints"
@@ -59,10 +60,13 @@ type Writer struct {
 	unlock      func() error
 }
 
-// Mark is a point in a run's record: how many lines there were. Checkpoints keep one.
+// Mark is a point in a run's record: how many lines there were, and their digests. Checkpoints keep one, and so does
+// the end of a run.
 type Mark struct {
-	Steps       int `json:"steps"`
-	Evaluations int `json:"evaluations"`
+	Steps             int    `json:"steps"`
+	Evaluations       int    `json:"evaluations"`
+	StepsSHA256       string `json:"steps_sha256,omitempty"` // empty: not known
+	EvaluationsSHA256 string `json:"evaluations_sha256,omitempty"`
 }
 
 // Create begins a record in a folder, which must not hold one yet. It takes the folder's lock; if another process
@@ -98,7 +102,8 @@ func Create(dir string, id Identity, r *recipe.Recipe, env Environment) (_ *Writ
 }
 
 // Resume continues a record from a mark. It cuts off what was written after the mark, and removes the end of the
-// run if there is one. It takes the folder's lock; if another process holds it, the error is durable.ErrLocked.
+// run if there is one. If what was written before the mark has changed since, the error is ErrDamaged, and the record
+// is left as it is. Resume takes the folder's lock; if another process holds it, the error is durable.ErrLocked.
 func Resume(dir string, at Mark) (_ *Writer, err error) {
 	if _, err := os.Stat(filepath.Join(dir, runFile)); err != nil {
 		return nil, fmt.Errorf("run %s: %w", dir, err)
@@ -112,9 +117,6 @@ func Resume(dir string, at Mark) (_ *Writer, err error) {
 			err = errors.Join(err, unlock())
 		}
 	}()
-	if err := os.Remove(filepath.Join(dir, resultFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("run %s: %w", dir, err)
-	}
 	return open(dir, at, unlock)
 }
 
@@ -128,15 +130,30 @@ func lock(dir string) (unlock func() error, err error) {
 }
 
 func open(dir string, at Mark, unlock func() error) (*Writer, error) {
-	steps, err := openLines(filepath.Join(dir, stepsFile), at.Steps)
+	if err := durable.RemoveLeftovers(dir); err != nil {
+		return nil, fmt.Errorf("run %s: %w", dir, err)
+	}
+	steps, err := openLines(filepath.Join(dir, stepsFile), at.Steps, at.StepsSHA256)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", dir, err)
 	}
-	evaluations, err := openLines(filepath.Join(dir, evaluationsFile), at.Evaluations)
+	evaluations, err := openLines(filepath.Join(dir, evaluationsFile), at.Evaluations, at.EvaluationsSHA256)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("run %s: %w", dir, err), steps.file.Close())
 	}
-	return &Writer{dir, steps, evaluations, unlock}, nil
+	w := &Writer{dir, steps, evaluations, unlock}
+	// Before a line is cut off: a run with an end has all of its lines.
+	err = os.Remove(filepath.Join(dir, resultFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err == nil {
+		err = errors.Join(steps.cut(), evaluations.cut())
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("run %s: %w", dir, err), w.closeFiles())
+	}
+	return w, nil
 }
 
 // Step appends a step.
@@ -146,7 +163,9 @@ func (w *Writer) Step(s Step) error { return w.steps.add(s) }
 func (w *Writer) Evaluation(e Evaluation) error { return w.evaluations.add(e) }
 
 // Mark is the current point of the record. Call Sync before writing a checkpoint with it.
-func (w *Writer) Mark() Mark { return Mark{w.steps.lines, w.evaluations.lines} }
+func (w *Writer) Mark() Mark {
+	return Mark{w.steps.lines, w.evaluations.lines, w.steps.sum(), w.evaluations.sum()}
+}
 
 // Sync flushes all lines to the disk.
 func (w *Writer) Sync() error { return errors.Join(w.steps.file.Sync(), w.evaluations.file.Sync()) }
@@ -162,12 +181,16 @@ func (w *Writer) Finish(r Result) error {
 	if err := w.Sync(); err != nil {
 		return errors.Join(err, w.Close())
 	}
+	mark := w.Mark()
+	r.Record = &mark
 	return errors.Join(replaceJSON(filepath.Join(w.dir, resultFile), r), w.Close())
 }
 
 // Close closes the record without an end.
-func (w *Writer) Close() error {
-	return errors.Join(w.steps.file.Close(), w.evaluations.file.Close(), w.unlock())
+func (w *Writer) Close() error { return errors.Join(w.closeFiles(), w.unlock()) }
+
+func (w *Writer) closeFiles() error {
+	return errors.Join(w.steps.file.Close(), w.evaluations.file.Close())
 }
 
 // idDigits is the length of an ID in hexadecimal digits: among a million runs, two share one with a probability of
@@ -269,7 +292,7 @@ func (o *opener) read(r *Run) error {
 
 // Steps yields the steps that were recorded.
 func (r *Run) Steps() iter.Seq2[Step, error] {
-	return readLines(r.Dir, stepsFile, func(line []byte) (Step, error) {
+	return readLines(r.Dir, stepsFile, r.recorded().Steps, func(line []byte) (Step, error) {
 		var d stepDecoder
 		s, err := d.decode(line)
 		return *s, err
@@ -279,12 +302,20 @@ func (r *Run) Steps() iter.Seq2[Step, error] {
 // passingSteps is Steps at a fraction of the cost. Each step is overwritten by the next, with its maps.
 func (r *Run) passingSteps() iter.Seq2[*Step, error] {
 	var d stepDecoder
-	return readLines(r.Dir, stepsFile, d.decode)
+	return readLines(r.Dir, stepsFile, r.recorded().Steps, d.decode)
 }
 
 // Evaluations yields the evaluations that were recorded.
 func (r *Run) Evaluations() iter.Seq2[Evaluation, error] {
-	return readLines(r.Dir, evaluationsFile, decodeJSON[Evaluation])
+	return readLines(r.Dir, evaluationsFile, r.recorded().Evaluations, decodeJSON[Evaluation])
+}
+
+// recorded is the mark at the end of the run; negative numbers of lines are not known.
+func (r *Run) recorded() Mark {
+	if r.Result == nil || r.Result.Record == nil {
+		return Mark{Steps: -1, Evaluations: -1}
+	}
+	return *r.Result.Record
 }
 
 // Checkpoints is the folder of the run's checkpoints.

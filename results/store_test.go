@@ -96,6 +96,10 @@ func TestWriteAndOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if r := run.Result.Record; r == nil || r.Steps != 5 || r.Evaluations != 1 || len(r.StepsSHA256) != 64 {
+		t.Errorf("the end has the mark %+v, want 5 steps and an evaluation", r)
+	}
+	result.Record = run.Result.Record
 	for _, c := range []struct {
 		name      string
 		got, want any

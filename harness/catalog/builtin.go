@@ -99,6 +99,9 @@ func Serve(k plugin.Kind, name string) error {
 	return fmt.Errorf("no built-in %s is named %q", k, name)
 }
 
+// ProgramHash is the SHA-256 of this program's file, which has tens of megabytes and is hashed once.
+func ProgramHash() (string, error) { return programHash() }
+
 var programHash = sync.OnceValues(func() (string, error) {
 	self, err := program()
 	if err != nil {

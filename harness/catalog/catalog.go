@@ -45,11 +45,10 @@ func (e Entry) Source() string {
 	return e.Path
 }
 
-// Hash is the SHA-256 of the plugin's files. Built-in plugins are part of this program, which has tens of megabytes and
-// is hashed once.
+// Hash is the SHA-256 of the plugin's files. Built-in plugins are part of this program.
 func (e Entry) Hash() (string, error) {
 	if e.BuiltIn && e.Script == "" {
-		return programHash()
+		return ProgramHash()
 	}
 	return host.Hash(e.Source())
 }

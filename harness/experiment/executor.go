@@ -65,16 +65,20 @@ func (s *Session) Train(ctx context.Context, p Planned) (*results.Run, error) {
 	return r, nil
 }
 
-func (s *Session) train(ctx context.Context, p Planned) (_ *results.Run, err error) {
+func (s *Session) train(ctx context.Context, p Planned) (*results.Run, error) {
 	shown := p.Arm.recorded(s.Recipe)
 	job := s.job(p.Arm, nil)
-	job.Seed, job.Resume, job.SaveModel = p.Seed, s.Resume, s.SaveModel
+	job.Seed, job.Resume, job.AllowChange, job.SaveModel = p.Seed, s.Resume, s.AllowChange, s.SaveModel
+	var err error
 	if job.Dir, err = filename.Join(s.Dir, p.Name); err != nil {
 		return nil, fmt.Errorf("run of %s: %w", p.Arm.Spec(), err)
 	}
 	job.Identity = results.Identity{
 		Recipe: s.Recipe.Name, Fingerprint: s.Recipe.Fingerprint(), DataDigest: s.data.Digest, Start: s.start,
 		Backend: shown.Backend, Precision: s.precisions[p.Spec().String()], Optimizer: shown.Optimizer, Seed: p.Seed,
+	}
+	if job.Environment, err = s.environment(); err != nil {
+		return nil, err
 	}
 	if s.Resume {
 		if before, err := completed(&job); before != nil || err != nil {
@@ -88,7 +92,7 @@ func (s *Session) train(ctx context.Context, p Planned) (_ *results.Run, err err
 	if err != nil {
 		return nil, err
 	}
-	job.Plugins, job.Environment = plugins, s.environment(plugins)
+	job.Plugins, job.Environment.Transport = plugins, string(plugins.Transport())
 	s.Observe.tell(RunStarted{p.Name})
 	defer s.Observe.tell(RunEnded{p.Name})
 	entered := false
@@ -113,6 +117,9 @@ func completed(j *train.Job) (*results.Run, error) {
 	before, err := results.Open(j.Dir)
 	if err == nil {
 		err = j.Continues(before)
+	}
+	if err == nil {
+		_, err = j.Changes(before)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

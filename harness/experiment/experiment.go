@@ -31,10 +31,13 @@ type Experiment struct {
 	Budget    time.Duration // after which no pair is begun; the first always is. 0: none
 	Noise     bool          // train the first arm with as many other seeds as well (A/A)
 
-	Dir       string // of the runs' folders; empty: a new folder, runs/RECIPE-TIME
-	Resume    bool   // continue the runs in Dir from their last checkpoints, and keep complete ones as they are
-	SaveModel bool   // leave each trained model in the folder train.ModelDir of its run, in Hugging Face's format
-	Index     string // that the runs are entered in, see results/index; empty: none
+	Dir    string // of the runs' folders; empty: a new folder, runs/RECIPE-TIME
+	Resume bool   // continue the runs in Dir from their last checkpoints, and keep complete ones as they are
+	// AllowChange lets runs go on with other kernels, another program or other plugins than those that they were begun
+	// with.
+	AllowChange bool
+	SaveModel   bool   // leave each trained model in the folder train.ModelDir of its run, in Hugging Face's format
+	Index       string // that the runs are entered in, see results/index; empty: none
 
 	Transport host.Transport // empty: host.Memory
 	Executor  Executor       // nil: Local

@@ -13,6 +13,7 @@ import (
 	"harness.invalid/core/filename"
 	"harness.invalid/core/kernels"
 	"harness.invalid/core/recipe"
+	"harness.invalid/harness/catalog"
 	"harness.invalid/harness/processes"
 	"harness.invalid/harness/train"
 	"harness.invalid/results"
@@ -200,9 +201,10 @@ func (s *Session) enter(ctx context.Context, dir string) {
 	}
 }
 
-// environment describes where a run is trained, for its record.
-func (s *Session) environment(plugins *processes.Set) results.Environment {
-	env := results.CaptureEnvironment(s.pool.Records()...)
-	env.Kernels, env.Transport = kernels.Path(), string(plugins.Transport())
-	return env
+// environment describes where runs are trained, for their records.
+func (s *Session) environment() (env results.Environment, err error) {
+	env = results.CaptureEnvironment(s.pool.Records()...)
+	env.Kernels = kernels.Path()
+	env.ProgramSHA256, err = catalog.ProgramHash()
+	return env, err
 }

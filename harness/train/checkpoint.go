@@ -118,7 +118,12 @@ func (p *phase) restore(c *checkpoint.Checkpoint) error {
 }
 
 // restoreRun sets the run as a whole to where a checkpoint was saved, and opens the record there.
-func (r *run) restoreRun(c *checkpoint.Checkpoint) error {
+func (r *run) restoreRun(c *checkpoint.Checkpoint) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("checkpoint %s: %w", c.Path, err)
+		}
+	}()
 	var host carried
 	if err := json.Unmarshal(c.Host, &host); err != nil {
 		return err
@@ -131,7 +136,6 @@ func (r *run) restoreRun(c *checkpoint.Checkpoint) error {
 	}
 	r.outcome = host.Result
 	r.done = c.TotalSteps
-	var err error
 	r.record, err = results.Resume(r.Dir, host.Mark)
 	return err
 }

@@ -255,6 +255,7 @@ func (e *experiment) read(dir string) outcome {
 		v.MeasuredSeconds, v.TrainingSeconds = 0, 0
 		o.evaluations = append(o.evaluations, v)
 	}
+	o.result.Record = nil // its lines have measured times
 	o.result.MeasuredSeconds, o.result.Started, o.result.Finished, o.result.LoadAverage = nil, time.Time{}, time.Time{}, nil
 	for i := range o.result.Phases {
 		p := &o.result.Phases[i]

@@ -2,15 +2,13 @@ package train
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
-	"time"
 
-	"harness.invalid/core/checkpoint"
+	"harness.invalid/core/plugin"
 	"harness.invalid/core/recipe"
+	"harness.invalid/harness/hint"
 	"harness.invalid/results"
 )
 
@@ -61,6 +59,35 @@ func (j *Job) Continues(before *results.Run) error {
 		before.Dir, strings.Join(differ, "; "))
 }
 
+// Changes says how the environment differs from the one in which a recorded run was last trained. It is an error if
+// bits may depend on that, unless the job allows it.
+func (j *Job) Changes(before *results.Run) ([]string, error) {
+	segments, err := before.Segments()
+	if err != nil {
+		return nil, err
+	}
+	changes := results.Changes(segments[len(segments)-1].Environment, j.Environment, j.uses)
+	if len(changes) == 0 || j.AllowChange {
+		return changes, nil
+	}
+	return nil, hint.With(
+		fmt.Errorf("run %s was trained with other bits (%s): finish it where it was begun", before.Dir, strings.Join(changes, "; ")),
+		"to accept that its bits change on the way, and that tables say so, add --allow-change")
+}
+
+// uses reports whether the job is trained with a plugin.
+func (j *Job) uses(p results.Plugin) bool {
+	if p.Kind == string(plugin.Backend) {
+		return p.Name == j.Backend
+	}
+	for i := range j.Recipe.Phases {
+		if j.Recipe.Phases[i].OptimizerNamed(j.Optimizer).Name == p.Name {
+			return true
+		}
+	}
+	return false
+}
+
 // sameSettings reports whether the job's backend would run every phase of another recipe with the same settings.
 func sameSettings(other *recipe.Recipe, j *Job) bool {
 	for i := range j.Recipe.Phases {
@@ -73,40 +100,4 @@ func sameSettings(other *recipe.Recipe, j *Job) bool {
 		}
 	}
 	return true
-}
-
-// begin opens the record, and for a run that is resumed the checkpoint to go on from, if there is one.
-func (r *run) begin() (*checkpoint.Checkpoint, error) {
-	r.outcome.Started = time.Now().UTC()
-	var err error
-	if !r.Resume {
-		r.record, err = results.Create(r.Dir, r.Identity, r.Recipe, r.Environment)
-		return nil, err
-	}
-	before, err := results.Open(r.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		r.record, err = results.Create(r.Dir, r.Identity, r.Recipe, r.Environment)
-		return nil, err
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := r.Continues(before); err != nil {
-		return nil, err
-	}
-	c, damaged, err := checkpoint.Latest(before.Checkpoints())
-	if errors.Is(err, fs.ErrNotExist) {
-		r.record, err = results.Resume(r.Dir, results.Mark{})
-		return nil, err
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := r.restoreRun(c); err != nil {
-		return nil, errors.Join(fmt.Errorf("checkpoint %s: %w", c.Path, err), c.Close())
-	}
-	for _, d := range damaged {
-		r.note("a checkpoint was not used: %v", d)
-	}
-	return c, nil
 }

@@ -54,6 +54,8 @@ type Job struct {
 	Environment results.Environment
 	// Resume continues from the last checkpoint in Dir, if there is one.
 	Resume bool
+	// AllowChange lets a run go on with other kernels, another program or other plugins, which may change bits.
+	AllowChange bool
 	// SaveModel leaves the trained model in the folder ModelDir of Dir, in Hugging Face's format.
 	SaveModel bool
 	// KeepParameters is a file that gets the parameters of all phases, as the last phase that has them leaves them; empty:
