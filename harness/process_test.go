@@ -101,6 +101,7 @@ func (h *hostProcess) read(run string) outcome {
 		e.MeasuredSeconds, e.TrainingSeconds = 0, 0
 		o.Evaluations = append(o.Evaluations, e)
 	}
+	o.Result.Record = nil // its lines have measured times
 	o.Result.MeasuredSeconds, o.Result.LoadAverage = nil, nil
 	o.Result.Started, o.Result.Finished = time.Time{}, time.Time{}
 	for i := range o.Result.Phases {

@@ -48,8 +48,8 @@ func read(run *Run) error {
 	return run.Trace(func(*Step) {})
 }
 
-// TestFlippedBits flips a bit of every byte of a record in turn, or of every third. Reading it and going on with it both say which line is damaged,
-// and neither changes the file.
+// TestFlippedBits flips a bit of every byte of a record in turn, or of every third. Reading it and going on with it both
+// name the file, and neither changes it.
 func TestFlippedBits(t *testing.T) {
 	ended, _ := recorded(t, true)
 	run, err := Open(ended)
@@ -58,10 +58,9 @@ func TestFlippedBits(t *testing.T) {
 	}
 	broken, mark := recorded(t, false)
 	for _, c := range []struct {
-		dir string
-		use func(dir string) error
-		// The lines up to the mark matter: those after it are written again.
-		lines int
+		dir   string
+		use   func(dir string) error
+		lines int // up to the mark: those after it are written again
 		every int // bytes: opening a record takes longer than reading it
 	}{
 		{ended, func(string) error { return read(run) }, 4, 1},
@@ -135,7 +134,8 @@ func TestDamagedLines(t *testing.T) {
 		if err := os.WriteFile(path, []byte(strings.Join(lines, "")), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if err := readSteps(dir); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
+		err = readSteps(dir)
+		if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v, want damage of %s with %q", name, err, path, c.want)
 		}
 	}

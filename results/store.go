@@ -130,7 +130,7 @@ func lock(dir string) (unlock func() error, err error) {
 }
 
 func open(dir string, at Mark, unlock func() error) (*Writer, error) {
-	if err := durable.RemoveLeftovers(dir); err != nil {
+	if err := durable.RemoveLeftovers(dir, 0); err != nil {
 		return nil, fmt.Errorf("run %s: %w", dir, err)
 	}
 	steps, err := openLines(filepath.Join(dir, stepsFile), at.Steps, at.StepsSHA256)
@@ -191,6 +191,17 @@ func (w *Writer) Close() error { return errors.Join(w.closeFiles(), w.unlock()) 
 
 func (w *Writer) closeFiles() error {
 	return errors.Join(w.steps.file.Close(), w.evaluations.file.Close())
+}
+
+// Discard closes a record that has nothing, and removes its folder unless somebody put something there.
+func (w *Writer) Discard() error {
+	err := w.closeFiles()
+	for _, name := range []string{runFile, recipeFile, environmentFile, stepsFile, evaluationsFile} {
+		err = errors.Join(err, os.Remove(w.Path(name)))
+	}
+	err = errors.Join(err, w.unlock(), os.Remove(w.Path(lockFile)))
+	_ = os.Remove(w.dir)
+	return err
 }
 
 // idDigits is the length of an ID in hexadecimal digits: among a million runs, two share one with a probability of

@@ -7,9 +7,10 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"strings"
 	"unicode/utf8"
+
+	"harness.invalid/core/durable"
 )
 
 // Tokens with a meaning of their own, as google-research/bert names them. Their ids are where the vocabulary's file
@@ -138,30 +139,13 @@ func (v *Vocab) WriteTo(w io.Writer) (int64, error) {
 
 // Save writes the vocabulary as a vocab.txt: under another name first, so that a reader of path finds the old file or
 // the complete new one, even after a crash.
-func (v *Vocab) Save(path string) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+func (v *Vocab) Save(path string) error {
+	err := durable.WriteFile(path, func(w io.Writer) error {
+		_, err := v.WriteTo(w)
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("vocabulary: %w", err)
+		return fmt.Errorf("vocabulary %s: %w", path, err)
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-			err = fmt.Errorf("vocabulary %s: %w", path, err)
-		}
-	}()
-	if _, err := v.WriteTo(f); err != nil {
-		return err
-	}
-	// CreateTemp makes files that only their owner can read; a vocabulary is no secret.
-	if err := f.Chmod(0o644); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return nil
 }

@@ -52,6 +52,9 @@ func (c *Conversion) Run() (err error) {
 	if err != nil {
 		return err
 	}
+	if err := c.spares(); err != nil {
+		return err
+	}
 	target.Progress = c.Progress
 	model, tokenizer, err := Open(c.From, c.Config, c.Say)
 	if file && c.Config == "" && errors.Is(err, fs.ErrNotExist) {
@@ -80,6 +83,37 @@ func (c *Conversion) Run() (err error) {
 		c.Say("no vocabulary was found, so %s has no tokenizer: name one with --vocab", c.To)
 	}
 	c.Say("%s: %s from %s", c.To, target.Format, model.Format())
+	return nil
+}
+
+// spares reports a To that would replace From, or files of a run, whose parameters are there in no other place. From and
+// To may be written differently, or be links.
+func (c *Conversion) spares() error {
+	to, err := os.Stat(c.To)
+	if err != nil {
+		return nil // there is nothing to replace; what else is wrong with it will show when it is written
+	}
+	same := func(path string) bool {
+		info, err := os.Stat(path)
+		return err == nil && os.SameFile(info, to)
+	}
+	for _, source := range []string{c.From, filepath.Dir(c.From)} {
+		if same(source) {
+			return fmt.Errorf("%s would be replaced by what is made of it: name another place for the result than %s", c.From, c.To)
+		}
+	}
+	if !to.IsDir() {
+		to, err = os.Stat(filepath.Dir(c.To))
+		if err == nil && same(c.From) {
+			return fmt.Errorf("%s is a part of %s: name another place for the result", c.To, c.From)
+		}
+		return nil
+	}
+	for _, name := range []string{"run.json", "state.json"} {
+		if _, err := os.Stat(filepath.Join(c.To, name)); err == nil {
+			return fmt.Errorf("%s belongs to a run (it has %s): name another place for the result", c.To, name)
+		}
+	}
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package conversion
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -49,5 +50,63 @@ func TestTarget(t *testing.T) {
 		if got.Format != huggingface.Format(c.want) || file != c.file {
 			t.Errorf("%+v: %s, file %v, want %s, %v", c.c, got.Format, file, c.want, c.file)
 		}
+	}
+}
+
+// TestSpares: no conversion replaces its source, by whatever name it is called, or files of a run.
+func TestSpares(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	write := func(names ...string) {
+		for _, name := range names {
+			if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(name, []byte(name), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write("model/config.json", "model/model.safetensors", "run/run.json",
+		"run/checkpoints/00-a-00000001/state.json", "other.bin")
+	if err := os.Symlink("model", "link"); err != nil {
+		t.Skip(err)
+	}
+	for _, c := range []struct {
+		from, to string
+		refused  bool
+	}{
+		{"model", "model", true}, {"model", "model/", true}, {"model", "./model/../model", true},
+		{"model", filepath.Join(dir, "model"), true}, {"model", "link", true}, {"link", "model", true},
+		{"model/model.safetensors", "model", true},
+		{"model/model.safetensors", "model/model.safetensors", true}, {"model", "model/model.safetensors", true},
+		{"other.bin", "other.bin", true},
+		{"run", "run", true}, {"run", "run/checkpoints/00-a-00000001", true},
+		{"model", "run", true},
+		{"model", "new", false}, {"model", "other.bin", false}, {"model", "model/new.safetensors", false}, {"run", "model", false},
+	} {
+		conversion := Conversion{From: c.from, To: c.to, Say: func(string, ...any) {}}
+		err := conversion.spares()
+		if (err != nil) != c.refused {
+			t.Errorf("convert %s %s: %v, want refused %v", c.from, c.to, err, c.refused)
+		}
+		if c.refused {
+			if err := conversion.Run(); err == nil {
+				t.Errorf("convert %s %s ran", c.from, c.to)
+			}
+		}
+	}
+	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err == nil && string(text) != filepath.ToSlash(path) {
+			t.Errorf("%s was changed", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

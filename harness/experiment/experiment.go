@@ -66,7 +66,11 @@ func Run(ctx context.Context, e Experiment) (_ *Outcome, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer func() {
+		if err = errors.Join(err, s.close()); err != nil {
+			err = errors.Join(err, s.tidy())
+		}
+	}()
 	what := fmt.Sprintf("%d runs", len(s.plan(s.Arms, 0, s.seeds())))
 	if s.follows() && len(s.Arms) > 1 {
 		what = "pairs until decided, " + what + " at most,"

@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"harness.invalid/core/durable"
 	"harness.invalid/core/recipe"
 	"harness.invalid/harness/catalog"
 	"harness.invalid/harness/experiment"
+	"harness.invalid/harness/hint"
 	"harness.invalid/results"
 )
 
@@ -150,5 +154,73 @@ func TestRefused(t *testing.T) {
 		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 			t.Errorf("%v: left %v, %v", c.arms, left, err)
 		}
+	}
+}
+
+// TestOtherData: runs in a folder share its data, which no later experiment replaces.
+func TestOtherData(t *testing.T) {
+	dir := t.TempDir()
+	e := experiment.Experiment{Recipe: mini(t), Arms: arms(t, []string{"gpu-ref"}, nil), Dir: dir, Executor: &elsewhere{}}
+	if _, err := experiment.Run(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	read := func() (all []string) {
+		for _, name := range []string{"text.txt", "train.json", "dev.json", "vocab.txt"} {
+			text, err := os.ReadFile(filepath.Join(dir, "data", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, string(text))
+		}
+		return all
+	}
+	before := read()
+	for _, set := range []string{"data.generated.seed=9", "vocab.size=290", "data.generated.dev_questions=5"} {
+		e.Recipe = mini(t, set)
+		_, err := experiment.Run(t.Context(), e)
+		if !errors.Is(err, durable.ErrDiffers) || !strings.Contains(hint.Of(err), "--out") {
+			t.Errorf("%s: error %v, hint %q, want %v", set, err, hint.Of(err), durable.ErrDiffers)
+		}
+		if !slices.Equal(before, read()) {
+			t.Fatalf("%s: the data was changed", set)
+		}
+	}
+	e.Recipe = mini(t)
+	if _, err := experiment.Run(t.Context(), e); err != nil {
+		t.Errorf("with the same data: %v", err)
+	}
+}
+
+// TestNothingLeft: an experiment that fails before a step is done leaves no folder, and one that was killed leaves no
+// temporary file.
+func TestNothingLeft(t *testing.T) {
+	bad := mini(t)
+	bad.Data.Generated.People = -1
+	odd := mini(t)
+	odd.Phases[0].Length = 1 << 20 // more than the model has positions for
+	good := mini(t)
+	t.Chdir(t.TempDir())
+	for _, c := range []struct {
+		recipe *recipe.Recipe
+		dir    string
+	}{{bad, ""}, {bad, filepath.Join("a", "b")}, {odd, ""}, {odd, "c"}} {
+		_, err := experiment.Run(t.Context(), experiment.Experiment{Recipe: c.recipe, Arms: arms(t, []string{"gpu-ref"}, nil), Dir: c.dir})
+		if err == nil {
+			t.Fatal("no error")
+		}
+		if left, _ := os.ReadDir("."); len(left) > 0 {
+			t.Errorf("%q: %v left %v", c.dir, err, left)
+		}
+	}
+	killed := filepath.Join("d", "data", ".text.txt.0badcafe.tmp")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(killed), 0o777), os.WriteFile(killed, nil, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	e := experiment.Experiment{Recipe: good, Arms: arms(t, []string{"gpu-ref"}, nil), Dir: "d", Executor: &elsewhere{}}
+	if _, err := experiment.Run(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(killed); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is still there (%v)", killed, err)
 	}
 }

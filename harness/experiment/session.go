@@ -4,13 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
-	"time"
 
-	"harness.invalid/core/filename"
 	"harness.invalid/core/kernels"
 	"harness.invalid/core/recipe"
 	"harness.invalid/harness/catalog"
@@ -27,6 +22,7 @@ type Session struct {
 	data       *train.Data
 	start      string            // digest of the model that runs start from; empty: none
 	precisions map[string]string // that will run, by the text of Arm.Spec
+	made       []string          // folders that were not there before
 }
 
 // prepare asks every plugin whether it accepts its settings, so that a wrong name fails before anything is trained.
@@ -104,45 +100,6 @@ func (s *Session) askOptimizers(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// begin creates the folder of the experiment and opens its data there.
-func (s *Session) begin(what string) (err error) {
-	if s.Dir == "" {
-		if s.Resume {
-			return errors.New("the experiment is to go on, and has no folder")
-		}
-		name, err := filename.Join("runs", s.Recipe.Name+"-"+time.Now().Format("20060102-150405"))
-		if err != nil {
-			return err
-		}
-		if s.Dir, err = NewFolder(name); err != nil {
-			return err
-		}
-	}
-	dir := filepath.Join(s.Dir, "data")
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
-	s.Observe.note("recipe %s, %s in %s", s.Recipe.Name, what, s.Dir)
-	s.data, err = train.OpenData(s.Recipe, dir, func(what string) { s.Observe.note("%s", what) })
-	return err
-}
-
-// NewFolder creates a folder that did not exist: name itself, or name with a number appended.
-func NewFolder(name string) (string, error) {
-	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-		return "", err
-	}
-	for n := 1; ; n++ {
-		path := name
-		if n > 1 {
-			path = fmt.Sprintf("%s-%d", name, n)
-		}
-		if err := os.Mkdir(path, 0o777); !errors.Is(err, fs.ErrExist) {
-			return path, err
-		}
-	}
 }
 
 func (s *Session) close() error {

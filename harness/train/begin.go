@@ -58,6 +58,7 @@ func (r *run) begin() (*checkpoint.Checkpoint, error) {
 
 func (r *run) create() (err error) {
 	r.record, err = results.Create(r.Dir, r.Identity, r.Recipe, r.Environment)
+	r.created = err == nil
 	return err
 }
 

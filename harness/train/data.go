@@ -15,6 +15,7 @@ import (
 	"harness.invalid/core/checkpoint/weights"
 	"harness.invalid/core/dataset/pretraining"
 	"harness.invalid/core/dataset/synthetic"
+	"harness.invalid/core/durable"
 	"harness.invalid/core/recipe"
 	"harness.invalid/core/wordpiece"
 	"harness.invalid/harness/evaluation"
@@ -40,7 +41,8 @@ type Data struct {
 type split struct{ train, dev *evaluation.Data }
 
 // OpenData opens the files of a recipe. It first generates synthetic data in dir if the recipe says so, and learns
-// a vocabulary from the text if none is given. It calls progress before what takes time.
+// a vocabulary from the text if none is given. Runs that were trained before may use what lies there: if it is other
+// data, the error is durable.ErrDiffers. OpenData calls progress before what takes time.
 func OpenData(r *recipe.Recipe, dir string, progress func(what string)) (_ *Data, err error) {
 	files := r.Data.Files
 	if r.Data.Kind == recipe.GeneratedData {
@@ -68,7 +70,11 @@ func OpenData(r *recipe.Recipe, dir string, progress func(what string)) (_ *Data
 	if d.model == nil && files.Vocab == "" {
 		progress("learning a vocabulary")
 		files.Vocab = filepath.Join(dir, "vocab.txt")
-		if _, _, err := LearnVocab(files.Vocab, files.Text, r.Vocab.Size, 0, r.Vocab.Lowercase); err != nil {
+		v, _, err := learnVocab(files.Text, r.Vocab.Size, 0, r.Vocab.Lowercase)
+		if err != nil {
+			return nil, err
+		}
+		if err := durable.WriteOnce(files.Vocab, func(w io.Writer) error { _, err := v.WriteTo(w); return err }); err != nil {
 			return nil, err
 		}
 	}

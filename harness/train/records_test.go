@@ -169,7 +169,8 @@ func TestChanges(t *testing.T) {
 	}
 	j.Environment.Kernels, j.AllowChange = "amd64/avx2", true
 	o := e.run(j)
-	if want := "after step 8 the run went on with other bits: kernels amd64/avx512, now amd64/avx2"; len(o.result.Notes) != 1 || o.result.Notes[0] != want {
+	want := "after step 8 the run went on with other bits: kernels amd64/avx512, now amd64/avx2"
+	if len(o.result.Notes) != 1 || o.result.Notes[0] != want {
 		t.Errorf("notes %q, want %q", o.result.Notes, want)
 	}
 	run, err := results.Open(j.Dir)

@@ -70,6 +70,7 @@ const ModelDir = "model"
 type run struct {
 	Job
 	record  *results.Writer
+	created bool // record was, by this process
 	work    work
 	digest  *batchDigest
 	done    int // steps in all phases
@@ -82,7 +83,8 @@ type run struct {
 	kept   map[string]weights.Content // for KeepParameters
 }
 
-// Run trains all phases and records them in j.Dir. When ctx ends, it saves a checkpoint and returns ctx's error.
+// Run trains all phases and records them in j.Dir. When ctx ends, it saves a checkpoint and returns ctx's error. A run
+// that fails in its first step leaves no record.
 func Run(ctx context.Context, j Job) (_ *results.Result, err error) {
 	if j.Observe == nil {
 		j.Observe = func(Event) {}
@@ -103,7 +105,11 @@ func Run(ctx context.Context, j Job) (_ *results.Result, err error) {
 		return nil, err
 	}
 	defer func() {
-		if err != nil {
+		switch {
+		case err == nil:
+		case r.created && r.done == 0:
+			err = errors.Join(err, r.record.Discard())
+		default:
 			err = errors.Join(err, r.record.Close())
 		}
 	}()

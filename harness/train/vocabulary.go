@@ -11,20 +11,25 @@ import (
 // alphabet characters, the most frequent ones (0: 1000). LearnVocab returns the number of tokens, and the share of
 // words with characters that the vocabulary lacks.
 func LearnVocab(path string, text []string, size, alphabet int, lowercase bool) (tokens int, unknown float64, err error) {
-	t, err := wordpiece.NewTrainer(wordpiece.TrainOptions{Size: size, Alphabet: alphabet, Options: wordpiece.Google(lowercase)})
+	v, unknown, err := learnVocab(text, size, alphabet, lowercase)
 	if err != nil {
 		return 0, 0, err
+	}
+	return v.Len(), unknown, v.Save(path)
+}
+
+func learnVocab(text []string, size, alphabet int, lowercase bool) (v *wordpiece.Vocab, unknown float64, err error) {
+	t, err := wordpiece.NewTrainer(wordpiece.TrainOptions{Size: size, Alphabet: alphabet, Options: wordpiece.Google(lowercase)})
+	if err != nil {
+		return nil, 0, err
 	}
 	for _, name := range text {
 		if err := learnFrom(t, name); err != nil {
-			return 0, 0, err
+			return nil, 0, err
 		}
 	}
-	v, err := t.Train()
-	if err != nil {
-		return 0, 0, err
-	}
-	return v.Len(), t.Unknown, v.Save(path)
+	v, err = t.Train()
+	return v, t.Unknown, err
 }
 
 func learnFrom(t *wordpiece.Trainer, name string) error {

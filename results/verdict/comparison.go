@@ -125,6 +125,9 @@ func CompareBy(runs []*results.Run, verdict recipe.Verdict) (*Comparison, error)
 	c.notePlans(runs)
 	c.noteStarts(runs)
 	c.checkMachines(runs)
+	if err := c.checkOrigins(runs); err != nil {
+		return nil, err
+	}
 	return c, c.follow(runs)
 }
 

@@ -78,7 +78,7 @@ func (w *preparation) prepare(ctx context.Context) (*Manifest, error) {
 	if m, err := w.complete(); m != nil || err != nil {
 		return m, err
 	}
-	if err := durable.RemoveLeftovers(w.dir); err != nil {
+	if err := durable.RemoveLeftovers(w.dir, 0); err != nil {
 		return nil, err
 	}
 	if err := w.begin(); err != nil {

@@ -66,8 +66,8 @@ func Write(dir string, s Settings) (Files, error) {
 		{f.Train, func(out io.Writer) error { return w.train(out, s.Questions) }},
 		{f.Dev, func(out io.Writer) error { return w.evaluation(out, s.DevQuestions) }},
 	} {
-		if err := durable.WriteFile(file.path, file.write); err != nil {
-			return Files{}, fmt.Errorf("world: %w", err)
+		if err := durable.WriteOnce(file.path, file.write); err != nil {
+			return Files{}, err
 		}
 	}
 	return f, nil
