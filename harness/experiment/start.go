@@ -127,11 +127,16 @@ func (s *Session) trainStart(ctx context.Context, r *recipe.Recipe) (path string
 	if err != nil {
 		return "", nil, err
 	}
+	env, err := s.environment()
+	if err != nil {
+		return "", nil, errors.Join(err, plugins.Close(), pool.Close())
+	}
+	env.Transport = string(plugins.Transport())
 	path = filepath.Join(dir, "start.safetensors")
 	const name = "start model"
 	job := train.Job{
 		Recipe: r, Data: s.data, Backend: startBackend, Precision: startPrecision, Seed: uint64(s.Recipe.Start.Seed), Plugins: plugins,
-		Dir: filepath.Join(dir, "run"), Environment: s.environment(plugins), KeepParameters: path,
+		Dir: filepath.Join(dir, "run"), Environment: env, KeepParameters: path,
 		Identity: results.Identity{
 			Recipe: r.Name, Fingerprint: r.Fingerprint(), DataDigest: s.data.Digest, Backend: startBackend, Precision: startPrecision,
 			Optimizer: optimizerName(r, ""), Seed: uint64(s.Recipe.Start.Seed),
