@@ -18,9 +18,8 @@ import (
 	"harness.invalid/harness/catalog"
 )
 
-// programVariable makes the test binary be the program. Variables of that prefix are handed to plugins, so the
-// binary that the host starts again as a plugin is the program as well, and its value marks all processes of one
-// test.
+// programVariable makes the test binary be the program. It is handed to plugins, so the binary that the host starts
+// again as a plugin is the program as well, and its value marks all processes of one test.
 const programVariable = "HARNESS_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {

@@ -1,8 +1,6 @@
 package processes
 
 import (
-	"strings"
-
 	"harness.invalid/core/plugin/host"
 	"harness.invalid/harness/catalog"
 	"harness.invalid/results"
@@ -18,11 +16,7 @@ func record(from catalog.Entry, p *host.Process) (results.Plugin, error) {
 	if err != nil {
 		return r, err
 	}
-	r.Path, r.Threads, r.Folder, r.Environment = from.Source(), s.Threads, s.Dir, map[string]string{}
-	for _, v := range p.Environment() {
-		name, value, _ := strings.Cut(v, "=")
-		r.Environment[name] = value
-	}
+	r.Path, r.Threads, r.Folder, r.Environment = from.Source(), s.Threads, s.Dir, p.Recorded()
 	r.SHA256, err = from.Hash()
 	return r, err
 }

@@ -86,8 +86,13 @@ func TestEnvironment(t *testing.T) {
 		"PATH=/bin", "HOME=/root", "SECRET=x", "LC_ALL=C", "OMP_NUM_THREADS=7", "HARNESS_CPU=avx2", "GOMAXPROCS=96",
 		"HARNESS_LIFELINE_FD=9", "HARNESS_STORE=postgres://me:secret@host/runs",
 		host.Handshake.MagicCookieKey + "=" + host.Handshake.MagicCookieValue,
+		// Secrets that begin as other variables do.
+		"NVIDIA_API_KEY=x", "HARNESS_API_KEY=x", "PYTHON_KEYRING_PASSWORD=x", "CUDA_TOKEN=x", "OMP_SECRET=x", "LC_SECRET=x",
+		"PGPASSWORD=x", "MLFLOW_TRACKING_TOKEN=x", "AWS_SECRET_ACCESS_KEY=x", "HF_TOKEN=x",
+		"TOKEN=t", host.PassVariable + "=TOKEN, HARNESS_LIFELINE_FD",
 	}, 2, []string{"OMP_NUM_THREADS=2", "MY_OWN=1"})
-	want := []string{"GOMAXPROCS=2", "HARNESS_CPU=avx2", "HOME=/root", "LC_ALL=C", "MY_OWN=1", "OMP_NUM_THREADS=2", "PATH=/bin"}
+	want := []string{"GOMAXPROCS=2", "HARNESS_CPU=avx2", "HOME=/root", "LC_ALL=C", "MY_OWN=1", "OMP_NUM_THREADS=2", "PATH=/bin",
+		"TOKEN=t"}
 	if !slices.Equal(got, want) {
 		t.Errorf("Environment = %v, want %v", got, want)
 	}
