@@ -43,6 +43,7 @@ func execute(args []string, in io.Reader, out, errOut io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetIn(in)
+	out, errOut = output(out), newPrinter(errOut)
 	root.SetOut(out)
 	root.SetErr(errOut)
 	err := unknownCommand(root, args)

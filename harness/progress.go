@@ -3,14 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/vbauerster/mpb/v8"
-	"golang.org/x/term"
 
 	"harness.invalid/core/recipe"
+	"harness.invalid/core/visible"
 	"harness.invalid/harness/experiment"
 	"harness.invalid/harness/train"
 )
@@ -32,8 +31,8 @@ const lineEvery = 10 * time.Second
 
 func newProgress(out io.Writer, quiet bool) *progress {
 	p := &progress{out: out, off: quiet, runs: map[string]display{}}
-	if f, ok := out.(*os.File); ok && !quiet && term.IsTerminal(int(f.Fd())) {
-		p.bars = mpb.New(mpb.WithOutput(out), mpb.WithWidth(24), mpb.WithAutoRefresh())
+	if f := terminalOf(out); f != nil && !quiet {
+		p.bars = mpb.New(mpb.WithOutput(f), mpb.WithWidth(24), mpb.WithAutoRefresh()) // bars move the cursor
 	}
 	return p
 }
@@ -43,7 +42,7 @@ func (p *progress) say(format string, args ...any) {
 	switch {
 	case p.off:
 	case p.bars != nil:
-		fmt.Fprintf(p.bars, format+"\n", args...)
+		fmt.Fprint(p.bars, visible.Text(fmt.Sprintf(format+"\n", args...)))
 	default:
 		fmt.Fprintf(p.out, format+"\n", args...)
 	}

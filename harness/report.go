@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"harness.invalid/core/durable"
 	"harness.invalid/harness/hint"
@@ -58,7 +56,7 @@ differ, recipe and environment. --format prints the table alone, as compare does
 					}
 					return report.Write(w, c, report.Options{Format: f, Width: width(w), Color: color(w), Modelled: modelled})
 				}
-			} else if f, ok := cmd.OutOrStdout().(*os.File); ok && out == "" && term.IsTerminal(int(f.Fd())) {
+			} else if out == "" && terminalOf(cmd.OutOrStdout()) != nil {
 				return hint.With(errors.New("a page is not for a terminal"),
 					"write it to a file with -o report.html, or print the table with --format table")
 			}

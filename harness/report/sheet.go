@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
+	"harness.invalid/core/visible"
 )
 
 // Sheet is a table of text that can be printed in every format.
@@ -150,6 +153,7 @@ const rule = "─"
 
 // draw prints the rows with a header, for a terminal or in Markdown.
 func (s *Sheet) draw(w io.Writer, width int, markdown, color bool) error {
+	s = s.visible()
 	align := make([]tw.Align, len(s.Columns))
 	header := make([]string, len(s.Columns))
 	for i, c := range s.Columns {
@@ -297,6 +301,27 @@ func wrap(text string, width int) string {
 // colors of marks, as SGR sequences that all terminals have (ECMA-48, 8.3.117).
 var colors = [...]string{Plain: "", Strong: "\x1b[1m", Good: "\x1b[32m", Bad: "\x1b[31m", Doubt: "\x1b[33m"}
 
+// Colors are the sequences that tables for terminals have.
+var Colors = append(colors[1:], plain)
+
+// plain ends a colour.
+const plain = "\x1b[0m"
+
+// visible is a sheet whose texts cannot act on a terminal.
+func (s *Sheet) visible() *Sheet {
+	shown := &Sheet{Columns: slices.Clone(s.Columns), Rows: make([]Row, len(s.Rows))}
+	for i := range shown.Columns {
+		shown.Columns[i].Name = visible.Text(shown.Columns[i].Name)
+	}
+	for i, r := range s.Rows {
+		shown.Rows[i] = slices.Clone(r)
+		for j := range r {
+			shown.Rows[i][j].Text = visible.Text(r[j].Text)
+		}
+	}
+	return shown
+}
+
 // paint colours every line of a text.
 func paint(text string, m Mark, color bool) string {
 	if !color || colors[m] == "" || text == "" {
@@ -304,7 +329,7 @@ func paint(text string, m Mark, color bool) string {
 	}
 	lines := strings.Split(text, "\n")
 	for i := range lines {
-		lines[i] = colors[m] + lines[i] + "\x1b[0m"
+		lines[i] = colors[m] + lines[i] + plain
 	}
 	return strings.Join(lines, "\n")
 }
@@ -317,18 +342,30 @@ func (c Cell) value() any {
 	return strings.TrimSpace(c.Text)
 }
 
+// number is what a spreadsheet takes for a number, or for nothing.
+var number = regexp.MustCompile(`^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?%?$|^[-+]?(Inf|NaN)$|^-$`)
+
+// inert is a cell of a CSV file that no spreadsheet takes for a formula. Names in records may come from anybody. Source:
+// OWASP, CSV Injection: texts that begin with = + - @, a tab or a carriage return get a quote in front.
+func inert(text string) string {
+	if text == "" || !strings.ContainsRune("=+-@\t\r", rune(text[0])) || number.MatchString(text) {
+		return text
+	}
+	return "'" + text
+}
+
 func (s *Sheet) writeCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	line := make([]string, len(s.Columns))
 	for i, c := range s.Columns {
-		line[i] = c.key()
+		line[i] = inert(c.key())
 	}
 	if err := out.Write(line); err != nil {
 		return err
 	}
 	for _, r := range s.Rows {
 		for i, c := range r {
-			line[i] = fmt.Sprint(c.value())
+			line[i] = inert(fmt.Sprint(c.value()))
 		}
 		if err := out.Write(line); err != nil {
 			return err

@@ -237,8 +237,8 @@ func writeCSV(w io.Writer, c *verdict.Comparison, o Options) error {
 				continue
 			}
 			arm := c.Arms[i]
-			line := []string{r.phase, r.quantity, arm.Backend, arm.Optimizer, arm.Precision, strconv.Itoa(cell.sample.N),
-				full(float64(cell.sample.Mean))}
+			line := []string{inert(r.phase), inert(r.quantity), inert(arm.Backend), inert(arm.Optimizer), inert(arm.Precision),
+				strconv.Itoa(cell.sample.N), full(float64(cell.sample.Mean))}
 			line = append(line, make([]string, len(header)-len(line))...)
 			put := func(column, text string) { line[slices.Index(header, column)] = text }
 			number := func(column string, v *results.Number) {
