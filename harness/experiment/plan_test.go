@@ -199,4 +199,14 @@ func TestFixedPlan(t *testing.T) {
 	if p := o.Runs[0].Recipe.Verdict.Plan; p != e.Plan {
 		t.Errorf("the runs have the plan %v", p)
 	}
+	// It goes on as it was begun, and a fixed plan of another number is another plan.
+	e.Resume, e.Plan.MaxSeeds = true, 9
+	var other *experiment.PlanError
+	if _, err := experiment.Run(t.Context(), e); !errors.As(err, &other) {
+		t.Errorf("error %v under another plan", err)
+	}
+	e.Plan = recipe.Plan{}
+	if o, err = experiment.Run(t.Context(), e); err != nil || len(o.Runs) != 14 || len(ex.trained) != 14 {
+		t.Errorf("resumed: %v, trained %d", err, len(ex.trained))
+	}
 }
