@@ -98,12 +98,12 @@ func Write(t testing.TB, dir string, seeds int, arms ...Arm) []*series.Record {
 	return records
 }
 
-// WriteLong writes runs as long as those of quick, of 640 and 450 steps, for a number of seeds of two arms. It does not
-// read them.
-func WriteLong(t testing.TB, dir string, seeds int) {
+// WriteLong writes runs of 64 and 45 steps times length for a number of seeds of two arms; those of quick have ten
+// times as many. It does not read them.
+func WriteLong(t testing.TB, dir string, seeds, length int) {
 	t.Helper()
-	r, err := recipe.Parse("long.yaml", []byte(strings.NewReplacer("steps: 30", "steps: 640", "steps: 40", "steps: 450",
-		"every: 10", "every: 50").Replace(Recipe)))
+	r, err := recipe.Parse("long.yaml", []byte(strings.NewReplacer("steps: 30", fmt.Sprint("steps: ", 64*length),
+		"steps: 40", fmt.Sprint("steps: ", 45*length), "every: 10", fmt.Sprint("every: ", 5*length)).Replace(Recipe)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func writeLong(t testing.TB, dir string, r *recipe.Recipe, a Arm, seed int, env 
 			p = &phases[1]
 		}
 		p.Name, p.Steps, p.Sequences = s.Phase, p.Steps+1, p.Sequences+int64(s.Sequences)
-		if s.Step%50 != 0 && i+1 != r.Phases[0].Steps {
+		if s.Step%r.Phases[1].Evaluation.Every != 0 && i+1 != r.Phases[0].Steps {
 			continue
 		}
 		share := float64(i+1) / float64(total)
