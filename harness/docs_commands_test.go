@@ -130,6 +130,9 @@ var smallerTuning = []string{
 // longTraining is what a line says that trains for long itself.
 var longTraining = regexp.MustCompile(`steps=\d{3,}`)
 
+// manySeeds is what a line says that trains one arm after another.
+var manySeeds = regexp.MustCompile(`--seeds \d+`)
+
 // benchSize is what a line says about the size of a benchmark of the step.
 var benchSize = regexp.MustCompile(`--(batch|steps) \d+`)
 
@@ -156,6 +159,7 @@ func runLine(t *testing.T, shell, dir, line, runs string) {
 		if strings.Contains(line, "harness compare ") && !strings.Contains(line, "--seeds ") && !strings.Contains(line, "--lockstep ") {
 			line = strings.Replace(line, "harness compare ", "harness compare --budget 1ms ", 1) // ends after a pair
 		}
+		line = manySeeds.ReplaceAllString(line, "--seeds 2")
 		line = trainCommand.ReplaceAllString(longTraining.ReplaceAllString(line, "steps=1"), "$0"+overrides(sets))
 	}
 	if strings.HasPrefix(line, "harness bench step ") {

@@ -85,9 +85,12 @@ func TestScripts(t *testing.T) {
 
 // quickly is the environment of processes that live for a moment: many of them run beside each other, their steps
 // are no work for two threads, and what they leave in memory need not be collected. Where an interpreter has all
-// modules it is named, for a search starts several; torch.txtar searches.
+// modules it is named, for a search starts several; torch.txtar searches. The program's hash is computed once.
 func quickly() []string {
 	env := []string{"GOMAXPROCS=1", "GOGC=400"}
+	if dir, err := scratch(); err == nil {
+		env = append(env, "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
+	}
 	if interpreter := torchPython(); interpreter != "" {
 		env = append(env, python.InterpreterVariable+"="+interpreter)
 	}

@@ -110,7 +110,7 @@ func sumOf(path string) (string, error) {
 	}
 	defer f.Close()
 	h := sha256.New()
-	if _, err := io.Copy(h, bufio.NewReaderSize(f, 1<<20)); err != nil {
+	if _, err := io.Copy(h, bufio.NewReaderSize(f, 64<<10)); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil

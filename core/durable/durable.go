@@ -52,7 +52,7 @@ func writeBeside(path string, write func(w io.Writer) error, place func(temp str
 			err = errors.Join(err, ignore(f.Close(), fs.ErrClosed), ignore(os.Remove(f.Name()), fs.ErrNotExist))
 		}
 	}()
-	w := bufio.NewWriterSize(f, 1<<20)
+	w := bufio.NewWriterSize(f, 64<<10)
 	if err := write(w); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}

@@ -2,14 +2,11 @@ package catalog
 
 import (
 	"fmt"
-	"os"
 	"slices"
-	"sync"
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/plugin"
-	"harness.invalid/core/plugin/host"
 	gpuref "harness.invalid/plugins/gpu-ref"
 	"harness.invalid/plugins/ipu"
 	"harness.invalid/plugins/optimizers/adafactor"
@@ -97,24 +94,4 @@ func Serve(k plugin.Kind, name string) error {
 		}
 	}
 	return fmt.Errorf("no built-in %s is named %q", k, name)
-}
-
-// ProgramHash is the SHA-256 of this program's file, which has tens of megabytes and is hashed once.
-func ProgramHash() (string, error) { return programHash() }
-
-var programHash = sync.OnceValues(func() (string, error) {
-	self, err := program()
-	if err != nil {
-		return "", err
-	}
-	return host.Hash(self)
-})
-
-// program is the executable that runs.
-func program() (string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("find the program itself: %w", err)
-	}
-	return self, nil
 }
