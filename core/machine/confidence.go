@@ -76,8 +76,8 @@ func (c *Checked) software() []string {
 	return names
 }
 
-// outside lists in what the program leaves the published ones: size of the model, length, tokens of a step, replicas,
-// chip and format.
+// outside lists in what the program leaves the published ones: size of the model, length, tokens of a micro-batch and of
+// a step, replicas, chip and format.
 func (c *Checked) outside(p *backend.Program, chip string) []string {
 	type measure struct {
 		what string
@@ -92,7 +92,8 @@ func (c *Checked) outside(p *backend.Program, chip string) []string {
 		{"layers", func(p *backend.Program) int { return p.Model.NumHiddenLayers }},
 		{"hidden units", func(p *backend.Program) int { return p.Model.HiddenSize }},
 		{"tokens a sequence", func(p *backend.Program) int { return p.Length }},
-		{"tokens a step", func(p *backend.Program) int { return p.Length * p.GlobalBatch() }},
+		{"tokens a micro-batch", func(p *backend.Program) int { return p.Length * p.MicroBatch }},
+		{"tokens a step of a replica", func(p *backend.Program) int { return p.Length * p.MicroBatch * p.Accumulation }},
 		{"replicas", func(p *backend.Program) int { return p.Replicas }},
 	} {
 		low, high := math.MaxInt, 0
