@@ -101,7 +101,11 @@ func (c *Checked) outside(p *backend.Program, chip string) []string {
 			low, high = min(low, m.of(&programs[i])), max(high, m.of(&programs[i]))
 		}
 		if v := m.of(p); v < low || v > high {
-			list = append(list, fmt.Sprintf("%d %s, published are %d to %d", v, m.what, low, high))
+			published := fmt.Sprint(low)
+			if high > low {
+				published = fmt.Sprintf("%d to %d", low, high)
+			}
+			list = append(list, fmt.Sprintf("%d %s, published: %s", v, m.what, published))
 		}
 	}
 	format := func(precision string) string {
@@ -117,7 +121,7 @@ func (c *Checked) outside(p *backend.Program, chip string) []string {
 	}
 	slices.SortFunc(published, cmp.Compare)
 	if published = slices.Compact(published); !slices.Contains(published, of(chip, p.Precision)) {
-		list = append(list, fmt.Sprintf("%s, published are %s", of(chip, p.Precision), strings.Join(published, ", ")))
+		list = append(list, fmt.Sprintf("%s, published: %s", of(chip, p.Precision), strings.Join(published, ", ")))
 	}
 	return list
 }

@@ -38,6 +38,8 @@ type Recipe struct {
 	// Backends are settings of single backends, by name (ipu) or by name and precision (gpu-ref:fp16). They are not
 	// part of the fingerprint.
 	Backends map[string]Backend `yaml:"backends,omitempty" json:"backends,omitempty"`
+	// Counterpart is the full-size training that the recipe stands for. It is not part of the fingerprint.
+	Counterpart *Counterpart `yaml:"counterpart,omitempty" json:"counterpart,omitempty"`
 	// Verdict defines when two backends are equivalent. It is not part of the fingerprint.
 	Verdict Verdict `yaml:"verdict" json:"verdict"`
 }

@@ -28,7 +28,7 @@ func Schema() []byte {
 	return append(text, '\n')
 }
 
-//go:embed recipe.go phase.go schedule.go load.go start.go
+//go:embed counterpart.go recipe.go phase.go schedule.go load.go start.go
 var sources embed.FS
 
 // choices lists the allowed words of fields, by type and key.

@@ -10,6 +10,7 @@ import (
 )
 
 type jsonSchema struct {
+	AnyOf                []*jsonSchema          `json:"anyOf"` // a word or a list of words
 	Ref                  string                 `json:"$ref"`
 	Defs                 map[string]*jsonSchema `json:"$defs"`
 	Description          string                 `json:"description"`
@@ -71,6 +72,9 @@ func TestSchemaTakesBuiltin(t *testing.T) {
 			if err := walk(f.value, next, path+"."+f.key); err != nil {
 				return err
 			}
+		}
+		if len(n.items) > 0 && len(at.AnyOf) > 0 {
+			at = at.AnyOf[len(at.AnyOf)-1]
 		}
 		for _, item := range n.items {
 			if at.Items == nil {

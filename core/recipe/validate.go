@@ -69,6 +69,9 @@ func (r *Recipe) settle() error {
 	if err := r.validateBackends(); err != nil {
 		return err
 	}
+	if err := r.validateCounterpart(); err != nil {
+		return err
+	}
 	return r.settleVerdict()
 }
 

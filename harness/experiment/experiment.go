@@ -51,6 +51,8 @@ type Outcome struct {
 	// Ended says why there are no more, and Further what going on takes for one that is OutOfBudget.
 	Ended   End
 	Further Further
+	// FullSize are the modelled times of the recipe's counterpart.
+	FullSize []verdict.FullSize
 }
 
 // Run trains all runs that are not complete yet. Under a sequential plan it adds seeds until every arm is decided, the
@@ -92,6 +94,9 @@ func Run(ctx context.Context, e Experiment) (_ *Outcome, err error) {
 	if err := p.train(ctx, executor); err != nil {
 		return nil, err
 	}
+	if len(s.Arms) > 1 {
+		p.outcome.FullSize = s.fullSize(ctx)
+	}
 	return p.outcome, nil
 }
 
@@ -101,5 +106,6 @@ func (o *Outcome) Compare() (*verdict.Comparison, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.FullSize = o.FullSize
 	return c, durable.WriteFile(filepath.Join(o.Dir, "comparison.json"), c.WriteJSON)
 }

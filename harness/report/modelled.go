@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"harness.invalid/core/recipe"
 	"harness.invalid/results"
 	"harness.invalid/results/verdict"
 )
@@ -13,10 +14,12 @@ import (
 // on programs like this one.
 func (t *table) shows(phase string) bool { return t.anyModelled || len(t.unchecked(phase)) == 0 }
 
-// unchecked lists the arms whose modelled figures of a phase lie outside what their models were checked on, with the
-// reason.
-func (t *table) unchecked(phase string) []string {
-	var list []string
+// doubt is why an arm's modelled figures lie outside what its model was checked on.
+type doubt struct{ arm, why string }
+
+// unchecked lists the doubts about the modelled figures of a phase.
+func (t *table) unchecked(phase string) []doubt {
+	var list []doubt
 	for i, runs := range t.runs {
 		for _, r := range runs {
 			p, ok := r.Phase(phase)
@@ -25,9 +28,9 @@ func (t *table) unchecked(phase string) []string {
 			}
 			why := "it states no confidence"
 			if p.ModelledConfidence != nil {
-				why = p.ModelledConfidence.Why
+				why, _, _ = strings.Cut(p.ModelledConfidence.Why, ";") // one reason is enough here
 			}
-			list = append(list, fmt.Sprintf("%s (%s)", t.Arms[i].Backend, why))
+			list = append(list, doubt{t.Arms[i].Backend, why})
 			break
 		}
 	}
@@ -37,24 +40,23 @@ func (t *table) unchecked(phase string) []string {
 // remarks are paragraphs below every table: what measured times are, and which modelled ones are left out.
 func (t *table) remarks() []string {
 	list := []string{"Measured times are wall time of the programs that ran here, not of the hardware that a backend stands for."}
-	var outside []string
+	var reasons []string
+	var arms []string
 	for _, p := range t.Phases {
-		for _, a := range t.unchecked(p.Name) {
-			if !slices.Contains(outside, a) {
-				outside = append(outside, a)
+		for _, d := range t.unchecked(p.Name) {
+			if !slices.Contains(arms, d.arm) {
+				arms, reasons = append(arms, d.arm), append(reasons, d.arm+": "+d.why)
 			}
 		}
 	}
-	switch {
-	case len(outside) == 0:
-	case t.anyModelled:
-		list = append(list, "Modelled figures marked (outside) are of programs on which the model was never checked: "+
-			strings.Join(outside, "; ")+".")
-	default:
-		list = append(list, "Modelled times are left out where a model was never checked on such a program (--modelled shows them): "+
-			strings.Join(outside, "; ")+".")
+	if len(arms) == 0 {
+		return list
 	}
-	return list
+	text := "Modelled times are left out where a model was never checked on such a program (--modelled shows them): "
+	if t.anyModelled {
+		text = "Modelled figures marked (outside) are of programs on which the model was never checked: "
+	}
+	return append(list, text+strings.Join(reasons, "; ")+".")
 }
 
 // modelled adds a row of modelled times or rates, each with its interval, system and format. There is no ratio: the
@@ -92,5 +94,27 @@ func sureness(p *results.PhaseResult) string {
 	if c := p.ModelledConfidence; c != nil && c.Inside {
 		return fmt.Sprintf(" ±%.0f%%", 100*(c.High*p.ModelledSeconds/float64(p.Sequences)-1))
 	}
-	return " (outside)"
+	return outside
 }
+
+// fullSize adds the modelled hours of the recipe's counterpart, which nobody trained here.
+func (t *table) fullSize() {
+	r := row{phase: "full size, modelled", quantity: "modelled_hours", cells: make([]cell, len(t.Arms))}
+	for _, f := range t.FullSize {
+		for i, a := range t.Arms {
+			if recipe.PluginName(a.Backend) != f.Backend {
+				continue
+			}
+			sure := outside
+			if f.Inside {
+				sure = fmt.Sprintf(" ±%.0f%%", 100*(f.High/f.Hours-1))
+			}
+			r.label = f.Training + ", hours"
+			r.cells[i].text = fmt.Sprintf("%.1f%s (%s, %s)", f.Hours, sure, f.System, f.Precision)
+		}
+	}
+	t.add(r)
+}
+
+// outside marks a modelled figure of a program that is unlike all that the model was checked on.
+const outside = " (outside)"

@@ -112,6 +112,7 @@ func newTable(c *verdict.Comparison, o Options) *table {
 		s, ok := r.MeasuredSeconds[results.TotalSeconds]
 		return s, ok
 	})
+	t.fullSize()
 	return t
 }
 

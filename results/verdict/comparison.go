@@ -35,6 +35,8 @@ type Comparison struct {
 	Comparisons []Pairing       `json:"comparisons"`
 	// Curves are means and standard deviations of the arms along the way.
 	Curves []Band `json:"curves,omitempty"`
+	// FullSize are the modelled times of the recipe's counterpart on the machines of the arms' backends.
+	FullSize []FullSize `json:"full_size,omitempty"`
 	// Notes are doubts about the comparison as a whole.
 	Notes []string `json:"notes,omitempty"`
 
