@@ -33,10 +33,10 @@ func Uninstall(e catalog.Entry) error {
 	if err := os.RemoveAll(path); err != nil {
 		return err
 	}
-	if err := os.Remove(path + host.PinSuffix); !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(path + host.PinSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return nil
+	return host.Forget(path)
 }
 
 // Install copies a plugin into the user's folder and pins it; one that is there already is pinned as it is now. from
@@ -199,7 +199,7 @@ func answers(ctx context.Context, f host.Found, out io.Writer) error {
 
 // pinned pins a plugin as it is, and describes it as others will find it.
 func pinned(ctx context.Context, path string, out io.Writer) (d Description, err error) {
-	if err := host.Pin(path); err != nil {
+	if err := errors.Join(host.Pin(path), host.Remember(path)); err != nil {
 		return d, err
 	}
 	f, _ := host.At(path)

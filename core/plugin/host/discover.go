@@ -35,6 +35,9 @@ func (f Found) Files() string {
 
 // Pinned reports whether the plugin is pinned.
 func (f Found) Pinned() bool {
+	if known, err := remembered(f.Files()); err == nil && known != "" {
+		return true // should its pin be gone, it is not started
+	}
 	_, err := os.Stat(f.Files() + PinSuffix)
 	return err == nil
 }

@@ -30,7 +30,7 @@ func expose(ctx context.Context, spec Spec, in io.Reader, out io.Writer, ready f
 	if err := checkKind(spec.Kind); err != nil {
 		return err
 	}
-	if err := spec.checkPin(); err != nil {
+	if spec, err = spec.checked(); err != nil {
 		return err
 	}
 	sockets, err := newSocketFolder()

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/durable"
 )
 
@@ -23,7 +24,8 @@ import (
 //
 // So `sha256sum --check` reads it as well, and errors can name the files that changed. Launch refuses a pinned
 // plugin that has changed: runs must not differ because of a file that was edited, updated or damaged in between.
-// This does not protect against an attacker who can write there and replace the sums as well.
+// What is started is a copy of what was checked, in a folder of the user's own (see ofPin), so that nothing can take its place
+// in between. This does not protect against an attacker who can write into the user's folders.
 
 // PinSuffix is appended to a plugin's name to make that of the file that pins it.
 const PinSuffix = ".sha256"
@@ -48,12 +50,14 @@ func Hash(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	h := sha256.Sum256([]byte(strings.Join(sums, "")))
-	return hex.EncodeToString(h[:]), nil
+	return sumOf([]byte(strings.Join(sums, ""))), nil
 }
 
+// mostPlugin is the size of a file of a plugin that is read.
+const mostPlugin = 8 * bounded.GiB
+
 func hashFile(path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := bounded.Open(path, mostPlugin)
 	if err != nil {
 		return "", err
 	}
@@ -96,8 +100,7 @@ func sumsOf(plugin string) ([]string, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s is neither a file nor a link", path)
 			}
-			h := sha256.Sum256([]byte(text))
-			sum = hex.EncodeToString(h[:])
+			sum = sumOf([]byte(text))
 		}
 		name, err := filepath.Rel(filepath.Dir(plugin), path)
 		if err != nil {
@@ -126,18 +129,48 @@ func Pin(plugin string) error {
 // CheckPin returns an error that wraps ErrChanged and says how a plugin differs from what was pinned. A plugin that
 // is not pinned passes.
 func CheckPin(plugin string) error {
-	text, err := os.ReadFile(plugin + PinSuffix)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	pinned, err := readPin(plugin)
+	if pinned == nil || err != nil {
+		return err
 	}
+	return differs(plugin, plugin, pinned)
+}
+
+// mostPin is the size of a pin that is read: 100,000 files and more.
+const mostPin = 16 * bounded.MiB
+
+// readPin returns the lines of the file that pins a plugin, nil if it is not pinned.
+func readPin(plugin string) ([]string, error) {
+	known, err := remembered(plugin)
+	if err != nil {
+		return nil, err
+	}
+	text, err := bounded.ReadFile(plugin+PinSuffix, mostPin)
+	switch name := filepath.Base(plugin) + PinSuffix; {
+	case errors.Is(err, fs.ErrNotExist) && known == "":
+		return nil, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s: %w: it was installed with the pin %s, which is gone", plugin, ErrChanged, name)
+	case err != nil:
+		return nil, err
+	case known != "" && known != sumOf(text):
+		return nil, fmt.Errorf("%s: %w: its pin %s is not the one that it was installed with", plugin, ErrChanged, name)
+	}
+	return slices.AppendSeq([]string{}, strings.Lines(string(text))), nil
+}
+
+// sumOf is the SHA-256 of a text in hexadecimal.
+func sumOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// differs says how what lies at a path differs from a plugin as it was pinned, nil if it does not.
+func differs(plugin, at string, pinned []string) error {
+	now, err := sumsOf(at)
 	if err != nil {
 		return err
 	}
-	now, err := sumsOf(plugin)
-	if err != nil {
-		return err
-	}
-	pinned := slices.Collect(strings.Lines(string(text)))
 	if slices.Equal(pinned, now) {
 		return nil
 	}

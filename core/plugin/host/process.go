@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 
 	goplugin "github.com/hashicorp/go-plugin"
@@ -59,12 +61,26 @@ func (s *Spec) threads() int {
 	return s.Threads
 }
 
-// checkPin reports a plugin that was pinned and has changed since.
-func (s *Spec) checkPin() error {
+// checked is the spec of what is started: of a plugin that is pinned, a copy of what was pinned.
+func (s Spec) checked() (Spec, error) {
 	if s.Files == "" {
-		return nil
+		return s, nil
 	}
-	return CheckPin(s.Files)
+	path, err := ofPin(s.Files)
+	if err != nil || path == s.Files {
+		return s, err
+	}
+	inCopy := func(word string) string {
+		if rest, ok := strings.CutPrefix(word, s.Files); ok && (rest == "" || os.IsPathSeparator(rest[0])) {
+			return path + rest
+		}
+		return word
+	}
+	s.Path, s.Args = inCopy(s.Path), slices.Clone(s.Args)
+	for i := range s.Args {
+		s.Args[i] = inCopy(s.Args[i])
+	}
+	return s, nil
 }
 
 // Process is a running plugin. Backend or Optimizer uses it; Close ends it.
@@ -123,7 +139,7 @@ func launch(ctx context.Context, spec Spec) (_ *Process, err error) {
 	if spec.Address != "" {
 		return attach(ctx, spec)
 	}
-	if err := spec.checkPin(); err != nil {
+	if spec, err = spec.checked(); err != nil {
 		return nil, err
 	}
 	spec.Timeouts = spec.Timeouts.withDefaults()
