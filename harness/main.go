@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
 	"syscall"
 
@@ -22,6 +21,7 @@ const (
 	exitError       = 2 // could not run: wrong usage, bad input, a plugin that died
 	exitUndecided   = 3 // a check that ran, and whose runs are too few, or incomplete, to say yes or no
 	exitInterrupted = 130
+	exitPipe        = 141 // nobody reads what is printed, as after "| head"
 )
 
 // errFailed is returned by a command that did its work and whose answer is no; the reason has been printed.
@@ -33,13 +33,8 @@ func main() {
 
 // execute is the whole program: it runs one command line and returns the exit code.
 func execute(args []string, in io.Reader, out, errOut io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	go func() {
-		// The first signal ends the run in order; from then on a second one kills.
-		<-ctx.Done()
-		stop()
-	}()
+	ctx, release := untilStopped(context.Background())
+	defer release()
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetIn(in)
@@ -59,6 +54,9 @@ func execute(args []string, in io.Reader, out, errOut io.Writer) int {
 		return exitUndecided
 	}
 	code, stopped := exitError, ""
+	if errors.Is(err, syscall.EPIPE) && outputClosed() {
+		return exitPipe
+	}
 	if ctx.Err() != nil {
 		code, stopped = exitInterrupted, "stopped: "
 	}

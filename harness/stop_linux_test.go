@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,24 +19,40 @@ import (
 // returns what it printed on standard error and its exit code, -1 when the signal ended it.
 func (h *hostProcess) stopAfter(steps int, run string, sig syscall.Signal, args ...string) (stderr string, code int) {
 	h.t.Helper()
-	return h.disturb(steps, run, func(cmd *exec.Cmd) error { return cmd.Process.Signal(sig) }, args...)
+	return h.disturb(steps, run, func(cmd *exec.Cmd, _ *os.File) error { return cmd.Process.Signal(sig) }, args...)
 }
 
-func (h *hostProcess) disturb(steps int, run string, disturb func(*exec.Cmd) error, args ...string) (stderr string, code int) {
+// disturb runs the program until a run has so many steps, and then does something to it or to the pipe that its standard
+// error is read from.
+
+func (h *hostProcess) disturb(
+	steps int, run string, disturb func(*exec.Cmd, *os.File) error, args ...string,
+) (stderr string, code int) {
 	h.t.Helper()
 	cmd := h.command(nil, args...)
-	var text bytes.Buffer
-	cmd.Stderr = &text
+	pipe, end, err := os.Pipe()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	cmd.Stderr = end
 	if err := cmd.Start(); err != nil {
 		h.t.Fatal(err)
 	}
+	var text bytes.Buffer
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		_, _ = io.Copy(&text, pipe) // an error: it was closed
+	}()
+	defer pipe.Close()
+	end.Close()
 	over := make(chan error, 1)
 	go func() { over <- cmd.Wait() }()
 	path := filepath.Join(h.dir, run, "steps.jsonl")
 	for lines := 0; lines < steps; time.Sleep(time.Millisecond) {
 		select {
 		case err := <-over:
-			h.t.Fatalf("harness %s ended after %d steps, want to disturb it after %d: %v\n%s", strings.Join(args, " "), lines, steps, err, &text)
+			h.t.Fatalf("harness %s ended after %d steps, want to disturb it after %d: %v", strings.Join(args, " "), lines, steps, err)
 		default:
 		}
 		got, err := os.ReadFile(path)
@@ -44,10 +61,11 @@ func (h *hostProcess) disturb(steps int, run string, disturb func(*exec.Cmd) err
 		}
 		lines = bytes.Count(got, []byte("\n"))
 	}
-	if err := disturb(cmd); err != nil {
+	if err := disturb(cmd, pipe); err != nil {
 		h.t.Fatal(err)
 	}
-	err := <-over
+	err = <-over
+	<-read
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		h.t.Fatal(err)
 	}
@@ -105,7 +123,7 @@ var long = []string{
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("runs the program eight times")
+		t.Skip("runs the program eleven times")
 	}
 	h := newHost(t)
 	// FP16.16 rounds stochastically: its streams have to go on where they were.
@@ -132,7 +150,9 @@ func TestStopped(t *testing.T) {
 		h.gone()
 	}
 	interrupted(5, syscall.SIGINT)
+	interrupted(20, syscall.SIGHUP)
 	interrupted(30, syscall.SIGTERM)
+	interrupted(45, syscall.SIGUSR1)
 
 	// Nothing is saved when the host is killed, and nothing of it stays behind.
 	if _, code := h.stopAfter(60, run, syscall.SIGKILL, resume...); code != -1 {
@@ -141,7 +161,7 @@ func TestStopped(t *testing.T) {
 	h.gone()
 
 	// The backend dies: an error with its name and the step, and the run can go on as well.
-	stderr, code := h.disturb(72, run, func(cmd *exec.Cmd) error {
+	stderr, code := h.disturb(72, run, func(*exec.Cmd, *os.File) error {
 		for pid, line := range h.processes() {
 			if strings.Contains(line, "plugin serve backend ipu") {
 				return syscall.Kill(pid, syscall.SIGKILL)
@@ -161,9 +181,13 @@ func TestStopped(t *testing.T) {
 	h.gone()
 
 	// In the last phase a signal meets an evaluation more likely than a step.
-	interrupted(93, syscall.SIGINT)
-	interrupted(100, syscall.SIGTERM)
+	interrupted(93, syscall.SIGXCPU)
+	if _, code := h.disturb(97, run, func(_ *exec.Cmd, stderr *os.File) error { return stderr.Close() }, resume...); code != exitInterrupted {
+		t.Fatalf("exit code %d after standard error was closed, want %d", code, exitInterrupted)
+	}
+	h.gone()
+	interrupted(102, syscall.SIGTERM)
 	h.run(nil, append(resume, "--quiet")...)
-	same(t, "stopped six times", whole, h.read(run))
+	same(t, "stopped nine times", whole, h.read(run))
 	h.gone()
 }

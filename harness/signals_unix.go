@@ -1,0 +1,30 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// stopSignals ask the program to stop: Ctrl-C, kill, a terminal or a connection that is gone, and what batch systems send
+// before the end of a job's time. SIGPIPE says that nobody reads what the program prints.
+var stopSignals = []os.Signal{
+	os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGXCPU, syscall.SIGPIPE,
+}
+
+// outputClosed reports whether standard output or standard error is a pipe or a socket whose other end is gone.
+func outputClosed() bool {
+	files := []unix.PollFd{{Fd: int32(os.Stdout.Fd())}, {Fd: int32(os.Stderr.Fd())}}
+	if _, err := unix.Poll(files, 0); err != nil {
+		return false
+	}
+	for _, f := range files {
+		if f.Revents&(unix.POLLERR|unix.POLLHUP) != 0 {
+			return true
+		}
+	}
+	return false
+}
