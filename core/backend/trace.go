@@ -26,7 +26,7 @@ type Traced struct {
 	Scale    float64      // 1 for a result
 	Format   string       // in which the device stores them: the name of a numerics.Format, "" if unknown
 	Shape    tensor.Shape // bert.Operator.Shape of the micro-batch
-	// Values has a row for every token. Where bert.Operator.Rows is ReadTokens, rows of other tokens are 0 in a
+	// Values has a row for every token. Rows on which the loss does not depend (bert.Operator.Relevant) are 0 in a
 	// gradient and may hold anything in a result: a device need not compute them.
 	Values []float32
 }

@@ -143,16 +143,20 @@ func (b *builder) read(o *Operator, name string) *buffer {
 // recomputed.
 func (b *builder) write(o *Operator) *buffer {
 	var y *buffer
+	rows := o.Rows
+	if op := o.Site.Op; op == OpKey || op == OpValue {
+		rows = keyTokens // of what enters the unit they read only the first rows
+	}
 	switch next := o.Unit + 1; {
 	case o.Hidden && next == b.end:
 		key := b.key
 		b.key = workspaceKey{group: leavingGroup}
-		y = b.inside(o.Rows, o.Width)
+		y = b.inside(rows, o.Width)
 		b.key = key
 	case o.Hidden && b.recompute == RecomputeLayer && b.group(next) == next:
-		y = b.allocate(o.Rows, o.Width)
+		y = b.allocate(rows, o.Width)
 	default:
-		y = b.inside(o.Rows, o.Width)
+		y = b.inside(rows, o.Width)
 	}
 	b.results[o.Name] = y
 	if o.Output != "" {
@@ -177,8 +181,8 @@ func (b *builder) losses(all []Operator) {
 			b.maskedLogits = result
 		case OpSpan:
 			b.span = result
-			b.inside(o.Rows, 1, &b.start)
-			b.inside(o.Rows, 1, &b.finish)
+			b.inside(paddedTokens, 1, &b.start)
+			b.inside(paddedTokens, 1, &b.finish)
 		default:
 			b.sequenceLogits = result
 		}

@@ -50,9 +50,21 @@ type Pass struct {
 	Step    uint32
 	Sample  int  // index in the global batch of the micro-batch's first sequence
 	Size    int  // sequences, B; the rows of every buffer are B times the rows of one sequence
+	Length  int  // tokens of a sequence, S, padding included
 	Replica int  // the one that computes the pass
 	Train   bool // dropout is on and gradients are wanted
+	Wanted  Wanted
 }
+
+// Wanted says which outputs an evaluation needs besides losses. Tokens that only other outputs depend on are not
+// computed.
+type Wanted uint8
+
+// What is wanted.
+const (
+	WantAll   Wanted = iota // all outputs
+	WantHeads               // those of the heads, not hidden states
+)
 
 // Op names an operator of the model. The numbers key random streams: append, never renumber.
 type Op uint8
@@ -95,11 +107,11 @@ func (s Site) Stream(draw, head uint32) uint32 {
 	return uint32(s.Layer+1)<<21 | uint32(s.Op)<<16 | (draw&63)<<10 | head&1023
 }
 
-// Embed is the sum of the embeddings, followed by layer norm and dropout. T = B·S rows.
+// Embed is the sum of the embeddings, followed by layer norm and dropout. Its rows are those of Norm, T.
 type Embed struct {
 	Site                    Site
-	IDs, Types              []int32   // [T]
-	Positions               []int32   // [T]; empty: the token's place in its row
+	IDs, Types              []int32   // [B·S]
+	Positions               []int32   // [B·S]; empty: the token's place in its row
 	Word, Position, Type    []float32 // [V, H], [P, H], [types, H]
 	Norm                    Norm      // Norm.X is the sum of the three; Norm.Y is Y before dropout and may be Y itself
 	Dropout                 float64
@@ -117,7 +129,8 @@ const (
 type Linear struct {
 	Site          Site
 	Rows, In, Out int
-	X             []float32 // [Rows, In]
+	Tokens        []int32   // [Rows]: the token of each row, see Norm
+	X             []float32 // [Rows, In], and rows that are not read
 	W             []float32 // [Out, In]
 	B             []float32 // [Out]
 	Y             []float32 // [Rows, Out]
@@ -132,8 +145,11 @@ type Linear struct {
 
 // Norm is a layer normalisation over the last axis: Y = (X - μ)/sqrt(σ² + Eps)·Gamma + Beta.
 type Norm struct {
-	Site          Site
-	Rows, Width   int
+	Site        Site
+	Rows, Width int
+	// Tokens are the tokens that the rows stand for, as rows of the batch [B·S]. Empty: as many rows for each sequence, in
+	// order.
+	Tokens        []int32 // [Rows]
 	Eps           float64
 	X, Y          []float32 // [Rows, Width]
 	Gamma, Beta   []float32 // [Width]
@@ -147,21 +163,41 @@ type Attention struct {
 	Site         Site
 	Size, Length int       // B, S
 	Heads, Width int       // A, H
-	Q            []float32 // [B·R, H]
-	Queries      []int32   // [B·R]: the tokens of the rows of Q, R of each sequence, R <= S; empty: all tokens, in order
-	K, V         []float32 // [B·S, H]
-	Mask         []int32   // [B, S]: 0 for keys that no query sees
-	Packed       bool      // Mask numbers the sequences of a row, and a query sees only keys with its own number
-	MaskValue    float64   // added to the scores of keys that are not seen
-	Dropout      float64   // of the probabilities
-	Context      []float32 // [B·R, H]
+	Q            []float32 // [queries, H]
+	Queries      []int32   // [queries]: the tokens of the rows of Q, as rows of the batch; empty: all tokens, in order
+	Read         bool      // Q has as many rows for each sequence, for tokens in any order
+	K, V         []float32 // [keys, H]
+	Keys         []int32   // [keys]: the tokens of the rows of K and V; empty: all tokens, in order
+	// Spans are the rows of each sequence [B]: those of its keys in K and V and, unless Read, in Q; and those of the
+	// queries in Q that are no keys. Empty: S keys for each sequence, and as many queries.
+	Spans     [][2]Span
+	Mask      []int32   // [B, S]: 0 for keys that no query sees
+	Packed    bool      // Mask numbers the sequences of a row, and a query sees only keys with its own number
+	MaskValue float64   // added to the scores of keys that are not seen
+	Dropout   float64   // of the probabilities
+	Context   []float32 // [queries, H]
+}
+
+// Rows returns the rows of a sequence: those of its keys in K and V, and the two ranges of its queries in Q.
+func (a *Attention) Rows(sequence int) (keys Span, queries [2]Span) {
+	keys = Span{sequence * a.Length, (sequence + 1) * a.Length}
+	queries[0] = keys
+	if len(a.Spans) > 0 {
+		queries = a.Spans[sequence]
+		keys = queries[0]
+	}
+	if a.Read {
+		n := len(a.Queries) / a.Size
+		queries = [2]Span{{sequence * n, (sequence + 1) * n}, {}}
+	}
+	return keys, queries
 }
 
 // Gather picks rows.
 type Gather struct {
 	Site  Site
 	Width int
-	Rows  []int32   // rows of X, as many for each sequence of the micro-batch, in the order of the sequences
+	Rows  []int32   // rows of X, as many for each sequence of the micro-batch; no row belongs to two sequences
 	X, Y  []float32 // [.., Width], [len(Rows), Width]
 }
 

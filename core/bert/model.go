@@ -7,8 +7,8 @@
 // number formats and where. Package emulator is such a Device.
 //
 // In comments B is the number of sequences in a micro-batch, S the tokens of a sequence, H the hidden size, A the
-// number of attention heads, I the intermediate size, V the vocabulary, P the masked positions and Q the packed
-// sequences of a row.
+// number of attention heads, I the intermediate size, V the vocabulary, P the masked positions, Q the packed
+// sequences of a row and T the tokens that a pass computes.
 package bert
 
 import (
@@ -40,6 +40,8 @@ type Shape struct {
 	Predictions int // masked positions a sequence, P; Pretraining only
 	Sequences   int // sequences in a packed row, Q; 0 and 1: rows are not packed
 	readTokens  int // see readTokens
+	tokens      int // rows of AllTokens, see tokens; 0: every token
+	keys        int // those of them that are keys
 }
 
 // Objective is the loss whose gradient a pass computes: Scale times the mean loss of the global batch, of which the

@@ -19,8 +19,8 @@ type Network struct {
 	units   []unitNodes // of the part
 	buffers []*buffer
 	key     workspaceKey // of the next buffer in the workspace
-	in, out []float32    // [B·S, H]: hidden states that enter and leave the part
-	dhidden []float32    // [B·S, H]: their gradient, which goes down from unit to unit
+	in, out []float32    // [T, H]: hidden states that enter and leave the part
+	dhidden []float32    // [T, H]: their gradient, which goes down from unit to unit
 
 	embed   *Embed             // nil where the part has no embeddings
 	decoder *Linear            // nil where the part has no decoder
@@ -32,6 +32,7 @@ type Network struct {
 
 	batch   *Batch
 	current Shape
+	tokens  tokens
 	read    readTokens
 }
 
@@ -47,6 +48,7 @@ type buffer struct {
 	memory []float32 // for the largest micro-batch
 	values []float32 // the part of memory that the current micro-batch uses
 	views  []*[]float32
+	padded []float32 // see Network.spread; made when it is needed
 }
 
 func (b *buffer) show(views ...*[]float32) { b.views = append(b.views, views...) }
@@ -68,7 +70,7 @@ func NewPart(m *Model, params, grads []float32, limit Shape, p Part) (*Network, 
 			limit.Size, limit.Length, m.Config.MaxPositionEmbeddings)
 	}
 	limit.Sequences = max(1, limit.Sequences)
-	limit.readTokens = limit.rows(AllTokens)
+	limit.readTokens = limit.rows(paddedTokens)
 	if m.Head.Task != Pretraining {
 		limit.Predictions, limit.Sequences = 0, 1
 	} else if limit.Predictions < 1 || limit.Predictions > limit.Length {
@@ -86,7 +88,8 @@ func NewPart(m *Model, params, grads []float32, limit Shape, p Part) (*Network, 
 	if n.workspace == nil {
 		n.workspace = &Workspace{}
 	}
-	n.read = newReadTokens(limit.rows(AllTokens))
+	n.tokens = newTokens(limit)
+	n.read = newReadTokens(&n.tokens, limit.rows(paddedTokens))
 	n.build(binder{layout: m.Layout, params: params, grads: grads})
 	n.shape(limit)
 	return n, nil

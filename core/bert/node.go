@@ -22,6 +22,7 @@ type embedNode struct {
 func (e *embedNode) load(n *Network, b *Batch) {
 	e.op.Norm.Rows = n.current.rows(AllTokens)
 	e.op.IDs, e.op.Types, e.op.Positions = b.InputIDs, b.TokenTypeIDs, b.PositionIDs
+	e.op.Norm.Tokens = n.tokensOf(AllTokens)
 }
 
 func (e *embedNode) forward(d Device, p *Pass) { d.Embed(p, &e.op) }
@@ -45,7 +46,10 @@ type linearNode struct {
 	accumulate     bool // another operator has written a part of dx before
 }
 
-func (l *linearNode) load(n *Network, _ *Batch) { l.op.Rows = n.current.rows(l.y.rows) }
+func (l *linearNode) load(n *Network, _ *Batch) {
+	l.op.Rows, l.op.Tokens = n.current.rows(l.y.rows), n.tokensOf(l.y.rows)
+}
+
 func (l *linearNode) forward(d Device, p *Pass) { d.Linear(p, &l.op) }
 func (l *linearNode) backward(d Device, p *Pass) {
 	d.LinearBackward(p, &l.op, l.dy, l.dx, l.accumulate)
@@ -66,6 +70,9 @@ func (l *linearNode) connect(g *gradients) {
 		g.set(l.residual, dy) // LinearBackward leaves it as it is
 	}
 	l.accumulate = g.begun(l.x)
+	if l.y.rows == keyTokens && !l.accumulate {
+		panic("bert: the gradient of all tokens begins with that of keys")
+	}
 	dy.show(&l.dy)
 	g.of(l.x).show(&l.dx)
 }
@@ -77,7 +84,10 @@ type normNode struct {
 	dy, dx []float32
 }
 
-func (l *normNode) load(n *Network, _ *Batch)  { l.op.Rows = n.current.rows(l.y.rows) }
+func (l *normNode) load(n *Network, _ *Batch) {
+	l.op.Rows, l.op.Tokens = n.current.rows(l.y.rows), n.tokensOf(l.y.rows)
+}
+
 func (l *normNode) forward(d Device, p *Pass)  { d.Norm(p, &l.op) }
 func (l *normNode) backward(d Device, p *Pass) { d.NormBackward(p, &l.op, l.dy, l.dx) }
 func (l *normNode) reads() []*buffer           { return []*buffer{l.x} }
@@ -98,8 +108,13 @@ type attentionNode struct {
 
 func (a *attentionNode) load(n *Network, b *Batch) {
 	a.op.Size, a.op.Length, a.op.Mask, a.op.Packed = b.Size, b.Length, b.AttentionMask, b.packed()
-	if a.context.rows == ReadTokens {
-		a.op.Queries = n.read.tokens
+	a.op.Queries, a.op.Keys, a.op.Spans = n.tokensOf(a.context.rows), n.tokensOf(keyTokens), nil
+	a.op.Read = a.context.rows == ReadTokens && len(n.read.read) > 0
+	if a.op.Read {
+		a.op.Queries = n.read.read
+	}
+	if !n.tokens.ordered {
+		a.op.Spans = n.tokens.spans
 	}
 }
 
@@ -132,7 +147,7 @@ type gatherNode struct {
 func (g *gatherNode) load(n *Network, b *Batch) {
 	rows := n.current.rows(g.y.rows)
 	if g.y.rows == ReadTokens {
-		g.op.Rows = n.read.rows(rows)
+		g.op.Rows = n.read.from(rows)
 		return
 	}
 	g.op.Rows = g.rows[:rows]

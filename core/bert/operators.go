@@ -291,17 +291,27 @@ func (o Operator) Shape(s Shape) tensor.Shape {
 }
 
 // Relevant returns the rows of an operator's result for a micro-batch, or of its gradient, that the loss depends
-// on: those of the read tokens, each once, where Rows is ReadTokens, else all. values has a row for every token, as
-// Shape says.
+// on: those of the read tokens, each once, where Rows is ReadTokens; for keys and values those of the tokens that
+// attention sees; of the others also those that it masks out and a head reads. values has a row for every token
+// where the rows are tokens, as Shape says.
 func (o Operator) Relevant(values []float32, h Head, b *Batch) []float32 {
-	if o.Rows != ReadTokens {
+	var relevant []int32
+	switch op := o.Site.Op; {
+	case o.Rows == FirstTokens || o.Rows == MaskedTokens:
 		return values
+	case o.Rows == ReadTokens && !readsAll(h.Task):
+		relevant = b.ReadTokens(h)
+	default:
+		t := newTokens(Shape{Size: b.Size, Length: b.Length})
+		t.choose(&Pass{Train: true}, b, h.Task, shut)
+		if relevant = t.computed; op == OpKey || op == OpValue {
+			relevant = relevant[:t.keys]
+		}
 	}
-	tokens := b.ReadTokens(h)
-	slices.Sort(tokens)
-	var relevant []float32
-	for _, t := range slices.Compact(tokens) {
-		relevant = append(relevant, values[int(t)*o.Width:][:o.Width]...)
+	slices.Sort(relevant)
+	var found []float32
+	for _, t := range slices.Compact(relevant) {
+		found = append(found, values[int(t)*o.Width:][:o.Width]...)
 	}
-	return relevant
+	return found
 }

@@ -1,6 +1,10 @@
 package bert
 
-import "harness.invalid/core/tensor"
+import (
+	"slices"
+
+	"harness.invalid/core/tensor"
+)
 
 // Outputs that are no operator's whole result: the last layer's under another name, and the columns of the span's
 // logits.
@@ -9,6 +13,16 @@ const (
 	startLogits    = "start_logits"
 	endLogits      = "end_logits"
 )
+
+// Wants is what an evaluation for some outputs needs.
+func Wants(c Config, h Head, outputs []string) Wanted {
+	for _, o := range Operators(c, h) {
+		if o.Hidden && o.Output != "" && slices.Contains(outputs, o.Output) || slices.Contains(outputs, sequenceOutput) {
+			return WantAll
+		}
+	}
+	return WantHeads
+}
 
 // OutputNames are the names that Output knows for a model, in the order of the forward pass.
 func OutputNames(c Config, h Head) []string {
@@ -28,7 +42,8 @@ func OutputNames(c Config, h Head) []string {
 }
 
 // Output returns a result of the last forward pass without training by its name, and false when no unit of the part
-// has it. The values belong to the network and last until its next pass.
+// has it. The values belong to the network and last until its next pass. Of tokens that the pass did not compute (see
+// Wanted) hidden states are 0.
 //
 //	embeddings, layer.0, layer.1, ..., sequence_output  [B, S, H]
 //	pooler_output                                        [B, H]
@@ -51,10 +66,10 @@ func (n *Network) Output(name string) (tensor.Shape, []float32, bool) {
 	}
 	shape := tensor.Shape{s.rows(b.rows), b.width}
 	switch b.rows {
-	case AllTokens, ReadTokens:
+	case AllTokens, ReadTokens: // an evaluation computes all tokens of the last layer, too
 		shape = tensor.Shape{s.Size, s.Length, b.width}
 	case MaskedTokens:
 		shape = tensor.Shape{s.Size, s.Predictions, b.width}
 	}
-	return shape, b.values, true
+	return shape, n.spread(b), true
 }

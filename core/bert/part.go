@@ -2,9 +2,9 @@ package bert
 
 import "fmt"
 
-// A model is cut into units that can be placed apart. Each unit hands one [B·S, H] buffer of hidden states to the
-// next and gets their gradient back. In training, after the attention of the last layer, only its first rows are in
-// use: those of the read tokens.
+// A model is cut into units that can be placed apart. Each unit hands one [T, H] buffer of hidden states to the next
+// and gets their gradient back, with a row for each of the T tokens that are computed (see tokens). In training, after
+// the attention of the last layer, only its first rows are in use: those of the read tokens.
 //
 //	0              embeddings
 //	1 + 2i         attention of layer i and the layer norm after it
@@ -172,10 +172,10 @@ func (n *Network) group(u int) int {
 // the part begins with the embeddings.
 func (n *Network) Input() []float32 { return n.in[:cap(n.in)] }
 
-// Hidden is the buffer with the hidden states that leave the part [B·S, H]; nil when it ends with the heads.
+// Hidden is the buffer with the hidden states that leave the part [T, H]; nil when it ends with the heads.
 func (n *Network) Hidden() []float32 { return n.out }
 
-// HiddenGrad is the gradient of Hidden before a backward pass and of Input after it [B·S, H].
+// HiddenGrad is the gradient of Hidden before a backward pass and of Input after it [T, H].
 func (n *Network) HiddenGrad() []float32 { return n.dhidden }
 
 // TieWords makes the part's embeddings or decoder use other memory for the gradient of the word embeddings [V, H]:

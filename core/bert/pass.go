@@ -49,7 +49,7 @@ func (n *Network) Run(d Device, p *Pass, o *Objective, w Work) (l Losses) {
 }
 
 // Load takes a micro-batch. The network reads the caller's memory until the backward pass is over. Load sets
-// p.Sample and p.Size.
+// p.Sample, p.Size and p.Length.
 func (n *Network) Load(p *Pass, b *Batch, labels bool) error {
 	if p.Train && (n.grads == nil || !labels) {
 		return fmt.Errorf("bert: a training pass needs gradients and an objective")
@@ -65,10 +65,12 @@ func (n *Network) Load(p *Pass, b *Batch, labels bool) error {
 		return fmt.Errorf("bert: micro-batch of %d rows, with %d tokens, %d predictions and %d sequences a row, want at most %d, %d, %d and %d",
 			s.Size, s.Length, s.Predictions, s.Sequences, n.limit.Size, n.limit.Length, n.limit.Predictions, n.limit.Sequences)
 	}
+	n.tokens.choose(p, b, n.model.Head.Task, n.model.Config.AttentionMask)
+	s.tokens, s.keys = len(n.tokens.computed), n.tokens.keys
 	s.readTokens = n.read.choose(p, b, n.model.Head.Task)
 	n.shape(s)
 	n.batch = b
-	p.Sample, p.Size = b.Sample, b.Size
+	p.Sample, p.Size, p.Length = b.Sample, b.Size, b.Length
 	for _, u := range n.units {
 		for _, o := range u.forward {
 			o.load(n, b)
@@ -115,17 +117,17 @@ func (n *Network) classify(d Device, p *Pass, op Op, logits []float32, labels []
 }
 
 // splitSpan copies the two columns of the span's logits apart, since each is a softmax over the tokens of a
-// sequence. joinSpan copies their gradients back.
+// sequence, of which all are computed. joinSpan copies their gradients back.
 func (n *Network) splitSpan() {
 	span := n.span.values
-	for i := range n.start {
-		n.start[i], n.finish[i] = span[2*i], span[2*i+1]
+	for row, i := range n.tokens.computed {
+		n.start[i], n.finish[i] = span[2*row], span[2*row+1]
 	}
 }
 
 func (n *Network) joinSpan() {
 	span := n.span.values
-	for i := range n.start {
-		span[2*i], span[2*i+1] = n.start[i], n.finish[i]
+	for row, i := range n.tokens.computed {
+		span[2*row], span[2*row+1] = n.start[i], n.finish[i]
 	}
 }

@@ -3,23 +3,29 @@ package bert
 // Rows says what the rows of a result stand for.
 type Rows uint8
 
-// The rows. Those of one sequence of the micro-batch are next to each other.
+// The rows. Those of one sequence of the micro-batch are next to each other, but for what tokens says.
 const (
-	AllTokens    Rows = iota // every token: B·S
+	AllTokens    Rows = iota // every token: B·S, or those that a pass computes, see tokens
 	ReadTokens               // the tokens that the head reads, see Batch.ReadTokens
 	FirstTokens              // the first token of each sequence: B·Q
 	MaskedTokens             // the masked positions: B·P
+	keyTokens                // of AllTokens those that attention sees, which come first
+	paddedTokens             // every token, computed or not: B·S
 )
 
 // rows is the number of rows in a micro-batch.
 func (s Shape) rows(r Rows) int {
-	switch r {
-	case ReadTokens:
+	switch {
+	case r == ReadTokens:
 		return s.readTokens
-	case FirstTokens:
+	case r == FirstTokens:
 		return s.Size * s.Sequences
-	case MaskedTokens:
+	case r == MaskedTokens:
 		return s.Size * s.Predictions
+	case r == AllTokens && s.tokens > 0:
+		return s.tokens
+	case r == keyTokens && s.tokens > 0:
+		return s.keys
 	}
 	return s.Size * s.Length
 }
@@ -30,22 +36,32 @@ func (s Shape) rows(r Rows) int {
 func (b *Batch) ReadTokens(h Head) []int32 { return b.appendReadTokens(nil, h.Task) }
 
 func (b *Batch) appendReadTokens(rows []int32, t Task) []int32 {
-	if t == QuestionAnswering {
+	if readsAll(t) {
 		return nil
 	}
+	for i := range b.Size {
+		b.eachRead(i, t, func(token int32) { rows = append(rows, token) })
+	}
+	return rows
+}
+
+// readsAll reports whether the head of a task reads all tokens. The softmax of a question's loss, and the list of the
+// best logits that its answer comes from, are over all positions of its row, padding included, as in
+// google-research/bert and transformers.
+func readsAll(t Task) bool { return t == QuestionAnswering }
+
+// eachRead calls body for the tokens of a row of the batch that a head reads, unless it reads all.
+func (b *Batch) eachRead(row int, t Task, body func(token int32)) {
 	first, masked := b.perRow(), b.Predictions
 	if t != Pretraining {
 		masked = 0
 	}
-	for i := range b.Size {
-		for j := range first {
-			rows = append(rows, b.firstToken(i*first+j))
-		}
-		for j := range masked {
-			rows = append(rows, b.maskedToken(i*masked+j))
-		}
+	for j := range first {
+		body(b.firstToken(row*first + j))
 	}
-	return rows
+	for j := range masked {
+		body(b.maskedToken(row*masked + j))
+	}
 }
 
 // firstToken is the row of the first token of a sequence.
@@ -67,13 +83,15 @@ func (b *Batch) maskedToken(prediction int) int32 {
 // not depend on the others, whose gradients are 0. An evaluation computes all tokens, since hidden states are
 // outputs.
 type readTokens struct {
-	tokens  []int32 // as rows of the batch; empty: all, in order
-	places  []int32 // [B·S]: where a token first occurs in tokens
+	*tokens
+	read    []int32 // as rows of the batch; empty: all that are computed, in order
+	sources []int32 // their rows among the computed tokens
+	places  []int32 // [B·S]: where a token first occurs in read
 	ordered []int32 // [B·S]: 0, 1, 2 ...
 }
 
-func newReadTokens(tokens int) readTokens {
-	r := readTokens{places: make([]int32, tokens), ordered: make([]int32, tokens)}
+func newReadTokens(t *tokens, limit int) readTokens {
+	r := readTokens{tokens: t, sources: make([]int32, limit), places: make([]int32, limit), ordered: make([]int32, limit)}
 	for i := range r.ordered {
 		r.ordered[i] = int32(i)
 	}
@@ -82,35 +100,36 @@ func newReadTokens(tokens int) readTokens {
 
 // choose finds the tokens that a pass over a batch computes in the last layer, and returns their number.
 func (r *readTokens) choose(p *Pass, b *Batch, t Task) int {
-	all := b.Size * b.Length
-	r.tokens = r.tokens[:0]
+	all := len(r.computed)
+	r.read = r.read[:0]
 	if p.Train {
-		r.tokens = b.appendReadTokens(r.tokens, t)
+		r.read = b.appendReadTokens(r.read, t)
 	}
-	if len(r.tokens) >= all {
-		r.tokens = r.tokens[:0]
+	if len(r.read) >= all {
+		r.read = r.read[:0]
 	}
-	for i := len(r.tokens) - 1; i >= 0; i-- {
-		r.places[r.tokens[i]] = int32(i)
+	for i := len(r.read) - 1; i >= 0; i-- {
+		r.places[r.read[i]] = int32(i)
+		r.sources[i] = r.rows[r.read[i]]
 	}
-	if len(r.tokens) == 0 {
+	if len(r.read) == 0 {
 		return all
 	}
-	return len(r.tokens)
+	return len(r.read)
 }
 
-// rows are the rows of the batch that n read tokens have.
-func (r *readTokens) rows(n int) []int32 {
-	if len(r.tokens) == 0 {
+// from are the rows that n read tokens have among the computed tokens.
+func (r *readTokens) from(n int) []int32 {
+	if len(r.read) == 0 {
 		return r.ordered[:n]
 	}
-	return r.tokens
+	return r.sources[:n]
 }
 
 // place is the row of a token among the read tokens.
 func (r *readTokens) place(token int32) int32 {
-	if len(r.tokens) == 0 {
-		return token
+	if len(r.read) == 0 {
+		return r.rows[token]
 	}
 	return r.places[token]
 }

@@ -16,10 +16,9 @@ func (d *Device) Attention(p *bert.Pass, op *bert.Attention) {
 	d.heads(p, op, func(h *head) {
 		h.probabilities()
 		h.dropout(h.p)
-		h.product(drawContext, d.policy.Linear.Out, kernels.Gemm{M: h.queries, N: h.width, K: h.length, A: h.p, LDA: h.length,
-			B: h.of(op.V), LDB: op.Width,
-			RoundA: d.policy.read(d.policy.Probabilities.Out), RoundB: d.policy.read(d.policy.Linear.Out),
-			C: h.ofQueries(op.Context), LDC: op.Width})
+		h.product(drawContext, d.policy.Linear.Out, h.ofQueries(op.Context), kernels.Gemm{M: h.queries, N: h.width, K: h.keys,
+			A: h.p, LDA: h.keys, B: h.ofKeys(op.V).x, LDB: op.Width,
+			RoundA: d.policy.read(d.policy.Probabilities.Out), RoundB: d.policy.read(d.policy.Linear.Out)})
 	})
 }
 
@@ -28,17 +27,16 @@ func (d *Device) Attention(p *bert.Pass, op *bert.Attention) {
 //	dV = Dᵀ·dC    dP = dropout(dC·Vᵀ)    dS = scale·P·(dP - Σ dP·P)    dQ = dS·K    dK = dSᵀ·Q
 func (d *Device) AttentionBackward(p *bert.Pass, op *bert.Attention, dcontext, dq, dk, dv []float32) {
 	d.heads(p, op, func(h *head) {
-		R, S, W, H := h.queries, h.length, h.width, op.Width
+		R, S, W, H := h.queries, h.keys, h.width, op.Width
 		linear, grad := d.policy.read(d.policy.Linear.Out), d.policy.read(d.policy.Linear.Grad)
 		h.probabilities()
 		copy(h.dp, h.p)
 		h.dropout(h.dp)
-		h.product(drawValueGrad, d.policy.Linear.Grad, kernels.Gemm{TransA: true, M: S, N: W, K: R, A: h.dp, LDA: S,
-			B: h.ofQueries(dcontext), LDB: H, C: h.of(dv), LDC: H,
-			RoundA: d.policy.read(d.policy.Probabilities.Out), RoundB: grad})
-		h.product(drawProbabilitiesGrad, d.policy.Linear.Grad,
-			kernels.Gemm{TransB: true, M: R, N: S, K: W, A: h.ofQueries(dcontext), LDA: H, B: h.of(op.V), LDB: H, C: h.dp, LDC: S,
-				RoundA: grad, RoundB: linear})
+		dc, ldc := h.ofQueries(dcontext).read(h.side)
+		h.product(drawValueGrad, d.policy.Linear.Grad, h.ofKeys(dv), kernels.Gemm{TransA: true, M: S, N: W, K: R, A: h.dp, LDA: S,
+			B: dc, LDB: ldc, RoundA: d.policy.read(d.policy.Probabilities.Out), RoundB: grad})
+		h.product(drawProbabilitiesGrad, d.policy.Linear.Grad, h.scores(h.dp),
+			kernels.Gemm{TransB: true, M: R, N: S, K: W, A: dc, LDA: ldc, B: h.ofKeys(op.V).x, LDB: H, RoundA: grad, RoundB: linear})
 		if h.drop {
 			h.mask.drop(h.dp, op.Dropout, 0, 0)
 			h.put(h.dp, d.policy.Probabilities.Grad, drawDropoutGrad)
@@ -48,10 +46,11 @@ func (d *Device) AttentionBackward(p *bert.Pass, op *bert.Attention, dcontext, d
 		}
 		h.put(h.dp, d.policy.Scores.Grad, drawScoresGrad)
 		scores := d.policy.read(d.policy.Scores.Grad)
-		h.product(drawQueryGrad, d.policy.Linear.Grad, kernels.Gemm{M: R, N: W, K: S, A: h.dp, LDA: S, B: h.of(op.K), LDB: H,
-			C: h.ofQueries(dq), LDC: H, RoundA: scores, RoundB: linear})
-		h.product(drawKeyGrad, d.policy.Linear.Grad, kernels.Gemm{TransA: true, M: S, N: W, K: R, A: h.dp, LDA: S,
-			B: h.ofQueries(op.Q), LDB: H, C: h.of(dk), LDC: H, RoundA: scores, RoundB: linear})
+		h.product(drawQueryGrad, d.policy.Linear.Grad, h.ofQueries(dq), kernels.Gemm{M: R, N: W, K: S, A: h.dp, LDA: S,
+			B: h.ofKeys(op.K).x, LDB: H, RoundA: scores, RoundB: linear})
+		q, ldq := h.ofQueries(op.Q).read(h.side)
+		h.product(drawKeyGrad, d.policy.Linear.Grad, h.ofKeys(dk), kernels.Gemm{TransA: true, M: S, N: W, K: R, A: h.dp, LDA: S,
+			B: q, LDB: ldq, RoundA: scores, RoundB: linear})
 	})
 }
 
@@ -60,26 +59,31 @@ type head struct {
 	d             *Device
 	pass          *bert.Pass
 	op            *bert.Attention
-	sequence      int // in the micro-batch
-	index         int // of the head
-	queries       int // R
-	length, width int // S, d
+	sequence      int          // in the micro-batch
+	index         int          // of the head
+	keyRows       bert.Span    // in K and V
+	queryRows     [2]bert.Span // in Q
+	queryTokens   []int32      // of queryRows; empty: Q has as many rows for each sequence
+	keys, queries int          // K, R
+	width         int          // d
 	scale         float32
-	p, dp         []float32 // [R, S]
+	p, dp         []float32 // [R, K]
 	numbers       []int32   // [S]: op.Mask of the sequence
-	rows          []float32 // [Q, S]: mask for the queries of each sequence of a row, added to scores; Q is 1 in rows that are not packed
-	ones          []float32 // [S]: 1
-	tile          []float32 // [S, d]
+	rows          []float32 // [Q, K]: mask for the queries of each sequence of a row, added to scores; Q is 1 in rows that are not packed
+	ones          []float32 // [K]: 1
+	tile, side    []float32 // [S, d]: of a result, of a factor
 	gemm          *kernels.Gemm
 	mask          place
 	drop          bool
 }
 
-// heads calls body for every head of every sequence, in parallel.
+// heads calls body for every head of every sequence, in parallel. Workers divide the heads rather than the
+// sequences, whose lengths differ.
 func (d *Device) heads(p *bert.Pass, op *bert.Attention, body func(h *head)) {
-	S, R := op.Length, op.Length
-	if len(op.Queries) > 0 {
-		R = len(op.Queries) / op.Size
+	S, R := op.Length, 0
+	for i := range op.Size {
+		_, queries := op.Rows(i)
+		R = max(R, queries[0].Len()+queries[1].Len())
 	}
 	kernels.Parallel(op.Size*op.Heads, func(i0, i1 int) {
 		s := d.scratch.get()
@@ -89,105 +93,173 @@ func (d *Device) heads(p *bert.Pass, op *bert.Attention, body func(h *head)) {
 		if op.Packed {
 			Q = max(1, int(slices.Max(op.Mask)))
 		}
-		floats := s.take(2*R*S + (Q+1)*S + S*W)
-		h := head{d: d, pass: p, op: op, queries: R, length: S, width: W, gemm: &s.gemm}
-		h.p, h.dp, floats = floats[:R*S], floats[R*S:2*R*S], floats[2*R*S:]
-		h.rows, h.ones, h.tile = floats[:Q*S], floats[Q*S:(Q+1)*S], floats[(Q+1)*S:]
-		for i := range h.ones {
-			h.ones[i] = 1
+		floats := s.take(2*R*S + (Q+1)*S + 2*S*W)
+		take := func(n int) []float32 {
+			var taken []float32
+			taken, floats = floats[:n], floats[n:]
+			return taken
 		}
+		p0, dp, rows, ones := take(R*S), take(R*S), take(Q*S), take(S)
+		for i := range ones {
+			ones[i] = 1
+		}
+		h := head{d: d, pass: p, op: op, width: W, tile: take(S * W), side: take(S * W), gemm: &s.gemm}
 		h.scale = float32(1 / math.Sqrt(float64(h.width)))
 		for i := i0; i < i1; i++ {
-			h.sequence, h.index = i/op.Heads, i%op.Heads
+			h.sequence, h.index = i%op.Size, i/op.Size
+			h.keyRows, h.queryRows = op.Rows(h.sequence)
+			h.keys, h.queries = h.keyRows.Len(), h.queryRows[0].Len()+h.queryRows[1].Len()
+			if len(op.Spans) > 0 && !op.Read {
+				s.tokens = append(s.tokens[:0], op.Queries[h.queryRows[0].Begin:h.queryRows[0].End]...)
+				s.tokens = append(s.tokens, op.Queries[h.queryRows[1].Begin:h.queryRows[1].End]...)
+				h.queryTokens = s.tokens
+			}
+			h.p, h.dp, h.rows, h.ones = p0[:h.queries*h.keys], dp[:h.queries*h.keys], rows[:Q*h.keys], ones[:h.keys]
 			h.numbers = op.Mask[h.sequence*S : (h.sequence+1)*S]
-			for j, m := range h.numbers {
+			for j := range h.keys {
+				m := h.numbers[h.token(op.Keys, h.keyRows.Begin+j)]
 				for q := range Q {
-					h.rows[q*S+j] = 0
+					h.rows[q*h.keys+j] = 0
 					if m == 0 || op.Packed && int(m) != q+1 {
-						h.rows[q*S+j] = float32(op.MaskValue)
+						h.rows[q*h.keys+j] = float32(op.MaskValue)
 					}
 				}
 			}
 			if h.drop = p.Train && op.Dropout > 0; h.drop {
-				h.mask = h.place(random.Dropout, 0, S)
+				h.mask = h.place(random.Dropout, 0, h.scores(nil))
 			}
 			body(&h)
 		}
 	})
 }
 
-// row is the mask that is added to the scores of query i. Queries of padding get that of the first sequence, since
-// their results are not used.
+// token is the place in the sequence of the token that a row stands for.
+func (h *head) token(tokens []int32, row int) int {
+	if len(tokens) > 0 {
+		row = int(tokens[row])
+	}
+	return row - h.sequence*h.op.Length
+}
+
+// row is the mask that is added to the scores of query i. Queries of padding get that of the first sequence.
 func (h *head) row(i int) []float32 {
 	q := 0
 	if h.op.Packed {
-		token := i
-		if len(h.op.Queries) > 0 {
-			token = int(h.op.Queries[h.sequence*h.queries+i]) - h.sequence*h.length
+		row := h.queryRows[0].Begin + i
+		if n := h.queryRows[0].Len(); i >= n {
+			row = h.queryRows[1].Begin + i - n
 		}
-		q = max(0, int(h.numbers[token])-1)
+		q = max(0, int(h.numbers[h.token(h.op.Queries, row)])-1)
 	}
-	return h.rows[q*h.length : (q+1)*h.length]
+	return h.rows[q*h.keys : (q+1)*h.keys]
 }
 
-// of is the head's part of a [B·S, H] buffer, from its first row on; rows are H apart.
-func (h *head) of(x []float32) []float32 {
-	return x[h.sequence*h.length*h.op.Width+h.index*h.width:]
+// matrix is a part of a buffer: split rows of it from x on and the others from y on. Rows are ld apart in memory, and
+// stride in the stream of random bits.
+type matrix struct {
+	x, y               []float32
+	tokens             []int32 // of the rows; empty: in order
+	split, rows, width int
+	ld, stride         int
 }
 
-// ofQueries is the head's part of a [B·R, H] buffer.
-func (h *head) ofQueries(x []float32) []float32 {
-	return x[h.sequence*h.queries*h.op.Width+h.index*h.width:]
+// ofKeys is the head's part of a buffer with rows for keys.
+func (h *head) ofKeys(x []float32) matrix {
+	m := matrix{x: x[h.keyRows.Begin*h.op.Width+h.index*h.width:], split: h.keys, rows: h.keys, width: h.width, ld: h.op.Width,
+		stride: h.width}
+	if len(h.op.Keys) > 0 {
+		m.tokens = h.op.Keys[h.keyRows.Begin:h.keyRows.End]
+	}
+	return m
 }
 
-// place is the place of one of this head's buffers.
-func (h *head) place(purpose random.Purpose, draw uint32, width int) place {
+// ofQueries is the head's part of a buffer with rows for queries.
+func (h *head) ofQueries(x []float32) matrix {
+	m := matrix{x: x[h.queryRows[0].Begin*h.op.Width+h.index*h.width:], tokens: h.queryTokens, split: h.queryRows[0].Len(),
+		rows: h.queries, width: h.width, ld: h.op.Width, stride: h.width}
+	if m.split < m.rows {
+		m.y = x[h.queryRows[1].Begin*h.op.Width+h.index*h.width:]
+	}
+	return m
+}
+
+// scores is a matrix [R, K] of the head. In the stream, its rows are S apart, and a key has its place among those
+// that are seen.
+func (h *head) scores(x []float32) matrix {
+	return matrix{x: x, tokens: h.queryTokens, split: h.queries, rows: h.queries, width: h.keys, ld: h.keys, stride: h.op.Length}
+}
+
+// row is row i.
+func (m *matrix) row(i int) []float32 {
+	if i >= m.split {
+		return m.y[(i-m.split)*m.ld:][:m.width]
+	}
+	return m.x[i*m.ld:][:m.width]
+}
+
+// read returns the rows in one piece and how far they are apart, copied to scratch if they are not in one piece.
+func (m matrix) read(scratch []float32) (x []float32, ld int) {
+	if m.split == m.rows {
+		return m.x, m.ld
+	}
+	for i := range m.rows {
+		copy(scratch[i*m.width:], m.row(i))
+	}
+	return scratch[:m.rows*m.width], m.width
+}
+
+// place is the place of one of this head's matrices.
+func (h *head) place(purpose random.Purpose, draw uint32, m matrix) place {
 	s := random.New(h.pass.Seed, purpose)
 	s.Step, s.Site = h.pass.Step, h.op.Site.Stream(draw, uint32(h.index))
-	return place{stream: s, sample: h.pass.Sample + h.sequence, rows: h.length, width: width}
+	l := place{stream: s, sample: h.pass.Sample, rows: h.op.Length, tokens: m.tokens, width: m.width, stride: m.stride}
+	if len(m.tokens) == 0 {
+		l.sample += h.sequence
+	}
+	return l
 }
 
-func (h *head) store(s Store, draw uint32, width int) store {
+func (h *head) store(s Store, draw uint32, m matrix) store {
 	if s.Format == numerics.FP32 {
 		return store{}
 	}
-	return store{s, h.place(random.Rounding, draw, width)}
+	return store{s, h.place(random.Rounding, draw, m)}
 }
 
-// put stores an [R, S] matrix of the head.
+// put stores an [R, K] matrix of the head.
 func (h *head) put(x []float32, s Store, draw uint32) {
-	out := h.store(s, draw, h.length)
+	out := h.store(s, draw, h.scores(x))
 	h.d.put(&out, x, 0, 0)
 }
 
-// product runs a matrix product on this worker and stores the result. A narrow one goes through a contiguous tile,
+// product runs a matrix product on this worker and stores the result as c. A narrow one goes through a contiguous tile,
 // where it can be rounded in one call.
-func (h *head) product(draw uint32, s Store, g kernels.Gemm) {
-	out := h.store(h.d.policy.product(s), draw, g.N)
+func (h *head) product(draw uint32, s Store, c matrix, g kernels.Gemm) {
+	out := h.store(h.d.policy.product(s), draw, c)
 	g.Partials = h.d.partials(h.pass, h.op.Site, draw, uint32(h.index), h.pass.Sample+h.sequence)
 	g.Inputs = h.d.policy.Inputs
-	c, ldc := g.C, g.LDC
-	if out.Format != numerics.FP32 && ldc != g.N {
+	g.C, g.LDC = c.x, c.ld
+	tiled := c.split < c.rows || out.Format != numerics.FP32 && c.ld != g.N
+	if tiled {
 		g.C, g.LDC = h.tile[:g.M*g.N], g.N
 	}
 	*h.gemm = g
 	h.gemm.RunSerial()
-	if out.Format == numerics.FP32 {
-		return
+	if out.Format != numerics.FP32 {
+		h.d.put(&out, g.C[:g.M*g.N], 0, 0)
 	}
-	h.d.put(&out, g.C[:g.M*g.N], 0, 0)
-	for r := 0; r < g.M && ldc != g.N; r++ {
-		copy(c[r*ldc:r*ldc+g.N], g.C[r*g.N:])
+	for r := 0; r < g.M && tiled; r++ {
+		copy(c.row(r), g.C[r*g.N:][:g.N])
 	}
 }
 
 // probabilities sets h.p to the softmax of the scaled and masked scores.
 func (h *head) probabilities() {
-	d, op, S := h.d, h.op, h.length
+	d, op, S := h.d, h.op, h.keys
 	linear := d.policy.read(d.policy.Linear.Out)
-	h.product(drawOut, d.policy.Scores.Out, kernels.Gemm{TransB: true, M: h.queries, N: S, K: h.width, A: h.ofQueries(op.Q),
-		LDA: op.Width, B: h.of(op.K), LDB: op.Width, C: h.p, LDC: S,
-		RoundA: linear, RoundB: linear})
+	q, ldq := h.ofQueries(op.Q).read(h.side)
+	h.product(drawOut, d.policy.Scores.Out, h.scores(h.p), kernels.Gemm{TransB: true, M: h.queries, N: S, K: h.width, A: q, LDA: ldq,
+		B: h.ofKeys(op.K).x, LDB: op.Width, RoundA: linear, RoundB: linear})
 	scale := h.scale
 	if d.policy.Scores.Out.Format != numerics.FP32 {
 		kernels.Scale(h.p, scale, h.p)
@@ -209,10 +281,10 @@ const softmaxRows = 32
 
 // narrowSoftmax is the softmax of a device that stores each step: x + mask - max, e^x, and the reciprocal of the sum.
 func (h *head) narrowSoftmax() {
-	d, S := h.d, h.length
-	masked := h.store(d.policy.Masked, drawMasked, S)
-	exponential := h.store(d.policy.Exponential, drawExponential, S)
-	reciprocal := h.store(d.policy.Reciprocal, drawReciprocal, 1)
+	d, S := h.d, h.keys
+	masked := h.store(d.policy.Masked, drawMasked, h.scores(h.p))
+	exponential := h.store(d.policy.Exponential, drawExponential, h.scores(h.p))
+	reciprocal := h.store(d.policy.Reciprocal, drawReciprocal, matrix{tokens: h.queryTokens, width: 1, stride: 1})
 	for i0 := 0; i0 < h.queries; i0 += softmaxRows {
 		i1 := min(h.queries, i0+softmaxRows)
 		for i := i0; i < i1; i++ {

@@ -83,23 +83,36 @@ const (
 	drawPartials // and above: drawPartials + d is for the partial sums of draw d
 )
 
-// place is where a buffer belongs in the global batch, which keys the random bits of each element.
+// batchRows are the rows of a buffer: as many for each sequence, or those of tokens, see bert.Norm.
+type batchRows struct {
+	count  int
+	tokens []int32
+}
+
+// place is where a buffer belongs in the global batch, which keys the random bits of each element. Where rows stand
+// for tokens, it is the token's place in its sequence, whatever padding is left out.
 type place struct {
 	stream random.Stream
-	sample int // of the first row
-	rows   int // rows of one sequence
-	width  int // elements of a row
+	sample int     // of the first row
+	rows   int     // rows of one sequence
+	tokens []int32 // of the rows, as rows of the batch; empty: they are in order
+	width  int     // elements of a row
+	stride int     // distance of rows in the stream
 }
 
 // place returns the place of a buffer of the pass whose rows have width elements.
-func (d *Device) place(p *bert.Pass, purpose random.Purpose, site bert.Site, draw uint32, rows, width int) place {
+func (d *Device) place(p *bert.Pass, purpose random.Purpose, site bert.Site, draw uint32, r batchRows, width int) place {
 	s := random.New(p.Seed, purpose)
 	s.Step, s.Site = p.Step, site.Stream(draw, 0)
-	return place{stream: s, sample: p.Sample, rows: rows / p.Size, width: width}
+	l := place{stream: s, sample: p.Sample, tokens: r.tokens, width: width, stride: width}
+	if l.rows = p.Length; len(r.tokens) == 0 {
+		l.rows = r.count / p.Size
+	}
+	return l
 }
 
 // from returns the stream and position of the element at (row, col), and how many of the n elements from there on
-// belong to the same sequence.
+// follow it in the stream. It is small enough to be inlined where rows are in order and next to each other.
 func (l *place) from(row, col, n int) (s random.Stream, pos, count int) {
 	s = l.stream
 	s.Sample = uint32(l.sample + row/l.rows)
@@ -110,8 +123,26 @@ func (l *place) from(row, col, n int) (s random.Stream, pos, count int) {
 	return s, row*l.width + col, n
 }
 
-// next is the first row of the next sequence.
-func (l *place) next(row int) int { return (row/l.rows + 1) * l.rows }
+// apart reports whether rows are not in order and next to each other, so that find takes the part of from.
+func (l *place) apart() bool { return len(l.tokens) > 0 || l.stride != l.width }
+
+// find is from for any rows.
+func (l *place) find(row, col, n int) (s random.Stream, pos, count int) {
+	token, rows := row, 1 // that follow each other
+	if len(l.tokens) > 0 {
+		token = int(l.tokens[row])
+		for l.stride == l.width && rows*l.width-col < n && (token+rows)%l.rows > 0 && row+rows < len(l.tokens) &&
+			int(l.tokens[row+rows]) == token+rows {
+			rows++
+		}
+	}
+	s = l.stream
+	s.Sample = uint32(l.sample + token/l.rows)
+	return s, token%l.rows*l.stride + col, min(n, rows*l.width-col)
+}
+
+// next is the row after the n elements from (row, col) on, where they end with a row.
+func (l *place) next(row, col, n int) int { return row + (col+n)/l.width }
 
 // store is a Store for a buffer at a place.
 type store struct {
@@ -120,17 +151,17 @@ type store struct {
 }
 
 // outputs returns the store of a buffer with rows for each sequence.
-func (d *Device) outputs(p *bert.Pass, s Store, site bert.Site, draw uint32, rows, width int) store {
+func (d *Device) outputs(p *bert.Pass, s Store, site bert.Site, draw uint32, r batchRows, width int) store {
 	if s.Format == numerics.FP32 {
 		return store{}
 	}
-	return store{s, d.place(p, random.Rounding, site, draw, rows, width)}
+	return store{s, d.place(p, random.Rounding, site, draw, r, width)}
 }
 
 // weights returns the store of a buffer that a micro-batch has one of, such as the gradient of a weight: a single
 // row, keyed by the first sample.
 func (d *Device) weights(p *bert.Pass, s Store, site bert.Site, draw uint32, width int) store {
-	return d.outputs(p, s, site, draw, math.MaxInt, width)
+	return d.outputs(p, s, site, draw, batchRows{count: math.MaxInt}, width)
 }
 
 // put rounds c, the contiguous elements of a buffer from (row, col) on.
@@ -145,9 +176,13 @@ func (d *Device) put(s *store, c []float32, row, col int) {
 	}
 	for len(c) > 0 {
 		var pos, n int
-		r.Stream, pos, n = s.from(row, col, len(c))
+		if s.apart() {
+			r.Stream, pos, n = s.find(row, col, len(c))
+		} else {
+			r.Stream, pos, n = s.from(row, col, len(c))
+		}
 		d.round(c[:n], r, pos)
-		c, row, col = c[n:], s.next(row), 0
+		c, row, col = c[n:], s.next(row, col, n), 0
 	}
 }
 
@@ -200,19 +235,25 @@ func (d *Device) partials(p *bert.Pass, site bert.Site, draw, head uint32, sampl
 }
 
 // keep returns the place of a dropout mask, and false where nothing is dropped.
-func (d *Device) keep(p *bert.Pass, probability float64, site bert.Site, rows, width int) (place, bool) {
+func (d *Device) keep(p *bert.Pass, probability float64, site bert.Site, r batchRows, width int) (place, bool) {
 	if !p.Train || probability == 0 {
 		return place{}, false
 	}
-	return d.place(p, random.Dropout, site, 0, rows, width), true
+	return d.place(p, random.Dropout, site, 0, r, width), true
 }
 
 // drop applies dropout to x, the contiguous elements of a buffer from (row, col) on.
 func (l *place) drop(x []float32, probability float64, row, col int) {
 	for len(x) > 0 {
-		s, pos, n := l.from(row, col, len(x))
-		kernels.Dropout(x[:n], x[:n], float32(probability), s, pos)
-		x, row, col = x[n:], l.next(row), 0
+		var stream random.Stream
+		var pos, n int
+		if l.apart() {
+			stream, pos, n = l.find(row, col, len(x))
+		} else {
+			stream, pos, n = l.from(row, col, len(x))
+		}
+		kernels.Dropout(x[:n], x[:n], float32(probability), stream, pos)
+		x, row, col = x[n:], l.next(row, col, n), 0
 	}
 }
 
@@ -243,6 +284,7 @@ func sumBlocks(y, x []float32, rows, ldx int) {
 // scratch is memory that one operator, or one of its workers, uses while it runs.
 type scratch struct {
 	floats []float32
+	tokens []int32
 	gemm   kernels.Gemm
 }
 

@@ -9,18 +9,17 @@ import (
 // Embed sums the three embeddings of each token, normalises the sum, and applies dropout.
 func (d *Device) Embed(p *bert.Pass, op *bert.Embed) {
 	norm := &op.Norm
-	H, length := norm.Width, norm.Rows/p.Size
-	sum := d.outputs(p, d.policy.Embed.Out, op.Site, drawResidual, norm.Rows, H)
+	H, rows := norm.Width, batchRows{norm.Rows, norm.Tokens}
+	sum := d.outputs(p, d.policy.Embed.Out, op.Site, drawResidual, rows, H)
 	n := d.newNormStores(p, norm)
-	mask, drop := d.keep(p, op.Dropout, op.Site, norm.Rows, H)
-	dropped := d.outputs(p, d.policy.Pointwise.Out, op.Site, drawDropout, norm.Rows, H)
+	mask, drop := d.keep(p, op.Dropout, op.Site, rows, H)
+	dropped := d.outputs(p, d.policy.Pointwise.Out, op.Site, drawDropout, rows, H)
+	length := len(op.IDs) / p.Size
 	blocks(norm.Rows, func(_, r0, r1 int) {
 		for r := r0; r < r1; r++ {
 			x := norm.X[r*H : (r+1)*H]
-			id, position, kind := int(op.IDs[r])*H, r%length*H, int(op.Types[r])*H
-			if len(op.Positions) > 0 {
-				position = int(op.Positions[r]) * H
-			}
+			token := tokenOf(norm, r)
+			id, position, kind := int(op.IDs[token])*H, positionOf(op, token, length)*H, int(op.Types[token])*H
 			kernels.Add(x, op.Word[id:id+H], op.Position[position:position+H])
 			kernels.Add(x, x, op.Type[kind:kind+H])
 		}
@@ -34,50 +33,67 @@ func (d *Device) Embed(p *bert.Pass, op *bert.Embed) {
 	})
 }
 
+// cacheLine is the number of columns of a cache line, of which each belongs to one worker.
+const cacheLine = 16
+
+// tokenOf is the token that a row stands for.
+func tokenOf(op *bert.Norm, row int) int {
+	if len(op.Tokens) > 0 {
+		return int(op.Tokens[row])
+	}
+	return row
+}
+
+// positionOf is the position of a token in its sequence.
+func positionOf(op *bert.Embed, token, length int) int {
+	if len(op.Positions) > 0 {
+		return int(op.Positions[token])
+	}
+	return token % length
+}
+
 // EmbedBackward goes back through dropout and norm, and adds each token's gradient to the table rows that the token
 // read. Workers divide the columns among them and each goes through the tokens in order, so sums always have the
 // same order.
 func (d *Device) EmbedBackward(p *bert.Pass, op *bert.Embed, dy []float32) {
 	norm := &op.Norm
-	H, length := norm.Width, norm.Rows/p.Size
-	if mask, drop := d.keep(p, op.Dropout, op.Site, norm.Rows, H); drop {
-		dropped := d.outputs(p, d.policy.Pointwise.Grad, op.Site, drawDropoutGrad, norm.Rows, H)
+	H, length, rows := norm.Width, len(op.IDs)/p.Size, batchRows{norm.Rows, norm.Tokens}
+	if mask, drop := d.keep(p, op.Dropout, op.Site, rows, H); drop {
+		dropped := d.outputs(p, d.policy.Pointwise.Grad, op.Site, drawDropoutGrad, rows, H)
 		blocks(norm.Rows, func(_, r0, r1 int) {
 			mask.dropRows(dy, op.Dropout, r0, r1)
 			d.putRows(&dropped, dy, r0, r1)
 		})
 	}
 	d.NormBackward(p, norm, dy, dy)
-	enter := d.outputs(p, d.policy.Embed.Grad, op.Site, drawBranch, norm.Rows, H)
+	enter := d.outputs(p, d.policy.Embed.Grad, op.Site, drawBranch, rows, H)
 	if enter.Format != numerics.FP32 {
 		blocks(norm.Rows, func(_, r0, r1 int) { d.putRows(&enter, dy, r0, r1) })
 	}
 
 	clear(op.DType)
-	if packed := len(op.Positions) > 0; packed {
-		clear(op.DPosition)
-	} else {
+	// Where every sequence has a token at every position, the sum over sequences is one over columns.
+	columns := len(op.Positions) == 0 && len(norm.Tokens) == 0
+	if columns {
 		clear(op.DPosition[length*H:])
+	} else {
+		clear(op.DPosition)
 	}
-	const unit = 16 // columns of one cache line
-	kernels.Parallel((H+unit-1)/unit, func(u0, u1 int) {
-		c0, c1 := u0*unit, min(H, u1*unit)
-		for s := range length {
-			if len(op.Positions) > 0 {
-				break
-			}
+	kernels.Parallel((H+cacheLine-1)/cacheLine, func(u0, u1 int) {
+		c0, c1 := u0*cacheLine, min(H, u1*cacheLine)
+		for s := 0; columns && s < length; s++ {
 			clear(op.DPosition[s*H+c0 : s*H+c1])
 			kernels.ColumnSums(op.DPosition[s*H+c0:s*H+c1], dy[s*H+c0:], p.Size, length*H)
 		}
-		for r, id := range op.IDs {
+		for r := range norm.Rows {
+			token := tokenOf(norm, r)
 			g := dy[r*H+c0 : r*H+c1]
-			word := op.DWord[int(id)*H+c0 : int(id)*H+c1]
-			kernels.Add(word, word, g)
-			kind := op.DType[int(op.Types[r])*H+c0 : int(op.Types[r])*H+c1]
-			kernels.Add(kind, kind, g)
-			if len(op.Positions) > 0 {
-				position := op.DPosition[int(op.Positions[r])*H+c0 : int(op.Positions[r])*H+c1]
-				kernels.Add(position, position, g)
+			id, kind := int(op.IDs[token])*H, int(op.Types[token])*H
+			kernels.Add(op.DWord[id+c0:id+c1], op.DWord[id+c0:id+c1], g)
+			kernels.Add(op.DType[kind+c0:kind+c1], op.DType[kind+c0:kind+c1], g)
+			if !columns {
+				position := positionOf(op, token, length) * H
+				kernels.Add(op.DPosition[position+c0:position+c1], op.DPosition[position+c0:position+c1], g)
 			}
 		}
 	})
@@ -110,10 +126,9 @@ func (d *Device) storeTables(p *bert.Pass, op *bert.Embed, length int) {
 }
 
 // Gather copies rows.
-func (d *Device) Gather(p *bert.Pass, op *bert.Gather) {
-	rows := len(op.Rows) / p.Size
-	kernels.Parallel(p.Size, func(b0, b1 int) {
-		for i := b0 * rows; i < b1*rows; i++ {
+func (d *Device) Gather(_ *bert.Pass, op *bert.Gather) {
+	kernels.Parallel(len(op.Rows), func(i0, i1 int) {
+		for i := i0; i < i1; i++ {
 			copy(op.Y[i*op.Width:(i+1)*op.Width], op.X[int(op.Rows[i])*op.Width:])
 		}
 	})
@@ -122,7 +137,7 @@ func (d *Device) Gather(p *bert.Pass, op *bert.Gather) {
 // GatherBackward adds rows in order. No row belongs to two sequences, so workers can divide the sequences among them.
 func (d *Device) GatherBackward(p *bert.Pass, op *bert.Gather, dy, dx []float32) {
 	rows := len(op.Rows) / p.Size
-	meet := d.outputs(p, d.policy.Residual.Grad, op.Site, drawMeet, len(op.Rows), op.Width)
+	meet := d.outputs(p, d.policy.Residual.Grad, op.Site, drawMeet, batchRows{count: len(op.Rows)}, op.Width)
 	kernels.Parallel(p.Size, func(b0, b1 int) {
 		for i := b0 * rows; i < b1*rows; i++ {
 			sum := dx[int(op.Rows[i])*op.Width:][:op.Width]
@@ -132,13 +147,16 @@ func (d *Device) GatherBackward(p *bert.Pass, op *bert.Gather, dy, dx []float32)
 	})
 }
 
-// Scatter moves rows without adding or rounding.
-func (d *Device) Scatter(p *bert.Pass, op *bert.Gather, dy, dx []float32) {
-	rows, sequence := len(op.Rows)/p.Size, len(dx)/p.Size
-	kernels.Parallel(p.Size, func(b0, b1 int) {
-		clear(dx[b0*sequence : b1*sequence])
-		for i := b1*rows - 1; i >= b0*rows; i-- {
-			copy(dx[int(op.Rows[i])*op.Width:][:op.Width], dy[i*op.Width:])
+// Scatter moves rows without adding or rounding. Workers divide the columns among them, as rows may be equal.
+func (d *Device) Scatter(_ *bert.Pass, op *bert.Gather, dy, dx []float32) {
+	H := op.Width
+	kernels.Parallel((H+cacheLine-1)/cacheLine, func(u0, u1 int) {
+		c0, c1 := u0*cacheLine, min(H, u1*cacheLine)
+		for r := 0; r < len(dx); r += H {
+			clear(dx[r+c0 : r+c1])
+		}
+		for i := len(op.Rows) - 1; i >= 0; i-- {
+			copy(dx[int(op.Rows[i])*H+c0:][:c1-c0], dy[i*H+c0:])
 		}
 	})
 }

@@ -13,11 +13,12 @@ func (d *Device) Linear(p *bert.Pass, op *bert.Linear) {
 	if op.Pre != nil {
 		product = op.Pre
 	}
-	out := d.outputs(p, d.policy.Linear.Out, op.Site, drawOut, op.Rows, op.Out)
-	activation := d.outputs(p, d.policy.Pointwise.Out, op.Site, drawActivation, op.Rows, op.Out)
-	dropped := d.outputs(p, d.policy.Pointwise.Out, op.Site, drawDropout, op.Rows, op.Out)
-	sum := d.outputs(p, d.policy.Residual.Out, op.Site, drawResidual, op.Rows, op.Out)
-	mask, drop := d.keep(p, op.Dropout, op.Site, op.Rows, op.Out)
+	rows := batchRows{op.Rows, op.Tokens}
+	out := d.outputs(p, d.policy.Linear.Out, op.Site, drawOut, rows, op.Out)
+	activation := d.outputs(p, d.policy.Pointwise.Out, op.Site, drawActivation, rows, op.Out)
+	dropped := d.outputs(p, d.policy.Pointwise.Out, op.Site, drawDropout, rows, op.Out)
+	sum := d.outputs(p, d.policy.Residual.Out, op.Site, drawResidual, rows, op.Out)
+	mask, drop := d.keep(p, op.Dropout, op.Site, rows, op.Out)
 	g := kernels.Gemm{
 		TransB: true, M: op.Rows, N: op.Out, K: op.In, A: op.X, LDA: op.In, B: op.W, LDB: op.In, C: product, LDC: op.Out,
 		RoundA: d.policy.readHidden(), RoundB: d.policy.readWeights(), Inputs: d.policy.Inputs,
@@ -65,11 +66,11 @@ func (d *Device) LinearBackward(p *bert.Pass, op *bert.Linear, dy, dx []float32,
 	s := d.scratch.get()
 	defer d.scratch.put(s)
 	nblocks := (op.Rows + blockRows - 1) / blockRows
-	branch := Store{}
+	rows, branch := batchRows{op.Rows, op.Tokens}, Store{}
 	if op.Residual != nil {
 		branch = d.policy.Pointwise.Grad
 	}
-	mask, drop := d.keep(p, op.Dropout, op.Site, op.Rows, op.Out)
+	mask, drop := d.keep(p, op.Dropout, op.Site, rows, op.Out)
 
 	// dz overwrites dy unless dy is the gradient of the residual, too.
 	size := nblocks * op.Out
@@ -83,10 +84,10 @@ func (d *Device) LinearBackward(p *bert.Pass, op *bert.Linear, dy, dx []float32,
 		dz = floats[len(sums):]
 	}
 
-	enter := d.outputs(p, branch, op.Site, drawBranch, op.Rows, op.Out)
-	dropped := d.outputs(p, d.policy.Pointwise.Grad, op.Site, drawDropoutGrad, op.Rows, op.Out)
-	activation := d.outputs(p, d.policy.Pointwise.Grad, op.Site, drawActivationGrad, op.Rows, op.Out)
-	again := d.outputs(p, d.policy.Pointwise.Out, op.Site, drawActivation, op.Rows, op.Out)
+	enter := d.outputs(p, branch, op.Site, drawBranch, rows, op.Out)
+	dropped := d.outputs(p, d.policy.Pointwise.Grad, op.Site, drawDropoutGrad, rows, op.Out)
+	activation := d.outputs(p, d.policy.Pointwise.Grad, op.Site, drawActivationGrad, rows, op.Out)
+	again := d.outputs(p, d.policy.Pointwise.Out, op.Site, drawActivation, rows, op.Out)
 	blocks(op.Rows, func(block, r0, r1 int) {
 		z := dz[r0*op.Out : r1*op.Out]
 		if size > len(sums) {
@@ -152,7 +153,8 @@ func (d *Device) epilogue(s *store) func(row, col int, c []float32) {
 func (d *Device) inputGrad(p *bert.Pass, op *bert.Linear, dz, dx []float32, accumulate bool) {
 	s := d.scratch.get()
 	defer d.scratch.put(s)
-	grad := d.outputs(p, d.policy.product(d.policy.Linear.Grad), op.Site, drawGrad, op.Rows, op.In)
+	rows := batchRows{op.Rows, op.Tokens}
+	grad := d.outputs(p, d.policy.product(d.policy.Linear.Grad), op.Site, drawGrad, rows, op.In)
 	g := &s.gemm
 	*g = kernels.Gemm{
 		M: op.Rows, N: op.In, K: op.Out, A: dz, LDA: op.Out, B: op.W, LDB: op.In, C: dx, LDC: op.In, Accumulate: accumulate,
@@ -162,8 +164,8 @@ func (d *Device) inputGrad(p *bert.Pass, op *bert.Linear, dz, dx []float32, accu
 	}
 	if accumulate && (grad.Format != numerics.FP32 || g.Partials.Chunk > 0) {
 		// The device stores the product before it adds it.
-		meet := d.outputs(p, d.policy.Residual.Grad, op.Site, drawMeet, op.Rows, op.In)
-		g.C, g.Accumulate = s.take(len(dx)), false
+		meet := d.outputs(p, d.policy.Residual.Grad, op.Site, drawMeet, rows, op.In)
+		g.C, g.Accumulate = s.take(op.Rows*op.In), false
 		g.Epilogue = func(row, col int, c []float32) {
 			d.put(&grad, c, row, col)
 			sum := dx[row*op.In+col:][:len(c)]
@@ -178,11 +180,11 @@ func (d *Device) inputGrad(p *bert.Pass, op *bert.Linear, dz, dx []float32, accu
 func (d *Device) serialGrad(p *bert.Pass, op *bert.Linear, dz, dx []float32, n int) {
 	s := d.scratch.get()
 	defer d.scratch.put(s)
-	part := s.take(len(dx))
+	part, rows := s.take(len(dx)), batchRows{op.Rows, op.Tokens}
 	for i := range n {
 		k0, k1 := i*op.Out/n, (i+1)*op.Out/n
-		grad := d.outputs(p, d.policy.product(d.policy.Linear.Grad), op.Site, drawGrad, op.Rows, op.In)
-		meet := d.outputs(p, d.policy.Linear.Grad, op.Site, drawMeet, op.Rows, op.In)
+		grad := d.outputs(p, d.policy.product(d.policy.Linear.Grad), op.Site, drawGrad, rows, op.In)
+		meet := d.outputs(p, d.policy.Linear.Grad, op.Site, drawMeet, rows, op.In)
 		// Each slice has its own random bits.
 		grad.stream.Site, meet.stream.Site = op.Site.Stream(drawGrad, uint32(i)), op.Site.Stream(drawMeet, uint32(i))
 		g := &s.gemm

@@ -13,7 +13,7 @@ func (d *Device) CrossEntropy(p *bert.Pass, op *bert.CrossEntropy) (sum bert.Los
 	defer d.scratch.put(s)
 	floats := s.take(2 * op.Rows)
 	losses, right := floats[:op.Rows], floats[op.Rows:]
-	grad := d.outputs(p, d.policy.LossGrad, op.Site, drawGrad, op.Rows, op.Classes)
+	grad := d.outputs(p, d.policy.LossGrad, op.Site, drawGrad, batchRows{count: op.Rows}, op.Classes)
 	kernels.Parallel(op.Rows, func(r0, r1 int) {
 		var row []float32
 		if !p.Train {
@@ -57,7 +57,7 @@ func weight(weights []float32, r int) float64 {
 
 // SquaredError computes in FP32.
 func (d *Device) SquaredError(p *bert.Pass, op *bert.SquaredError) (sum bert.Loss) {
-	grad := d.outputs(p, d.policy.LossGrad, op.Site, drawGrad, len(op.Y), 1)
+	grad := d.outputs(p, d.policy.LossGrad, op.Site, drawGrad, batchRows{count: len(op.Y)}, 1)
 	for i, y := range op.Y {
 		e := float64(y) - float64(op.Targets[i])
 		sum.Sum += e * e

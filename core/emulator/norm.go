@@ -18,10 +18,11 @@ type normStores struct {
 }
 
 func (d *Device) newNormStores(p *bert.Pass, op *bert.Norm) *normStores {
+	rows := batchRows{op.Rows, op.Tokens}
 	return &normStores{
-		mean: d.outputs(p, d.policy.Statistics, op.Site, drawMean, op.Rows, 1),
-		rstd: d.outputs(p, d.policy.Statistics, op.Site, drawRStd, op.Rows, 1),
-		out:  d.outputs(p, d.policy.Norm.Out, op.Site, drawOut, op.Rows, op.Width),
+		mean: d.outputs(p, d.policy.Statistics, op.Site, drawMean, rows, 1),
+		rstd: d.outputs(p, d.policy.Statistics, op.Site, drawRStd, rows, 1),
+		out:  d.outputs(p, d.policy.Norm.Out, op.Site, drawOut, rows, op.Width),
 	}
 }
 
@@ -53,7 +54,7 @@ func (d *Device) NormBackward(p *bert.Pass, op *bert.Norm, dy, dx []float32) {
 	defer d.scratch.put(s)
 	H, nblocks := op.Width, (op.Rows+blockRows-1)/blockRows
 	sums := s.take(2 * nblocks * H)
-	grad := d.outputs(p, d.policy.Norm.Grad, op.Site, drawGrad, op.Rows, H)
+	grad := d.outputs(p, d.policy.Norm.Grad, op.Site, drawGrad, batchRows{op.Rows, op.Tokens}, H)
 	blocks(op.Rows, func(block, r0, r1 int) {
 		sum := sums[2*block*H : 2*(block+1)*H]
 		clear(sum)

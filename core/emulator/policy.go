@@ -7,8 +7,9 @@
 // the model on them, and reduces the gradients of replicas along a ring.
 //
 // Rounding draws random bits from counters keyed by (seed, step, sample, site, element), so an activation is
-// rounded the same way whichever micro-batch, worker or replica computes its sample. Partial sums inside matrix
-// products and gradients of weights belong to a micro-batch and are keyed by its first sample.
+// rounded the same way whichever micro-batch, worker or replica computes its sample, and whatever padding is left
+// out. Partial sums inside matrix products and gradients of weights belong to a micro-batch and are keyed by its
+// first sample, partial sums also by their row in the product.
 package emulator
 
 import (

@@ -19,7 +19,7 @@ type tracing struct {
 	batch     *bert.Batch
 	scale     float64   // of the loss
 	err       error     // of yield
-	rows      []float32 // of all tokens, where only the read tokens have one
+	rows      []float32 // of all tokens, where not all are computed, in order
 }
 
 // Watch makes the next step show the operators of its first micro-batch, see backend.Tracer, until end is called.
@@ -38,7 +38,7 @@ func (t *Trainer) Watch(yield func(backend.Traced) error) (end func()) {
 	return func() { t.tracing = nil }
 }
 
-func (t *tracing) see(s bert.Site, gradient bool, values []float32) {
+func (t *tracing) see(s bert.Site, gradient bool, values []float32, tokens []int32) {
 	o, ok := t.operators[s]
 	if !ok || t.err != nil {
 		return
@@ -53,9 +53,13 @@ func (t *tracing) see(s bert.Site, gradient bool, values []float32) {
 	if gradient {
 		traced.Scale = t.scale
 	}
-	if all := traced.Shape.Len(); len(values) < all {
+	all := traced.Shape.Len()
+	if len(values) < all && tokens == nil {
+		tokens = t.batch.ReadTokens(t.head)
+	}
+	if tokens != nil {
 		t.rows = slices.Grow(t.rows[:0], all)[:all]
-		t.device.Scatter(&bert.Pass{Size: t.batch.Size}, &bert.Gather{Width: o.Width, Rows: t.batch.ReadTokens(t.head)}, values, t.rows)
+		t.device.Scatter(nil, &bert.Gather{Width: o.Width, Rows: tokens}, values, t.rows)
 		traced.Values = t.rows
 	}
 	t.err = t.yield(traced)

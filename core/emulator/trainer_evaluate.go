@@ -32,6 +32,7 @@ func (t *Trainer) Evaluate(
 	if e.Labels {
 		o = &bert.Objective{}
 	}
+	wanted := bert.Wants(t.program.Model, t.program.Head, e.Outputs)
 	count := 0
 	for b, err := range batches {
 		if err != nil {
@@ -45,7 +46,7 @@ func (t *Trainer) Evaluate(
 		}
 		outputs := backend.Outputs{}
 		for i := 0; i < b.Size; i += t.program.MicroBatch {
-			l, err := t.predict(ctx, b.Slice(i, min(b.Size, i+t.program.MicroBatch)), o)
+			l, err := t.predict(ctx, b.Slice(i, min(b.Size, i+t.program.MicroBatch)), o, wanted)
 			if err != nil {
 				return losses, fmt.Errorf("evaluation batch %d: %w", count, err)
 			}
@@ -88,10 +89,13 @@ func (t *Trainer) output(name string) (tensor.Shape, []float32) {
 }
 
 // predict runs the stages of the forward pass one after the other, without dropout.
-func (t *Trainer) predict(ctx context.Context, b *bert.Batch, o *bert.Objective) (losses bert.Losses, err error) {
+func (t *Trainer) predict(
+	ctx context.Context, b *bert.Batch, o *bert.Objective, wanted bert.Wanted,
+) (losses bert.Losses, err error) {
 	for i, st := range t.pipeline.stages {
 		slot := st.slots[0]
 		slot.pass = t.pass(0)
+		slot.pass.Wanted = wanted
 		if err := slot.network.Load(&slot.pass, b, o != nil); err != nil {
 			return losses, err
 		}

@@ -286,7 +286,7 @@ func TestMute(t *testing.T) {
 	}
 }
 
-// locked is a step with a single tensor, the result of the embeddings.
+// locked is a step with a single tensor, the result of the embeddings of one sequence.
 func locked(a, b []float32, format numerics.Format) *train.LockedStep {
 	config := bert.Defaults()
 	config.NumHiddenLayers = 1
@@ -294,8 +294,14 @@ func locked(a, b []float32, format numerics.Format) *train.LockedStep {
 	if err != nil {
 		panic(err)
 	}
+	tokens := len(a) / config.HiddenSize
+	mask := make([]int32, tokens)
+	for i := range mask {
+		mask[i] = 1
+	}
 	s := &train.LockedStep{
 		Step: 1, Steps: 1, Phase: &recipe.Phase{Name: "phase1"}, Layout: l,
+		Traced:  &bert.Batch{Size: 1, Length: tokens, AttentionMask: mask},
 		Program: backend.Program{Model: config, Head: bert.Head{Task: bert.QuestionAnswering}},
 	}
 	for i, values := range [][]float32{a, b} {
@@ -309,7 +315,7 @@ func locked(a, b []float32, format numerics.Format) *train.LockedStep {
 // TestBias: truncation to FP16 is a bias; rounding to nearest, under the same tolerance, is not.
 func TestBias(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	x := make([]float32, 5000)
+	x := make([]float32, 7*bert.Defaults().HiddenSize)
 	truncated, nearest := make([]float32, len(x)), make([]float32, len(x))
 	for i := range x {
 		x[i] = float32(1 + r.Float64())
