@@ -25,7 +25,8 @@ type StepOptions struct {
 	Options   map[string]string
 	Optimizer string
 	Length    int
-	Batch     int // sequences
+	Batch     int     // sequences
+	Fill      float64 // share of tokens that are no padding; 0: all
 	Dropout   float64
 }
 
@@ -39,9 +40,6 @@ func (o *StepOptions) ChoosePrecision(ctx context.Context, b backend.Backend) er
 	o.Precision = p.Name
 	return err
 }
-
-// batches is how many batches a benchmark cycles through. They are prepared before it begins and do not count.
-const batches = 4
 
 // Predictions is the number of masked positions in a sequence: 20 at length 128 as in google-research/bert,
 // otherwise 15%.
@@ -62,19 +60,30 @@ func (o *StepOptions) Config() (bert.Config, error) {
 
 // FLOP is the number of floating point operations of a step's matrix products on which the loss depends; a
 // multiply-add counts as two. The backward pass has twice as many as the forward pass. Recomputation to save memory
-// does not count, nor does work in the last layer for tokens that no head reads: only their keys and values affect
-// the loss.
+// does not count, nor does work for padding, or in the last layer for tokens that no head reads: only their keys
+// and values affect the loss. With padding it is the mean over the batches. The head of questions reads padding,
+// too, which only has no keys and values.
 func (o *StepOptions) FLOP(c bert.Config) float64 {
 	B, S, H, I, V := float64(o.Batch), float64(o.Length), float64(c.HiddenSize), float64(c.IntermediateSize), float64(c.VocabSize)
-	T := B * S
-	read, heads := T, 2*T*H*2
+	P, heads := float64(o.Predictions()), 2*B*S*H*2
 	if o.Task == bert.Pretraining {
-		P := B * float64(o.Predictions())
-		read, heads = min(T, B+P), 2*B*H*H+2*B*H*2+2*P*H*H+2*P*H*V
+		heads = 2*B*H*H + 2*B*H*2 + 2*B*P*H*H + 2*B*P*H*V
 	}
 	layers := float64(c.NumHiddenLayers)
-	keys, rest := 2*2*H*H, 2*2*H*H+2*2*S*H+2*2*H*I // per token and layer: keys and values; everything else
-	return 3 * (layers*T*keys + ((layers-1)*T+read)*rest + heads)
+	keys, rest := 2*2*H*H, 2*2*H*H+2*2*H*I // per token and layer: keys and values; everything else but attention
+	attention := 2 * 2 * H                 // per query and key
+	var sum float64
+	for batch := range batches {
+		for _, n := range o.lengths(batch) {
+			n := float64(n)
+			computed, read := n, min(S, 1+P) // queries in all layers, and in the last
+			if o.Task != bert.Pretraining {
+				computed, read = S, S
+			}
+			sum += layers*n*keys + ((layers-1)*computed+min(computed, read))*(rest+n*attention)
+		}
+	}
+	return 3 * (sum/batches + heads)
 }
 
 // Step is a benchmark of a whole training step through plugins: batch to the backend, forward and backward pass,
@@ -82,6 +91,9 @@ func (o *StepOptions) FLOP(c bert.Config) float64 {
 func Step(ctx context.Context, p train.Plugins, o StepOptions) Benchmark {
 	name := fmt.Sprintf("Step/model=%s/task=%s/backend=%s:%s/seq=%d/batch=%d/dropout=%g",
 		o.Size, o.Task, o.Backend, o.Precision, o.Length, o.Batch, o.Dropout)
+	if o.fill() < 1 {
+		name += fmt.Sprintf("/fill=%g", o.Fill)
+	}
 	return Benchmark{name, func(b *testing.B) (Figure, error) { return step(ctx, b, p, o) }}
 }
 
@@ -102,7 +114,7 @@ func step(ctx context.Context, b *testing.B, p train.Plugins, o StepOptions) (f 
 	}
 	defer func() { err = errors.Join(err, t.session.Close(), t.rule.Close()) }()
 	for i := range batches {
-		t.batches[i] = randomBatch(&t.program, uint64(i))
+		t.batches[i] = o.randomBatch(&t.program, i)
 	}
 	for range 2 { // the first steps allocate
 		if err := t.step(ctx); err != nil {
