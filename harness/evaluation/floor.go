@@ -10,10 +10,33 @@ import (
 	"harness.invalid/core/dataset/tasks"
 )
 
-// Floors are what a model that ignores its input can score on the data: the metrics of Scores, and the loss of tasks
-// with labels. A model that is no better has learned nothing that a verdict could rest on.
+// Floors are what a model that ignores its input can score in an evaluation, by metric. For the likelihood of answers it
+// takes every token of a window for as likely as the others.
+func (e *Evaluator) Floors() (map[string]float64, error) {
+	floors, err := e.Data.Floors()
+	if err != nil || e.windows == nil {
+		return floors, err
+	}
+	decoder, err := squad.NewDecoder(e.windows, e.decoding)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range e.batches {
+		same := make([]float32, b.Size*b.Length)
+		if err := decoder.Add(b, same, same); err != nil {
+			return nil, err
+		}
+	}
+	if v, ok := decoder.Likelihood(); ok {
+		floors[tasks.AnswerNLL] = v
+	}
+	return floors, nil
+}
+
+// Floors are those of the metrics of Scores, and of the loss of tasks with labels. A model that is no better has
+// learned nothing that a verdict could rest on.
 //
-// With labels it is the best of all predictions that are the same for every example. With questions it is the best of
+// With labels they are the best of all predictions that are the same for every example. With questions the best of
 // what can be answered without reading the question: one text everywhere, whatever stands at one place of each
 // passage, or that text of the passage which is most often the answer to questions about other passages.
 func (d *Data) Floors() (map[string]float64, error) {

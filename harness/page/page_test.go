@@ -67,6 +67,12 @@ func TestPage(t *testing.T) {
 			}
 		}
 	}
+	// The answer comes before anything else but the title.
+	_, after, _ := strings.Cut(html, "</h1>")
+	want := `<p class="answer good">gpu-ref:fp16 against ipu:fp16.16, invented: DIFFERENT in F1, better: &#43;12.29 (95% interval`
+	if !strings.HasPrefix(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(after), `<div id="answer" data-live>`)), want) {
+		t.Errorf("after its title the page begins with %.200s, want %s", after, want)
+	}
 	if strings.Contains(html, "<b>wrong</b>") {
 		t.Error("an answer is taken for HTML")
 	}

@@ -12,6 +12,7 @@ import (
 
 // card is what the page says about one arm compared with the first.
 type card struct {
+	Sentence      string // verdict.Pairing's
 	Arm, Baseline string
 	Verdict       string // of the primary metric; "": none
 	Class         string // of its colour
@@ -42,7 +43,8 @@ const stripRange = 2.5
 func cards(c *verdict.Comparison) []card {
 	var all []card
 	for _, p := range c.Comparisons {
-		k := card{Arm: p.Arm.String(), Baseline: p.Baseline.String(), Verdict: string(p.Verdict), Reason: p.Reason, Seeds: len(p.Seeds)}
+		k := card{Sentence: p.Sentence, Arm: p.Arm.String(), Baseline: p.Baseline.String(), Verdict: string(p.Verdict), Reason: p.Reason,
+			Seeds: len(p.Seeds)}
 		for _, d := range p.Metrics {
 			if d.Primary {
 				k.Metric = d.Phase + " " + report.Label(d.Metric)

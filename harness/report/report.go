@@ -1,9 +1,10 @@
 // Package report prints tables: for people on a terminal, in Markdown, HTML or LaTeX, and as CSV or JSON for
 // programs. Write prints a verdict.Comparison, which is where most commands end; WriteSheet prints any other table.
 //
-// In a comparison, a row is a quantity and a column an arm. Each arm but the first has its difference to the first
-// beside it, and the verdict. Times are called measured, because they are those of the programs that ran and not of
-// the hardware that a backend stands for.
+// A comparison begins with a sentence for each arm but the first, which is verdict.Pairing's. In the table below, a row is
+// a quantity and a column an arm. Each arm but the first has its difference to the first beside it, and the verdict.
+// Times are called measured, because they are those of the programs that ran and not of the hardware that a backend
+// stands for.
 package report
 
 import (

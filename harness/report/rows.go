@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"harness.invalid/results"
 	"harness.invalid/results/statistics"
@@ -30,38 +29,13 @@ type cell struct {
 	paired     *verdict.Difference // statistics, where there are any
 }
 
-// metricName is how tables name a metric.
-type metricName struct {
-	name, unit string
-	digits     int // decimals
-}
-
-var metricNames = map[string]metricName{
-	"loss":                   {"loss", "nats", 4},
-	"masked_lm_loss":         {"masked LM loss", "nats", 4},
-	"masked_lm_accuracy":     {"masked LM accuracy", "%", 2},
-	"next_sentence_loss":     {"next sentence loss", "nats", 4},
-	"next_sentence_accuracy": {"next sentence accuracy", "%", 2},
-	"exact_match":            {"exact match", "%", 2},
-	"f1":                     {"F1", "%", 2},
-	"answer_nll":             {"answers' NLL", "nats", 4},
-	"accuracy":               {"accuracy", "%", 2},
-}
-
-func nameOf(metric string) metricName {
-	if n, ok := metricNames[metric]; ok {
-		return n
-	}
-	return metricName{strings.ReplaceAll(metric, "_", " "), "", 4}
-}
-
 // Label names a metric for people, with its unit.
 func Label(metric string) string {
-	n := nameOf(metric)
-	if n.unit != "" {
-		return n.name + ", " + n.unit
+	w := verdict.WordsOf(metric)
+	if w.Unit != "" {
+		return w.Name + ", " + w.Unit
 	}
-	return n.name
+	return w.Name
 }
 
 // table collects the rows of a comparison.
@@ -134,12 +108,12 @@ func (t *table) words(quantity string, text func(arm int) string) {
 
 // metric adds the row of a phase's metric, with what the comparison says about it.
 func (t *table) metric(phase, metric string) {
-	n := nameOf(metric)
+	digits := verdict.WordsOf(metric).Digits
 	r := row{phase: phase, quantity: metric, label: Label(metric), cells: make([]cell, len(t.Arms))}
 	for i, a := range t.Arms {
 		c := &r.cells[i]
 		if s, ok := a.Metrics[phase+"."+metric]; ok {
-			c.sample, c.text = &s, show(s, n.digits)
+			c.sample, c.text = &s, show(s, digits)
 		}
 		if i == 0 {
 			continue
@@ -149,7 +123,7 @@ func (t *table) metric(phase, metric string) {
 			continue
 		}
 		change := float64(d.Difference)
-		c.paired, c.change, c.difference = &d, &change, signed(change, n.digits)
+		c.paired, c.change, c.difference = &d, &change, signed(change, digits)
 	}
 	t.add(r)
 }
@@ -262,7 +236,7 @@ func (t *table) target(phase string) {
 			return value(*p.Target), true
 		}
 	}
-	to := fmt.Sprintf("to %s %s", nameOf(target.Metric).name, strconv.FormatFloat(target.Value, 'g', -1, 64))
+	to := fmt.Sprintf("to %s %s", verdict.WordsOf(target.Metric).Name, strconv.FormatFloat(target.Value, 'g', -1, 64))
 	from := len(t.rows)
 	t.count(phase, "steps_to_target", "steps "+to, reached(func(r results.Reached) float64 { return float64(r.Step) }))
 	t.times(phase, "measured_seconds_to_target", "measured seconds "+to, reached(func(r results.Reached) float64 { return r.MeasuredSeconds }))
@@ -331,4 +305,4 @@ func verdictText(d *verdict.Difference) string {
 }
 
 // FullName names a metric and its phase, in words.
-func FullName(phase, metric string) string { return phase + " " + nameOf(metric).name }
+func FullName(phase, metric string) string { return phase + " " + verdict.WordsOf(metric).Name }

@@ -75,7 +75,7 @@ type tests struct {
 func (t tests) add(label string, text func(d *verdict.Difference, digits int) string) {
 	row, some := Row{{Text: label}}, false
 	for i := range t.metrics {
-		v := text(&t.metrics[i], nameOf(t.metrics[i].Metric).digits)
+		v := text(&t.metrics[i], verdict.WordsOf(t.metrics[i].Metric).Digits)
 		some = some || v != ""
 		if v == "" {
 			v = "-"
@@ -199,7 +199,7 @@ func waySheet(p *verdict.Pairing) *Sheet {
 			for i := range p.Curves {
 				k := &p.Curves[i]
 				if d, ok := p.Metric(k.Phase, k.Metric); k.Metric == results.TrainingLoss || ok && d.Margin > 0 {
-					add(FullName(k.Phase, k.Metric), of(k), nameOf(k.Metric).digits)
+					add(FullName(k.Phase, k.Metric), of(k), verdict.WordsOf(k.Metric).Digits)
 				}
 			}
 		}
@@ -208,7 +208,7 @@ func waySheet(p *verdict.Pairing) *Sheet {
 	section("mean distance by seconds", curves(func(d *verdict.CurveDifference) *statistics.Paired { return &d.AreaBySeconds }))
 	for i := range p.Targets {
 		t := &p.Targets[i]
-		section(fmt.Sprintf("to %s %s %s", t.Phase, nameOf(t.Metric).name, strconv.FormatFloat(t.Value, 'g', -1, 64)), func() {
+		section(fmt.Sprintf("to %s %s %s", t.Phase, verdict.WordsOf(t.Metric).Name, strconv.FormatFloat(t.Value, 'g', -1, 64)), func() {
 			add("steps", &t.Steps, 1)
 			add("measured seconds", &t.Seconds, 1)
 		})

@@ -18,6 +18,12 @@ func writeTable(out *strings.Builder, c *verdict.Comparison, o Options) error {
 	width := o.width()
 	t := newTable(c, o)
 	foot := newFootnotes(c)
+	for _, p := range c.Comparisons {
+		paragraph(out, width, "", p.Sentence)
+	}
+	if len(c.Comparisons) > 0 {
+		out.WriteByte('\n')
+	}
 	paragraph(out, width, "", title(c))
 	for _, block := range t.blocks(width, foot) {
 		out.WriteByte('\n')
@@ -52,6 +58,9 @@ func writeTable(out *strings.Builder, c *verdict.Comparison, o Options) error {
 func writeMarkdown(out *strings.Builder, c *verdict.Comparison, o Options) error {
 	t := newTable(c, o)
 	foot := newFootnotes(c)
+	for _, p := range c.Comparisons {
+		fmt.Fprintf(out, "%s\n\n", p.Sentence)
+	}
 	fmt.Fprintf(out, "%s\n\n", title(c))
 	if err := t.sheet(t.all(), foot, true).draw(out, 0, true, false); err != nil {
 		return err

@@ -28,11 +28,10 @@ func (d *Data) openTask(s split, p *recipe.Phase, seed uint64) (*taskSet, error)
 	if t.Training, err = s.train.Training(d.Tokenizer, p, seed); err != nil {
 		return nil, err
 	}
-	dev := s.dev.First(p.Evaluation.Sequences)
-	if t.atLeast, err = dev.Floors(); err != nil {
+	if t.evaluator, err = evaluation.New(s.dev.First(p.Evaluation.Sequences), d.Tokenizer, p); err != nil {
 		return nil, err
 	}
-	t.evaluator, err = evaluation.New(dev, d.Tokenizer, p)
+	t.atLeast, err = t.evaluator.Floors()
 	return t, err
 }
 

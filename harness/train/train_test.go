@@ -77,6 +77,10 @@ func TestRun(t *testing.T) {
 			t.Errorf("phase %d: a model that ignores its input gets a %s of %v", i+1, metric, v)
 		}
 	}
+	// 48 tokens are the most that a window has, and it has more than 12.
+	if v := o.result.Phases[2].Floors["answer_nll"]; v < 2*math.Log(12) || v > 2*math.Log(48) {
+		t.Errorf("where all tokens are alike, answers have a negative log-likelihood of %v", v)
+	}
 }
 
 // TestCuts: the division of the global batch into micro-batches and replicas changes FP32 results only by rounding, also

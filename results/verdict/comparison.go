@@ -248,6 +248,13 @@ func (r RunSummary) phaseMetrics() results.Metrics {
 	return all
 }
 
+// note adds a note, once.
+func (c *Comparison) note(text string) {
+	if !slices.Contains(c.Notes, text) {
+		c.Notes = append(c.Notes, text)
+	}
+}
+
 // checkBatches notes seeds with which the arms took different batches. The same recipe and data rule that out.
 func (c *Comparison) checkBatches() {
 	digests := make(map[uint64]map[string][]string)

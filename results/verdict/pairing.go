@@ -24,6 +24,8 @@ type Pairing struct {
 	Primary string   `json:"primary,omitempty"`
 	Verdict Decision `json:"verdict,omitempty"`
 	Reason  string   `json:"reason,omitempty"`
+	// Sentence is the answer in words, with the estimate and what it cost.
+	Sentence string `json:"sentence"`
 	// Metrics are in the order of the phases.
 	Metrics []Difference `json:"metrics"`
 	// Curves, Targets and Times compare the way there.
@@ -56,8 +58,10 @@ func (c *Comparison) pair(baseline, arm results.Arm, verdict recipe.Verdict) {
 		}
 	}
 	r, n := c.judgePairs(&p, pairs, verdict)
+	p.Sentence = c.sentence(&p)
 	c.Comparisons = append(c.Comparisons, p)
 	c.noteUnjudged(&p)
+	c.noteFloors(&p)
 	c.noteFewSeeds(p, n, r)
 }
 
@@ -67,13 +71,9 @@ func (c *Comparison) judgePairs(p *Pairing, pairs [][2]*RunSummary, verdict reci
 	var primary *series
 	for i, phase := range c.Phases {
 		for _, metric := range phase.Metrics {
-			s := series{x: make([]float64, len(pairs)), y: make([]float64, len(pairs))}
-			s.Difference = Difference{Phase: phase.Name, Metric: metric, Primary: isPrimary(verdict, c.Phases, i, metric)}
-			s.Margin = marginOf(verdict, c.Phases, i, metric)
-			for i, pair := range pairs {
-				s.x[i], s.y[i] = pair[0].phaseMetric(phase.Name, metric), pair[1].phaseMetric(phase.Name, metric)
-			}
-			all = append(all, s)
+			d := Difference{Phase: phase.Name, Metric: metric, Primary: isPrimary(verdict, c.Phases, i, metric), pairs: pairs}
+			d.Margin = marginOf(verdict, c.Phases, i, metric)
+			all = append(all, series{Difference: d, x: d.values(0), y: d.values(1)})
 		}
 	}
 	if i := slices.IndexFunc(all, func(s series) bool { return s.Primary }); i >= 0 {
@@ -120,6 +120,7 @@ func (p *Pairing) conclude(r rule) {
 			d.conclude(r)
 			d.doubt(r)
 		}
+		d.heed(r)
 		if d.Primary {
 			p.Primary, p.Verdict, p.Reason = d.Phase+"."+d.Metric, d.Verdict, d.Reason
 		}

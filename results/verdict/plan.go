@@ -44,7 +44,8 @@ type Looked struct {
 // rule is how a metric is judged: at the levels of a look.
 type rule struct {
 	statistics.Look
-	plan *statistics.Plan // that the look is of; nil: a fixed one
+	alpha float64          // of the comparison
+	plan  *statistics.Plan // that the look is of; nil: a fixed one
 	// ahead: the first look is still to come, and its levels only serve to show intervals. ended: the primary metric is
 	// decided, and no further look will come.
 	ahead, ended bool
@@ -52,7 +53,9 @@ type rule struct {
 }
 
 // fixedRule judges all n pairs that there are, once.
-func fixedRule(n int, alpha float64) rule { return rule{Look: statistics.Fixed(n, alpha).Looks[0]} }
+func fixedRule(n int, alpha float64) rule {
+	return rule{Look: statistics.Fixed(n, alpha).Looks[0], alpha: alpha}
+}
 
 // early reports whether the look can't bring DIFFERENT.
 func (r *rule) early() bool { return r.Difference == 0 }
@@ -106,11 +109,13 @@ type series struct {
 // in no family; its reason is still to come.
 func (c *Comparison) judged(s series, seeds []uint64, r rule) Difference {
 	d, n := s.Difference, len(seeds)
+	d.pairs = d.pairs[:min(n, len(d.pairs))]
 	d.judge(s.x[:n], s.y[:n], r)
 	d.Noise = c.noise(d, seeds, c.Plan.sequential())
 	if d.Inference != nil && d.Margin > 0 {
 		d.settle(r)
 	}
+	d.heed(r)
 	return d
 }
 
@@ -125,7 +130,7 @@ func (c *Comparison) followPlan(p *Pairing, primary *series, seconds float64) (r
 	}
 	n = consecutive(p.Seeds)
 	l, some := c.Plan.For(n)
-	r := rule{Look: l, plan: &c.Plan.Plan, ahead: !some, pairSeconds: seconds}
+	r := rule{Look: l, alpha: c.Alpha, plan: &c.Plan.Plan, ahead: !some, pairSeconds: seconds}
 	if !some {
 		return r, n
 	}

@@ -8,6 +8,8 @@
 //	pair           pairs two arms by seed, corrects for the number of metrics           pairing.go
 //	followPlan     finds the look of the plan at which the primary metric is decided    plan.go
 //	Difference     judges the paired values of one metric: the verdict                  this file
+//	guard          withholds a verdict that says nothing: nothing learned, a collapse   guard.go, collapse.go
+//	sentence       says it all in one sentence                                          sentence.go, words.go
 //	follow         compares what was recorded on the way: curves, targets, times        history.go and its neighbours
 //
 // The tests themselves are functions of numbers in results/statistics. "No significant difference" is never taken
@@ -79,6 +81,8 @@ type Difference struct {
 	Inference *statistics.Inference `json:"inference,omitempty"`
 	// MultiBootstrap resamples seeds and examples; nil unless the runs kept the scores of single examples.
 	MultiBootstrap *statistics.MultiBootstrap `json:"multi_bootstrap,omitempty"`
+	// Floor is what a model that ignores its input gets, as the runs recorded it; nil if they did not.
+	Floor *results.Number `json:"floor,omitempty"`
 	// Noise is the difference between two groups of the baseline's own runs; nil without an A/A comparison.
 	Noise *Noise `json:"noise,omitempty"`
 
@@ -93,8 +97,17 @@ type Difference struct {
 	FurtherSeeds int `json:"further_seeds,omitempty"`
 	// FurtherSeconds is what they take at the measured time of a pair.
 	FurtherSeconds results.Number `json:"further_seconds,omitempty"`
+	// Withheld says which guard keeps the metric from a verdict; nil: none does.
+	Withheld *Withheld `json:"withheld,omitempty"`
+	// Collapses are the runs that are far worse than the others of their arm. CollapseRateBelow is how often an arm that
+	// is EQUIVALENT collapses at most, with a confidence of 1-α, considering that no run did.
+	Collapses         []Collapse `json:"collapses,omitempty"`
+	CollapseRateBelow float64    `json:"collapse_rate_below,omitempty"`
 	// Reason is the verdict in plain words.
 	Reason string `json:"reason"`
+
+	pairs    [][2]*RunSummary // that are compared, of the baseline and of the arm
+	prospect string           // what would settle an INCONCLUSIVE; part of Reason
 }
 
 // The directions.
@@ -170,7 +183,8 @@ func (d *Difference) explain(r rule) {
 	inf := d.Inference
 	switch {
 	case r.ahead:
-		d.Reason = r.waiting(d.Baseline.N)
+		d.prospect = r.waiting(d.Baseline.N)
+		d.Reason = d.prospect
 		d.further(r, r.Pairs-d.Baseline.N)
 	case d.Verdict == Equivalent:
 		d.Reason = fmt.Sprintf("the %s lies within the margin of %g", inf.EquivalenceInterval, d.Margin)
@@ -232,26 +246,30 @@ func (d *Difference) explainInconclusive(r rule) {
 	case Inconclusive:
 		d.Reason = d.undecided(r)
 	}
+	d.prospect = d.settling(r, tests)
+	d.Reason += "; " + d.prospect
+}
+
+// settling says what would settle the metric.
+func (d *Difference) settling(r rule, tests int) string {
 	if r.ended {
-		d.Reason += "; the plan ended when the primary metric was decided"
-		return
+		return "the plan ended when the primary metric was decided"
 	}
 	n := d.Baseline.N
-	further, beyond := r.furtherPairs(float64(d.Difference), d.Margin, float64(inf.SD), n, tests)
+	further, beyond := r.furtherPairs(float64(d.Difference), d.Margin, float64(d.Inference.SD), n, tests)
 	switch {
 	case beyond && further < statistics.MaxPairs:
-		d.Reason += fmt.Sprintf("; the plan ends after %d pairs: a new comparison of up to %d%s would settle it with probability %g if the "+
+		return fmt.Sprintf("the plan ends after %d pairs: a new comparison of up to %d%s would settle it with probability %g if the "+
 			"difference stays as it is", r.plan.Last(), n+further, r.time(n+further), statistics.SettlePower)
 	case beyond:
-		d.Reason += fmt.Sprintf("; the plan ends after %d pairs, and the longest one, of %d, would not settle it", r.plan.Last(),
+		return fmt.Sprintf("the plan ends after %d pairs, and the longest one, of %d, would not settle it", r.plan.Last(),
 			statistics.MostPairs)
 	case further >= statistics.MaxPairs:
-		d.Reason += fmt.Sprintf("; %d further seeds would not settle it", statistics.MaxPairs)
-	default:
-		d.further(r, further)
-		d.Reason += fmt.Sprintf("; %d further %s%s would settle it with probability %g if the difference stays as it is",
-			further, plural(further, "seed"), r.time(further), statistics.SettlePower)
+		return fmt.Sprintf("%d further seeds would not settle it", statistics.MaxPairs)
 	}
+	d.further(r, further)
+	return fmt.Sprintf("%d further %s%s would settle it with probability %g if the difference stays as it is",
+		further, plural(further, "seed"), r.time(further), statistics.SettlePower)
 }
 
 // undecided says what the intervals of a metric leave open.
