@@ -1,10 +1,9 @@
 package main
 
 import (
-	"os"
-
 	"github.com/spf13/cobra"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/harness/bench"
 )
 
@@ -28,7 +27,7 @@ func newBenchTokenizer() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			lines, err := os.ReadFile(text)
+			lines, err := bounded.ReadFile(text, bounded.GiB)
 			if err != nil {
 				return err
 			}

@@ -2,11 +2,11 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/harness/report"
 	"harness.invalid/results/index"
 	"harness.invalid/results/scoring"
@@ -35,7 +35,7 @@ arm fails the test.`,
 			}
 			var reference []scoring.ReferencePoint
 			if points != "" {
-				text, err := os.ReadFile(points)
+				text, err := bounded.ReadFile(points, 16*bounded.MiB)
 				if err == nil {
 					reference, err = scoring.ReadReferencePoints(text)
 				}

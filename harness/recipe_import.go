@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/durable"
 	"harness.invalid/core/recipe/transformers"
 	"harness.invalid/harness/hint"
@@ -76,13 +76,13 @@ func commandLine(cmd *cobra.Command, args []string) ([]string, error) {
 		return args, nil
 	}
 	if args[0] == "-" {
-		text, err := io.ReadAll(cmd.InOrStdin())
+		text, err := bounded.ReadAll(cmd.InOrStdin(), bounded.MiB)
 		if err != nil {
 			return nil, err
 		}
 		return transformers.Split(string(text))
 	}
-	text, err := os.ReadFile(filepath.Clean(args[0]))
+	text, err := bounded.ReadFile(filepath.Clean(args[0]), bounded.MiB)
 	if err != nil {
 		return nil, hint.With(errors.Join(errors.New("neither a command line nor a file that has one"), err),
 			"harness recipe import run_qa.py --dataset_name squad ...")

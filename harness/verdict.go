@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/spelling"
 	"harness.invalid/harness/hint"
 	"harness.invalid/results/verdict"
@@ -42,7 +42,7 @@ The exit code is 0 whatever the verdict.`,
 			}
 			var scores [2]verdict.Scores
 			for i, path := range files {
-				f, err := os.Open(path)
+				f, err := bounded.Open(path, bounded.GiB)
 				if err != nil {
 					return err
 				}

@@ -20,11 +20,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/checkpoint/safetensors"
 	"harness.invalid/core/checkpoint/weights"
 	"harness.invalid/core/tensor"
@@ -82,6 +82,13 @@ const (
 	optimizerFile = "optimizer.safetensors"
 	stateFile     = "state.json"
 	sumsFile      = "SHA256SUMS"
+)
+
+// The most that is read of the files of a checkpoint, which may come from anybody.
+const (
+	mostState = bounded.GiB // the state of plugins is in it
+	mostSums  = bounded.MiB
+	mostFile  = 64 * bounded.TiB
 )
 
 // Name is the name of a checkpoint's folder. The names of a run's checkpoints sort in the order of time.
@@ -189,7 +196,7 @@ func (c *Checkpoint) open() error {
 			return fmt.Errorf("%s does not list %s: %w", sumsFile, name, ErrDamaged)
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(c.Path, stateFile))
+	text, err := bounded.ReadFile(filepath.Join(c.Path, stateFile), mostState)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+
+	"harness.invalid/core/bounded"
 )
 
 // ErrNoneIntact is the error of Latest for a folder all of whose checkpoints are damaged.
@@ -73,7 +75,7 @@ const (
 // standing tells whose a folder is, from its name and its state.
 func standing(dir, name string) int {
 	var s State
-	text, err := os.ReadFile(filepath.Join(dir, name, stateFile))
+	text, err := bounded.ReadFile(filepath.Join(dir, name, stateFile), mostState)
 	switch {
 	case err != nil || json.Unmarshal(text, &s) != nil:
 		return unreadable

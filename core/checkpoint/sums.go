@@ -14,7 +14,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/durable"
+	"harness.invalid/core/filename"
 )
 
 // sumWriter writes files into a folder and keeps their SHA-256.
@@ -77,7 +79,7 @@ func replaceDir(path string, write func(*sumWriter) error) (err error) {
 
 // readSums reads a folder's list of files and checks each file against it.
 func readSums(dir string) (map[string]string, error) {
-	text, err := os.ReadFile(filepath.Join(dir, sumsFile))
+	text, err := bounded.ReadFile(filepath.Join(dir, sumsFile), mostSums)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s is missing: %w", sumsFile, ErrDamaged)
 	} else if err != nil {
@@ -86,7 +88,7 @@ func readSums(dir string) (map[string]string, error) {
 	sums := make(map[string]string)
 	for line := range strings.Lines(string(text)) {
 		sum, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
-		if !ok || !strings.HasSuffix(line, "\n") || filepath.Base(name) != name {
+		if !ok || !strings.HasSuffix(line, "\n") || filename.Check(name) != nil {
 			return nil, fmt.Errorf("%s has the line %q, want a sum, two spaces and a name: %w", sumsFile, line, ErrDamaged)
 		}
 		sums[name] = sum
@@ -104,7 +106,7 @@ func readSums(dir string) (map[string]string, error) {
 }
 
 func sumOf(path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := bounded.Open(path, mostFile)
 	if err != nil {
 		return "", err
 	}

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strings"
 	"unicode/utf8"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/durable"
 )
 
@@ -81,7 +81,7 @@ const blanks = " \t\r"
 // Load reads a vocab.txt: a token on each line, the first line's id is 0. Spaces, tabs and carriage returns around
 // a token do not count.
 func Load(path string) (*Vocab, error) {
-	f, err := os.Open(path)
+	f, err := bounded.Open(path, 256*bounded.MiB)
 	if err != nil {
 		return nil, fmt.Errorf("vocabulary: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/plugin"
 	"harness.invalid/core/plugin/python"
 	"harness.invalid/plugins/torch"
@@ -102,7 +103,7 @@ func (e *Entry) prepare() error {
 
 // firstLine is the beginning of a file up to the first end of a line, "" where there is none.
 func firstLine(path string) string {
-	f, err := os.Open(path)
+	f, err := bounded.Open(path, bounded.TiB)
 	if err != nil {
 		return ""
 	}

@@ -7,11 +7,11 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"os"
 	"strings"
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/recipe"
 )
 
@@ -58,7 +58,7 @@ type Estimation struct {
 func New(q Request) (*Estimation, error) {
 	description := ""
 	if strings.ContainsRune(q.System, '/') || strings.HasSuffix(q.System, ".yaml") || strings.HasSuffix(q.System, ".yml") {
-		text, err := os.ReadFile(q.System)
+		text, err := bounded.ReadFile(q.System, bounded.MiB)
 		if err != nil {
 			return nil, fmt.Errorf("--system: %w", err)
 		}

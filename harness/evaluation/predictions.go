@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 
 	"harness.invalid/core/bert"
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/dataset/squad"
 	"harness.invalid/core/dataset/tasks"
 	"harness.invalid/core/score"
@@ -118,7 +118,7 @@ func readPredictions(t *tasks.Task, predictions, odds string) (*Predictions, err
 
 // readObject reads the members of a JSON object in the order of the file.
 func readObject(path string, member func(key string, value json.RawMessage) error) error {
-	text, err := os.ReadFile(path)
+	text, err := bounded.ReadFile(path, 4*bounded.GiB)
 	if err != nil {
 		return err
 	}

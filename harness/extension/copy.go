@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/durable"
 )
 
@@ -39,7 +40,7 @@ func copyPlugin(from, into string) error {
 
 // copyFile copies a file and its executable bit.
 func copyFile(from, into string) error {
-	in, err := os.Open(from)
+	in, err := bounded.Open(from, bounded.TiB)
 	if err != nil {
 		return err
 	}

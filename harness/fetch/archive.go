@@ -11,10 +11,19 @@ import (
 	"strings"
 
 	"harness.invalid/core/durable"
+	"harness.invalid/core/filename"
 )
 
 // maxUnpacked is the size of what comes out of one archive, far above the data sets here.
 const maxUnpacked = 16 << 30
+
+// The bounds of an archive that is no bomb: how many times its own size comes out of it, beyond what is always allowed,
+// and how many files.
+const (
+	maxRatio  = 250
+	allowed   = 64 << 20
+	maxInside = 1 << 16
+)
 
 // unpack writes the files of a zip archive into a folder and returns their paths. A file that would lie outside of it
 // is an error.
@@ -24,19 +33,30 @@ func unpack(archive, dir string) ([]string, error) {
 		return nil, err
 	}
 	defer z.Close()
-	var paths []string
+	info, err := os.Stat(archive)
+	if err != nil {
+		return nil, err
+	}
+	if len(z.File) > maxInside {
+		return nil, fmt.Errorf("it has %d files, want at most %d", len(z.File), maxInside)
+	}
+	most := min(maxUnpacked, max(allowed, maxRatio*uint64(info.Size())))
 	total := uint64(0)
 	for _, f := range z.File {
-		if total += f.UncompressedSize64; total > maxUnpacked {
-			return nil, fmt.Errorf("it unpacks to more than %d bytes", int64(maxUnpacked))
+		if f.UncompressedSize64 > most-total {
+			return nil, fmt.Errorf("it has %d bytes and unpacks to more than %d", info.Size(), most)
 		}
+		total += f.UncompressedSize64
+	}
+	var paths []string
+	for _, f := range z.File {
 		if f.FileInfo().IsDir() || strings.HasPrefix(f.Name, "__MACOSX/") || path.Base(f.Name) == ".DS_Store" {
 			continue
 		}
-		if !filepath.IsLocal(filepath.FromSlash(f.Name)) || !f.Mode().IsRegular() {
+		to, err := filename.Join(dir, f.Name)
+		if err != nil || !f.Mode().IsRegular() {
 			return nil, fmt.Errorf("it has a file %q, which is not taken", f.Name)
 		}
-		to := filepath.Join(dir, filepath.FromSlash(f.Name))
 		paths = append(paths, to)
 		if info, err := os.Stat(to); err == nil && uint64(info.Size()) == f.UncompressedSize64 {
 			continue // of an earlier time: files are there in full or not at all

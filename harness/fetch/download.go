@@ -12,6 +12,9 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"harness.invalid/core/bounded"
+	"harness.invalid/core/secret"
 )
 
 // errStalled ends a connection over which nothing comes.
@@ -43,7 +46,7 @@ func (f *Fetcher) get(ctx context.Context, at string, header http.Header) (*http
 	}
 	response, err := client.Do(r)
 	if err != nil {
-		return nil, &temporary{err}
+		return nil, &temporary{secret.Hide(err, at)}
 	}
 	return response, nil
 }
@@ -64,7 +67,7 @@ func (f *Fetcher) download(ctx context.Context, file File, part string) (err err
 		return err
 	}
 	header := http.Header{"Accept-Encoding": {"identity"}, "User-Agent": {"harness"}}
-	tag, _ := os.ReadFile(part + ".etag") // shows whether the part belongs to the same file
+	tag, _ := bounded.ReadFile(part+".etag", 4*bounded.KiB) // shows whether the part belongs to the same file
 	if have > 0 && len(tag) > 0 {
 		header.Set("Range", fmt.Sprintf("bytes=%d-", have))
 		header.Set("If-Range", string(tag))
@@ -76,7 +79,7 @@ func (f *Fetcher) download(ctx context.Context, file File, part string) (err err
 	defer stalled.Stop()
 	defer func() {
 		if err != nil && context.Cause(ctx) == errStalled {
-			err = &temporary{fmt.Errorf("%s: %w for %v", from, errStalled, patience)}
+			err = &temporary{fmt.Errorf("%s: %w for %v", secret.Location(from), errStalled, patience)}
 		}
 	}()
 	r, err := f.get(ctx, from, header)
@@ -90,21 +93,28 @@ func (f *Fetcher) download(ctx context.Context, file File, part string) (err err
 	if err := keepTag(part, r.Header.Get("ETag")); err != nil {
 		return err
 	}
-	total := int64(-1)
+	total, most := int64(-1), cmp.Or(file.Most, mostDownload)
 	if r.ContentLength >= 0 {
 		total = have + r.ContentLength
+	}
+	if have > most || total > most {
+		return errors.Join(fmt.Errorf("%s has %d bytes, want at most %d: %w", secret.Location(from), max(have, total), most, bounded.ErrTooLarge),
+			discard(part))
 	}
 	w := &teller{out, have, 0, func() { stalled.Reset(patience) }, func(done int64) {
 		if f.Progress != nil {
 			f.Progress(file.Name, done, total)
 		}
 	}}
-	_, err = io.Copy(w, r.Body)
+	_, err = io.Copy(w, bounded.Reader(r.Body, most-have))
+	if errors.Is(err, bounded.ErrTooLarge) {
+		return errors.Join(fmt.Errorf("%s: %w", secret.Location(from), err), discard(part)) // no other attempt would be smaller
+	}
 	if err == nil && total >= 0 && w.done != total {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return &temporary{fmt.Errorf("%s broke off after %d bytes: %w", from, w.done, err)}
+		return &temporary{fmt.Errorf("%s broke off after %d bytes: %w", secret.Location(from), w.done, err)}
 	}
 	w.tell(w.done)
 	return out.Sync()
@@ -125,18 +135,20 @@ func (f *Fetcher) position(r *http.Response, from string, file File, out *os.Fil
 	case r.StatusCode == http.StatusPartialContent:
 		var first int64
 		if _, err := fmt.Sscanf(ranges, "bytes %d-", &first); err != nil || first != have {
-			return 0, errors.Join(fmt.Errorf("%s answers with the part %q, asked for what follows %d", from, ranges, have), discard(part))
+			return 0, errors.Join(fmt.Errorf("%s answers with the part %q, asked for what follows %d",
+				secret.Location(from), ranges, have), discard(part))
 		}
 		f.say("%s: continuing after %d bytes", file.Name, have)
 		return have, nil
 	case r.StatusCode == http.StatusRequestedRangeNotSatisfiable && ranges == fmt.Sprintf("bytes */%d", have):
 		return have, nil
 	case r.StatusCode == http.StatusRequestedRangeNotSatisfiable:
-		return 0, &temporary{errors.Join(fmt.Errorf("%s answers %s", from, r.Status), out.Truncate(0), ignoreMissing(os.Remove(part+".etag")))}
+		return 0, &temporary{errors.Join(fmt.Errorf("%s answers %s", secret.Location(from), r.Status),
+			out.Truncate(0), ignoreMissing(os.Remove(part+".etag")))}
 	case r.StatusCode >= 500 || r.StatusCode == http.StatusTooManyRequests:
-		return 0, &temporary{fmt.Errorf("%s answers %s", from, r.Status)}
+		return 0, &temporary{fmt.Errorf("%s answers %s", secret.Location(from), r.Status)}
 	}
-	return 0, fmt.Errorf("%s answers %s", from, r.Status)
+	return 0, fmt.Errorf("%s answers %s", secret.Location(from), r.Status)
 }
 
 // keepTag keeps the tag of the file that a part is of. A weak tag is not kept: it does not promise equal bytes.

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/spelling"
 )
 
@@ -34,7 +35,14 @@ type File struct {
 	Sums string
 	// Unpack is the folder into which a zip archive is unpacked; empty: not an archive. "." is the set's folder.
 	Unpack string
+	// Most is the size in bytes that is downloaded at most; 0: 4 GiB.
+	Most int64
 }
+
+const (
+	mostDownload = 4 * bounded.GiB
+	mostDump     = 256 * bounded.GiB // of a Wikipedia, of which the English one has about 25
+)
 
 const (
 	glue = "https://dl.fbaipublicfiles.com/glue/data/"
@@ -129,7 +137,8 @@ func Sets(language string) []Set {
 			Name: "wikipedia", Doc: "a dump of Wikipedia's articles, as XML", Home: "https://dumps.wikimedia.org/",
 			License: "CC BY-SA 4.0 and GFDL; name the authors by a link to the article",
 			Files: []File{
-				{URL: dump + "pages-articles.xml.bz2", Name: language + "wiki-latest-pages-articles.xml.bz2", Sums: dump + "sha1sums.txt"},
+				{URL: dump + "pages-articles.xml.bz2", Name: language + "wiki-latest-pages-articles.xml.bz2", Sums: dump + "sha1sums.txt",
+					Most: mostDump},
 			},
 		},
 		{

@@ -14,13 +14,14 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"os"
 	"path"
 	"slices"
 	"strings"
 	"time"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/durable"
+	"harness.invalid/core/secret"
 )
 
 // published checks a file against the list of sums that its makers publish.
@@ -37,7 +38,7 @@ func (f *Fetcher) published(ctx context.Context, file File, at string) error {
 	}
 	defer r.Body.Close()
 	if r.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", from, r.Status)
+		return fmt.Errorf("%s answers %s", secret.Location(from), r.Status)
 	}
 	first, last, _ := strings.Cut(path.Base(file.Name), "-latest-")
 	lines := bufio.NewScanner(io.LimitReader(r.Body, 16<<20))
@@ -49,25 +50,25 @@ func (f *Fetcher) published(ctx context.Context, file File, at string) error {
 		}
 		h := map[int]func() hash.Hash{2 * md5.Size: md5.New, 2 * sha1.Size: sha1.New, 2 * sha256.Size: sha256.New}[len(fields[0])]
 		if h == nil {
-			return fmt.Errorf("%s has the sum %q of no known kind", from, fields[0])
+			return fmt.Errorf("%s has the sum %q of no known kind", secret.Location(from), fields[0])
 		}
 		sum, err := sumOf(at, h())
 		if err != nil {
 			return err
 		}
 		if sum != strings.ToLower(fields[0]) {
-			return errors.Join(fmt.Errorf("the sum is %s, %s says %s: %w", sum, from, fields[0], ErrSum), discard(at))
+			return errors.Join(fmt.Errorf("the sum is %s, %s says %s: %w", sum, secret.Location(from), fields[0], ErrSum), discard(at))
 		}
 		return nil
 	}
 	if err := lines.Err(); err != nil {
 		return err
 	}
-	return fmt.Errorf("%s has no sum of it", from)
+	return fmt.Errorf("%s has no sum of it", secret.Location(from))
 }
 
 func sumOf(path string, h hash.Hash) (string, error) {
-	f, err := os.Open(path)
+	f, err := bounded.Open(path, bounded.TiB)
 	if err != nil {
 		return "", err
 	}
@@ -77,7 +78,7 @@ func sumOf(path string, h hash.Hash) (string, error) {
 
 func readSums(path string) (map[string]string, error) {
 	sums := map[string]string{}
-	text, err := os.ReadFile(path)
+	text, err := bounded.ReadFile(path, 16*bounded.MiB)
 	if errors.Is(err, fs.ErrNotExist) {
 		return sums, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/checkpoint/huggingface"
 	"harness.invalid/core/dataset/tasks"
 	"harness.invalid/core/recipe"
@@ -92,7 +93,7 @@ func (m *Model) Digest() (string, error) {
 	}
 	sum := sha256.New()
 	for _, name := range files {
-		f, err := os.Open(name)
+		f, err := bounded.Open(name, bounded.TiB)
 		if err != nil {
 			return "", err
 		}

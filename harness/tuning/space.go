@@ -10,13 +10,13 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distmv"
 	"gonum.org/v1/gonum/stat/samplemv"
+	"harness.invalid/core/bounded"
 )
 
 // Field is what a search does with a field of the recipe: it takes values from a range, or from a list.
@@ -33,7 +33,7 @@ type Space map[string]Field
 // ReadSpace reads a search space in AlgoPerf's format: an object of {"min", "max", "scaling"} or {"feasible_points"}
 // by the path of the field.
 func ReadSpace(path string) (Space, error) {
-	text, err := os.ReadFile(path)
+	text, err := bounded.ReadFile(path, 16*bounded.MiB)
 	if err != nil {
 		return nil, err
 	}

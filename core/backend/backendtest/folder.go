@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"harness.invalid/core/bert"
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/checkpoint/huggingface"
 )
 
@@ -49,7 +49,7 @@ func ReadFolder(dir string) (c *Case, err error) {
 		}
 	}
 	path := filepath.Join(dir, goldenFile)
-	text, err := os.ReadFile(path)
+	text, err := bounded.ReadFile(path, 64*bounded.MiB)
 	if err != nil {
 		return nil, err
 	}

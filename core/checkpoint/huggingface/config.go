@@ -14,11 +14,11 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"harness.invalid/core/bert"
+	"harness.invalid/core/bounded"
 )
 
 // Config is a config.json.
@@ -57,7 +57,7 @@ var only = map[string][]any{
 // ReadConfig reads a config.json or, by its name, google-research/bert's bert_config.json, where "gelu" is the tanh
 // form (modeling.py, gelu). For any other kind of model the error names the key that shows it.
 func ReadConfig(path string) (Config, error) {
-	text, err := os.ReadFile(path)
+	text, err := bounded.ReadFile(path, 16*bounded.MiB)
 	if err != nil {
 		return Config{}, err
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/checkpoint/pytorch"
 	"harness.invalid/core/checkpoint/safetensors"
 	"harness.invalid/core/checkpoint/tensorflow"
@@ -45,7 +46,7 @@ func OpenTensors(path string) (*weights.File, error) {
 	case err != nil:
 		return nil, err
 	}
-	f, err := os.Open(path)
+	f, err := bounded.Open(path, 64*bounded.TiB)
 	if err != nil {
 		return nil, err
 	}
@@ -139,14 +140,10 @@ func openShards(path string) (f *weights.File, err error) {
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("%s: %w: %w", path, fmt.Errorf(format, args...), weights.ErrFormat)
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
+	text, err := bounded.ReadFile(path, maxIndex)
+	if errors.Is(err, bounded.ErrTooLarge) {
+		return nil, fail("byte %d: %w", maxIndex, err)
 	}
-	if info.Size() > maxIndex {
-		return nil, fail("byte %d: index of %d bytes, want at most %d", maxIndex, info.Size(), maxIndex)
-	}
-	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

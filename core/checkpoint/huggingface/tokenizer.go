@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/wordpiece"
 )
 
@@ -120,8 +121,11 @@ func set(dst *bool, v *bool) {
 	}
 }
 
+// mostTokenizer is the size of a file of a tokenizer that is read.
+const mostTokenizer = 256 * bounded.MiB
+
 func readJSON(path string, v any) error {
-	text, err := os.ReadFile(path)
+	text, err := bounded.ReadFile(path, mostTokenizer)
 	if err != nil {
 		return err
 	}
@@ -268,7 +272,7 @@ func copyTokenizer(from, to string, t Tokenizer) error {
 
 func copyFile(from, to, name string, t Tokenizer) error {
 	if from != "" {
-		text, err := os.ReadFile(filepath.Join(from, name))
+		text, err := bounded.ReadFile(filepath.Join(from, name), mostTokenizer)
 		if err == nil {
 			return saveFile(filepath.Join(to, name), text)
 		} else if !errors.Is(err, fs.ErrNotExist) {

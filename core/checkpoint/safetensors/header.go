@@ -235,6 +235,9 @@ func (h *headerParser) readTensor(name string) error {
 	return nil
 }
 
+// mostNumbers is how many dimensions a tensor may have: a header can list a million, and each takes time wherever it goes.
+const mostNumbers = 64
+
 // numbers reads an array of whole numbers of at least 0.
 func (h *headerParser) numbers(name, key string) ([]int64, error) {
 	if t, err := h.dec.Token(); err != nil {
@@ -252,6 +255,9 @@ func (h *headerParser) numbers(name, key string) ([]int64, error) {
 		v, err := strconv.ParseInt(number.String(), 10, 64)
 		if err != nil || v < 0 {
 			return nil, fmt.Errorf("tensor %s: %s holds %s, want whole numbers of at least 0", weights.Quote(name), key, weights.Clip(fmt.Sprint(t)))
+		}
+		if len(values) == mostNumbers {
+			return nil, fmt.Errorf("tensor %s: %s has more than %d numbers", weights.Quote(name), key, mostNumbers)
 		}
 		values = append(values, v)
 	}

@@ -65,6 +65,8 @@ func TestRefuse(t *testing.T) {
 		"past the end":      {tensorA(`"dtype":"U8","shape":[12],"data_offsets":[0,12]`), "tensors take "},
 		"overlap":           {two("a", "[2]", "[0,2]", "b", "[2]", "[1,3]"), `data of "b" begins at 1 of the buffer and overlaps`},
 		"same bytes":        {two("a", "[2]", "[0,2]", "b", "[2]", "[0,2]"), "overlaps"},
+		"million dimensions": {tensorA(`"dtype":"U8","shape":[` + strings.Repeat("1,", 1_000_000) + `11],"data_offsets":[0,11]`),
+			"more than 64 numbers"},
 		"end at the limit": {tensorA(`"dtype":"U8","shape":[9223372036854775807],"data_offsets":[0,9223372036854775807]`),
 			"too many elements"},
 	} {

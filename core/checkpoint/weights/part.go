@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/tensor"
 )
 
@@ -30,18 +31,18 @@ type mapping interface {
 	Close() error
 }
 
+// mostBytes is the size of a file that is mapped, far above that of any model.
+const mostBytes = 64 * bounded.TiB
+
 // OpenPart maps a file.
 func OpenPart(path string) (*Part, error) {
-	f, err := os.Open(path)
+	f, err := bounded.Open(path, mostBytes)
 	if err != nil {
 		return nil, err
 	}
 	info, err := f.Stat()
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.Join(fmt.Errorf("%s is not a regular file, want a file of tensors", path), f.Close())
 	}
 	data, err := mapFile(f, info.Size())
 	if err != nil {

@@ -11,6 +11,15 @@ import (
 	"os"
 
 	"github.com/klauspost/compress/zstd"
+	"harness.invalid/core/bounded"
+)
+
+// The bounds of a text. A few kilobytes can be made that unpack to as many gigabytes; text becomes 3 to 20 times as large.
+const (
+	mostText     = 16 * bounded.TiB
+	mostRatio    = 250
+	alwaysAllows = 64 * bounded.MiB // however short the file
+	mostWindow   = 256 * bounded.MiB
 )
 
 // formats are the kinds of compressed files that are decompressed transparently, recognized by their first bytes.
@@ -24,7 +33,7 @@ var formats = []struct {
 		return z, func() {}, err
 	}},
 	{"zstd", []byte{0x28, 0xb5, 0x2f, 0xfd}, func(r io.Reader) (io.Reader, func(), error) {
-		z, err := zstd.NewReader(r)
+		z, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(mostWindow), zstd.WithDecoderMaxMemory(4*mostWindow))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -45,7 +54,7 @@ type decompressed struct {
 // OpenText opens a text for reading from beginning to end. Files compressed with gzip, zstd or bzip2 are
 // decompressed.
 func OpenText(path string) (io.ReadCloser, error) {
-	f, err := os.Open(path)
+	f, err := bounded.Open(path, mostText)
 	if err != nil {
 		return nil, err
 	}
@@ -75,6 +84,12 @@ func decompress(f *os.File, path string, progress func(done int64)) (*decompress
 		if d.Reader, d.free, err = format.open(b); err != nil {
 			return nil, fmt.Errorf("text %s: %s: %w: %w", path, format.name, err, ErrInvalid)
 		}
+		info, err := f.Stat()
+		if err != nil {
+			d.free()
+			return nil, err
+		}
+		d.Reader = bounded.Reader(d.Reader, max(alwaysAllows, mostRatio*info.Size()))
 		d.format = format.name
 		break
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/dataset/pretraining"
 )
 
@@ -63,6 +64,32 @@ func TestCompressed(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(temporary, "harness-text-*"))
 	if err != nil || len(left) > 0 && runtime.GOOS != "windows" {
 		t.Errorf("files %v are left, %v", left, err)
+	}
+}
+
+// TestBomb: a file of 130 KB that unpacks to 128 MiB, which no text does.
+func TestBomb(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	line := append(bytes.Repeat([]byte("a "), 1<<15), '\n')
+	var gz, zst bytes.Buffer
+	z := gzip.NewWriter(&gz)
+	e := must(zstd.NewWriter(&zst))
+	for range 2 << 10 {
+		must(z.Write(line))
+		must(e.Write(line))
+	}
+	z.Close()
+	e.Close()
+	for name, data := range map[string][]byte{"a.gz": gz.Bytes(), "a.zst": zst.Bytes()} {
+		path := write(t, name, string(data))
+		if _, err := pretraining.Open([]string{path}, nil); !errors.Is(err, bounded.ErrTooLarge) {
+			t.Errorf("%s of %d bytes: %v", name, len(data), err)
+		}
+		r := must(pretraining.OpenText(path))
+		if n, err := io.Copy(io.Discard, r); !errors.Is(err, bounded.ErrTooLarge) || n > 65<<20 {
+			t.Errorf("%s: %d bytes, %v", name, n, err)
+		}
+		r.Close()
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"sort"
 	"strings"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/wordpiece"
 )
 
@@ -49,14 +50,11 @@ func Open(paths []string, progress func(done, total int64)) (_ *Corpus, err erro
 		}
 	}()
 	for _, path := range paths {
-		f, err := os.Open(path)
+		f, err := bounded.Open(path, mostText)
 		if err != nil {
 			return nil, fmt.Errorf("corpus: %w", err)
 		}
 		info, err := f.Stat()
-		if err == nil && !info.Mode().IsRegular() {
-			err = errors.New("not a regular file, and documents are read in random order")
-		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("corpus: %s: %w", path, err), f.Close())
 		}

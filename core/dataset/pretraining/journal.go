@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/durable"
 )
 
@@ -37,7 +37,7 @@ func (w *preparation) same(s *PrepareSettings, text, vocab string, shards int) b
 // begin reads the progress of an earlier attempt, or starts a journal.
 func (w *preparation) begin() error {
 	path := filepath.Join(w.dir, progressFolder, journalFile)
-	text, err := os.ReadFile(path)
+	text, err := bounded.ReadFile(path, 64*bounded.MiB)
 	switch {
 	case err == nil:
 		var before journal

@@ -3,8 +3,9 @@ package pretraining
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
+
+	"harness.invalid/core/bounded"
 )
 
 // Manifest describes a folder of prepared data. As JSON it is the folder's manifest.json, which is written last.
@@ -62,7 +63,7 @@ func (m *Manifest) Tokens() int64 {
 
 func readManifest(dir string) (*Manifest, error) {
 	path := filepath.Join(dir, manifestFile)
-	text, err := os.ReadFile(path)
+	text, err := bounded.ReadFile(path, 64*bounded.MiB)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"harness.invalid/core/bert"
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/dataset"
 	"harness.invalid/core/dataset/internal/draw"
 	"harness.invalid/core/wordpiece"
@@ -67,7 +68,7 @@ func (p *Prepared) Verify(progress func(done, total int64)) error {
 	}
 	for _, s := range shards {
 		path := filepath.Join(p.dir, s.File)
-		f, err := os.Open(path)
+		f, err := bounded.Open(path, maxShardSize)
 		if err != nil {
 			return fmt.Errorf("prepared data: %w", err)
 		}

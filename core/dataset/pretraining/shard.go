@@ -6,7 +6,8 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
-	"os"
+
+	"harness.invalid/core/bounded"
 )
 
 // A shard is a file of sequences that are not yet masked, little-endian:
@@ -96,7 +97,7 @@ type shard struct {
 
 // readShard reads a shard and checks it: its sum, its index, and that it holds as many sequences as the manifest says.
 func readShard(path string, m *Manifest, s ShardInfo) (*shard, error) {
-	data, err := os.ReadFile(path)
+	data, err := bounded.ReadFile(path, maxShardSize)
 	if err != nil {
 		return nil, err
 	}

@@ -7,9 +7,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/dataset/internal/draw"
 	"harness.invalid/core/durable"
 )
@@ -67,7 +67,7 @@ func (w *preparation) shuffleShard(i int) (ShardInfo, error) {
 	if i == w.Shards {
 		name = "held-out.shard"
 	}
-	spill, err := os.ReadFile(w.spillPath(i))
+	spill, err := bounded.ReadFile(w.spillPath(i), 64*bounded.GiB)
 	if err != nil {
 		return ShardInfo{}, err
 	}

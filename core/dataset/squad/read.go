@@ -8,11 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"sort"
 	"strings"
 	"unicode/utf8"
+
+	"harness.invalid/core/bounded"
 )
 
 // Read reads a file, or several as one. Errors about the content name the place, and the question if there is one.
@@ -21,7 +22,7 @@ func Read(paths ...string) (*Data, error) {
 	sum := sha256.New()
 	from := map[string]string{} // file by question
 	for i, path := range paths {
-		text, err := os.ReadFile(path)
+		text, err := bounded.ReadFile(path, 4*bounded.GiB)
 		if err != nil {
 			return nil, fmt.Errorf("squad: %w", err)
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/wordpiece"
 )
 
@@ -102,7 +103,7 @@ func (r *reader) answersPath() string {
 // answers reads the file of answers; nil where there is none.
 func (r *reader) answers() (map[string]int, error) {
 	path := r.answersPath()
-	text, err := os.ReadFile(path)
+	text, err := bounded.ReadFile(path, 4*bounded.GiB)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}

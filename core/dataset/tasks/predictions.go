@@ -9,12 +9,12 @@ import (
 	"io"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"harness.invalid/core/bert"
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/durable"
 	"harness.invalid/core/score"
 )
@@ -189,7 +189,7 @@ func quoted(text string) string {
 
 // ReadPredictions reads what Save writes, or what other programs wrote in the same format.
 func ReadPredictions(t *Task, path string) (*Predictions, error) {
-	text, err := os.ReadFile(path)
+	text, err := bounded.ReadFile(path, 4*bounded.GiB)
 	if err != nil {
 		return nil, fmt.Errorf("predictions: %w", err)
 	}

@@ -8,13 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"harness.invalid/core/bert"
+	"harness.invalid/core/bounded"
 )
 
 // ErrInvalid is wrapped by every error about the content of a file.
@@ -82,7 +82,7 @@ func Read(t *Task, paths ...string) (*Data, error) {
 	d := &Data{Task: t, Name: strings.Join(paths, ", ")}
 	sum := sha256.New()
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
+		text, err := bounded.ReadFile(path, 4*bounded.GiB)
 		if err != nil {
 			return nil, fmt.Errorf("task %s: %w", t.Name, err)
 		}

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"harness.invalid/core/bounded"
 )
 
 // readConfig reads the IPU's configuration: a file, a folder with an ipu_config.json, or a known name of the hub.
@@ -22,7 +24,7 @@ func (m *importer) readConfig() error {
 		if info, err := os.Stat(name); err == nil && info.IsDir() {
 			name = filepath.Join(name, "ipu_config.json")
 		}
-		text, err := os.ReadFile(name)
+		text, err := bounded.ReadFile(name, bounded.MiB)
 		if errors.Is(err, fs.ErrNotExist) && published[m.ipuConfig] != "" {
 			text, err = []byte(published[m.ipuConfig]), nil
 		}
