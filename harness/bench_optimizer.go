@@ -19,12 +19,12 @@ func newBenchOptimizer() *cobra.Command {
 		Use:   "optimizer",
 		Short: "Measure updates of a model's parameters by optimizer plugins",
 		Long: `Optimizer measures updates of the parameters of a model of a published size, in memory shared with the plugin, as a share of the
-memory's bandwidth. The bytes counted are those that one pass over each array moves. The gradient norm is the host's work, as in a
-run, and not part of it.`,
+memory's bandwidth. The bytes counted are those that one pass over each array moves: parameters and state are read and written,
+gradients are read. The gradient norm is the host's work, as in a run, and not part of it.`,
 		Example: `  harness bench optimizer
   harness bench optimizer --optimizer adamw --model large --count 5`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			p, err := processes.NewSet(cmd.Context(), "gpu-ref", processes.Options{Output: cmd.ErrOrStderr()})
+			p, err := processes.NewSet(cmd.Context(), "", processes.Options{Output: cmd.ErrOrStderr()})
 			if err != nil {
 				return err
 			}

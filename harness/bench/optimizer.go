@@ -6,18 +6,20 @@ import (
 
 	"harness.invalid/core/bert"
 	"harness.invalid/core/optimizer"
-	"harness.invalid/harness/train"
+	"harness.invalid/core/tensor"
 )
 
-// traffic is how many bytes per parameter an update moves if every array passes through the processor once: it
-// reads p, g and the slots, and writes p and the slots. LAMB also writes the update over g, and reads p and the
-// update again in a second pass. The norm of the gradients costs nothing here, since the host computes it when it
-// scans them.
-var traffic = map[string]float64{"adamw": 28, "lamb": 40, "sgd": 12}
+// Rules starts optimizers, and gives them memory to work on.
+type Rules interface {
+	Optimizer(ctx context.Context, name string) (optimizer.Optimizer, error)
+	Allocate(l *tensor.Layout, slots int) (optimizer.Memory, error)
+}
 
 // Optimizer is a benchmark of an optimizer plugin's update of a model's parameters in shared memory, relative to
-// the bandwidth of the memory.
-func Optimizer(ctx context.Context, p train.Plugins, name, size string) Benchmark {
+// the bandwidth of the memory. The bytes are those of any rule that passes once over each array: it reads p, g and the
+// slots, and writes p and the slots. What a rule moves beyond that makes its share smaller. The norm of the gradients
+// costs nothing here, since the host computes it when it scans them.
+func Optimizer(ctx context.Context, p Rules, name, size string) Benchmark {
 	return Benchmark{"Optimizer/" + name + "/model=" + size, func(b *testing.B) (f Figure, err error) {
 		c, err := bert.Defaults().Size(size)
 		if err != nil {
@@ -61,9 +63,8 @@ func Optimizer(ctx context.Context, p train.Plugins, name, size string) Benchmar
 			}
 		}, func() { stream(big) })
 		f = s.figure()
-		if bytes, ok := traffic[name]; ok {
-			f.GBs, f.PeakGBs = f.against(&s, bytes*float64(l.Len()), 8*float64(len(big)))
-		}
+		bytes := 4 * float64(l.Len()) * float64(3+2*len(slots))
+		f.GBs, f.PeakGBs = f.against(&s, bytes, 8*float64(len(big)))
 		return f, err
 	}}
 }

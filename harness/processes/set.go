@@ -19,13 +19,14 @@ type Set struct {
 	options Options
 	arena   *arena.Arena
 	region  *arena.Region // nil: nothing is allocated
-	backend *host.Process
+	backend *host.Process // nil: none was asked for
 	rules   map[string]*host.Process
 }
 
 var _ train.Plugins = (*Set)(nil)
 
-// NewSet starts a backend; optimizers are started when a phase asks for them. The set has an arena of its own.
+// NewSet starts a backend; optimizers are started when a phase asks for them. The set has an arena of its own. If no
+// backend is named, the set serves optimizers alone.
 func NewSet(ctx context.Context, backend string, o Options) (*Set, error) {
 	a, err := arena.New()
 	if err != nil {
@@ -33,6 +34,9 @@ func NewSet(ctx context.Context, backend string, o Options) (*Set, error) {
 	}
 	o.Arena = a
 	s := &Set{options: o, arena: a, rules: map[string]*host.Process{}}
+	if backend == "" {
+		return s, nil
+	}
 	if s.backend, err = Launch(ctx, plugin.Backend, backend, o); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -84,7 +88,7 @@ func (s *Set) Allocate(l *tensor.Layout, slots int) (train.Memory, error) {
 
 // Exited reports whether any of the plugins has exited.
 func (s *Set) Exited() bool {
-	exited := s.backend.Exited()
+	exited := s.backend != nil && s.backend.Exited()
 	for _, p := range s.rules {
 		exited = exited || p.Exited()
 	}
