@@ -12,6 +12,7 @@ import (
 
 	"harness.invalid/core/checkpoint/weights"
 	"harness.invalid/harness/conversion"
+	"harness.invalid/harness/report"
 )
 
 func newInspect() *cobra.Command {
@@ -79,7 +80,7 @@ func tellInspection(out io.Writer, in *weights.Inspection, statistics bool) erro
 	if statistics {
 		header = append(header, "min", "max", "mean", "std", "")
 	}
-	t := newTable(out, header...)
+	t := newSheet(header...)
 	for _, i := range in.Tensors {
 		row := []string{i.Name, string(i.DType), i.Shape.String()}
 		if statistics {
@@ -92,9 +93,7 @@ func tellInspection(out io.Writer, in *weights.Inspection, statistics bool) erro
 			}
 			row = append(row, i.Notes())
 		}
-		if err := t.Append(row); err != nil {
-			return err
-		}
+		t.Rows = append(t.Rows, report.Texts(row...))
 	}
-	return t.Render()
+	return writeSheet(out, t, report.Table)
 }

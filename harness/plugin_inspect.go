@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"harness.invalid/harness/extension"
+	"harness.invalid/harness/report"
 )
 
 func newPluginInspect() *cobra.Command {
@@ -52,14 +53,12 @@ func tellDescription(out io.Writer, d *extension.Description) error {
 		fmt.Fprintf(out, "%-13s  %s\n", c.Name, c.Doc)
 	}
 	if len(d.Precisions) > 0 {
-		t := newTable(out, "precision", "output tolerance", "gradient tolerance", "what")
+		t := newSheet("precision", "output tolerance", "gradient tolerance", "what")
 		for _, p := range d.Precisions {
-			err := t.Append(p.Name, fmt.Sprintf("%.2g", p.OutputTolerance), fmt.Sprintf("%.2g", p.GradientTolerance), p.Doc)
-			if err != nil {
-				return err
-			}
+			output, gradient := fmt.Sprintf("%.2g", p.OutputTolerance), fmt.Sprintf("%.2g", p.GradientTolerance)
+			t.Rows = append(t.Rows, report.Texts(p.Name, output, gradient, p.Doc))
 		}
-		if err := t.Render(); err != nil {
+		if err := writeSheet(out, t, report.Table); err != nil {
 			return err
 		}
 	}
@@ -67,13 +66,11 @@ func tellDescription(out io.Writer, d *extension.Description) error {
 		_, err := fmt.Fprintln(out, "no options")
 		return err
 	}
-	t := newTable(out, "option", "default", "what")
+	t := newSheet("option", "default", "what")
 	for _, o := range d.Options {
-		if err := t.Append(o.Name, o.Default, o.Doc); err != nil {
-			return err
-		}
+		t.Rows = append(t.Rows, report.Texts(o.Name, o.Default, o.Doc))
 	}
-	return t.Render()
+	return writeSheet(out, t, report.Table)
 }
 
 // tellPlugin prints what a plugin is and where.

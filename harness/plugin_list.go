@@ -10,6 +10,7 @@ import (
 
 	"harness.invalid/harness/catalog"
 	"harness.invalid/harness/extension"
+	"harness.invalid/harness/report"
 )
 
 func newPluginList() *cobra.Command {
@@ -54,7 +55,7 @@ It starts each for a moment and asks what it is. For one that does not answer or
 }
 
 func printList(out io.Writer, rows []extension.Listing) error {
-	t := newTable(out, "kind", "name", "version", "precisions; capabilities; options", "where", "SHA-256")
+	t := newSheet("kind", "name", "version", "precisions; capabilities; options", "where", "SHA-256")
 	for _, r := range rows {
 		takes, where := r.Takes(), r.Path
 		switch {
@@ -71,9 +72,7 @@ func printList(out io.Writer, rows []extension.Listing) error {
 		case r.Pinned:
 			where += " (pinned)"
 		}
-		if err := t.Append(string(r.Kind), r.Name, r.Version, takes, where, fmt.Sprintf("%.12s", r.SHA256)); err != nil {
-			return err
-		}
+		t.Rows = append(t.Rows, report.Texts(string(r.Kind), r.Name, r.Version, takes, where, fmt.Sprintf("%.12s", r.SHA256)))
 	}
-	return t.Render()
+	return writeSheet(out, t, report.Table)
 }

@@ -27,9 +27,7 @@ func writeTable(out *strings.Builder, c *verdict.Comparison, o Options) error {
 	paragraph(out, width, "", title(c))
 	for _, block := range t.blocks(width, foot) {
 		out.WriteByte('\n')
-		if err := block.draw(out, width, false, o.Color); err != nil {
-			return err
-		}
+		block.drawTable(out, width, o.Color)
 	}
 	out.WriteByte('\n')
 	for _, v := range verdicts(c) {
@@ -62,9 +60,7 @@ func writeMarkdown(out *strings.Builder, c *verdict.Comparison, o Options) error
 		fmt.Fprintf(out, "%s\n\n", p.Sentence)
 	}
 	fmt.Fprintf(out, "%s\n\n", title(c))
-	if err := t.sheet(t.all(), foot, true).draw(out, 0, true, false); err != nil {
-		return err
-	}
+	t.sheet(t.all(), foot, true).drawMarkdown(out)
 	out.WriteByte('\n')
 	for _, v := range verdicts(c) {
 		fmt.Fprintf(out, "%s\n\n", v.Heading)
