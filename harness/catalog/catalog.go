@@ -91,15 +91,10 @@ func List() ([]Entry, error) {
 
 // entries are all plugins, as far as they are known before anything is started.
 func entries() ([]Entry, error) {
-	self, err := program()
+	list, err := firstEntries()
 	if err != nil {
 		return nil, err
 	}
-	list, err := Attached()
-	if err != nil {
-		return nil, err
-	}
-	list = append(list, builtIn(self)...)
 	// A folder that can't be read hides its own plugins and no others. $PATH usually has one.
 	found, _ := host.Discover(host.SearchPath())
 	for _, f := range found {
@@ -119,6 +114,16 @@ func entries() ([]Entry, error) {
 		}
 	}
 	return list, nil
+}
+
+// firstEntries lists what goes before all plugins of third parties: what is attached, and what is built in.
+func firstEntries() ([]Entry, error) {
+	self, err := program()
+	if err != nil {
+		return nil, err
+	}
+	list, err := Attached()
+	return append(list, builtIn(self)...), err
 }
 
 // names are the plugins that an entry stands for.
@@ -144,25 +149,30 @@ func Names(k plugin.Kind) []string {
 	return names
 }
 
-// Find returns the plugin of a name.
+// Find returns the plugin of a name. Folders are searched only for what is neither attached nor built in.
 func Find(k plugin.Kind, name string) (Entry, error) {
-	list, err := entries()
+	list, err := firstEntries()
 	if err != nil {
 		return Entry{}, err
+	}
+	e, ok := pick(list, k, name)
+	if !ok {
+		if list, err = entries(); err != nil {
+			return Entry{}, err
+		}
+		e, ok = pick(list, k, name)
+	}
+	if ok {
+		if err := e.prepare(); err != nil {
+			return Entry{}, fmt.Errorf("%s %s: %w", k, name, err)
+		}
+		return e, nil
 	}
 	var names []string
 	problem := ""
 	for _, e := range list {
-		switch class, member := strings.CutPrefix(name, familyPrefix); {
+		switch {
 		case e.Kind != k:
-		case e.Name == name && e.Note == "", e.Family != nil && member:
-			if e.Family != nil {
-				e.Name, e.Args = name, []string{string(k), class}
-			}
-			if err := e.prepare(); err != nil {
-				return Entry{}, fmt.Errorf("%s %s: %w", k, name, err)
-			}
-			return e, nil
 		case e.Name == name:
 			problem = fmt.Sprintf(": %s: %s", e.Path, e.Note)
 		case e.Note == "":
@@ -170,4 +180,19 @@ func Find(k plugin.Kind, name string) (Entry, error) {
 		}
 	}
 	return Entry{}, fmt.Errorf("no %s is named %q%s%s (known: %s)", k, name, problem, spelling.Hint(name, names), strings.Join(names, ", "))
+}
+
+// pick returns the first usable plugin of a name, or a member of a family.
+func pick(list []Entry, k plugin.Kind, name string) (Entry, bool) {
+	class, member := strings.CutPrefix(name, familyPrefix)
+	for _, e := range list {
+		if e.Kind != k || (e.Name != name || e.Note != "") && (e.Family == nil || !member) {
+			continue
+		}
+		if e.Family != nil {
+			e.Name, e.Args = name, []string{string(k), class}
+		}
+		return e, true
+	}
+	return Entry{}, false
 }

@@ -74,7 +74,7 @@ func Discover(folders []string) ([]Found, error) {
 			continue
 		}
 		seen = append(seen, filepath.Clean(folder))
-		entries, err := os.ReadDir(folder)
+		names, err := candidates(folder)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -82,14 +82,31 @@ func Discover(folders []string) ([]Found, error) {
 			errs = append(errs, fmt.Errorf("plugins: %w", err))
 			continue
 		}
-		for _, e := range entries {
-			if f, ok := At(filepath.Join(folder, e.Name())); ok {
+		for _, name := range names {
+			if f, ok := At(filepath.Join(folder, name)); ok {
 				f.Problem = problem(f, found)
 				found = append(found, f)
 			}
 		}
 	}
 	return found, errors.Join(errs...)
+}
+
+// candidates are the files of a folder that may be plugins by the beginning of their names, sorted. Folders of $PATH
+// have thousands of others, which are not sorted.
+func candidates(folder string) ([]string, error) {
+	d, err := os.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = d.Close() }()
+	const prefix = "harness-"
+	names, err := d.Readdirnames(-1)
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return len(name) < len(prefix) || !strings.EqualFold(name[:len(prefix)], prefix) // Windows ignores case
+	})
+	slices.Sort(names)
+	return names, err
 }
 
 // At reads kind and name off the path of a plugin's executable or folder. It does not check whether the plugin can
