@@ -54,6 +54,7 @@ type Estimate struct {
 	PeakShare          float64 // arithmetic of the model without recomputation, as a share of what the devices could do in the time
 	Breakdown          []Phase // of StepSeconds, which is their sum
 	Memory             []DeviceMemory
+	OffChip            []DeviceMemory // slower memory beside each device that has one; empty: there is none
 	Pipeline           Pipeline
 	Advice             string  // what would make it fit, in words; empty when it does
 	Remedy             *Remedy // the same as settings; nil when it fits, or when nothing that the backend knows makes it fit
@@ -96,28 +97,29 @@ type Remedy struct {
 	Options                            map[string]string
 }
 
-// Fits reports whether every device has the memory that it needs.
-func (e *Estimate) Fits() bool {
-	for _, d := range e.Memory {
-		if d.Total() > d.Bytes {
-			return false
+// Fits reports whether every device has the memory that it needs, its own and beside it.
+func (e *Estimate) Fits() bool { return e.lacking() == nil }
+
+// lacking is the memory that lacks most; nil: all fits.
+func (e *Estimate) lacking() *DeviceMemory {
+	var worst *DeviceMemory
+	for _, list := range [][]DeviceMemory{e.Memory, e.OffChip} {
+		for i := range list {
+			d := &list[i]
+			if d.Total() > d.Bytes && (worst == nil || d.Total()-d.Bytes > worst.Total()-worst.Bytes) {
+				worst = d
+			}
 		}
 	}
-	return true
+	return worst
 }
 
 // Err is nil when the program fits, and else names the device that lacks most: ErrOutOfMemory.
 func (e *Estimate) Err() error {
-	worst := -1
-	for i, d := range e.Memory {
-		if d.Total() > d.Bytes && (worst < 0 || d.Total()-d.Bytes > e.Memory[worst].Total()-e.Memory[worst].Bytes) {
-			worst = i
-		}
-	}
-	if worst < 0 {
+	d := e.lacking()
+	if d == nil {
 		return nil
 	}
-	d := e.Memory[worst]
 	var most MemoryPart
 	for _, p := range d.Parts {
 		if p.Bytes > most.Bytes {
@@ -135,6 +137,7 @@ type DeviceMemory struct {
 	Device string // such as IPU 0
 	Bytes  int64  // that it has
 	Parts  []MemoryPart
+	Moved  int64 // bytes that a step moves between this memory and the device; 0 for the device's own
 }
 
 // Total is what the device needs.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 
+	"harness.invalid/core/backend"
 	"harness.invalid/results"
 )
 
@@ -21,6 +22,7 @@ type record struct {
 	PeakShare          float64             `json:"peak_share"`
 	Breakdown          map[string]float64  `json:"breakdown"` // seconds of step_seconds
 	Memory             []memoryRecord      `json:"memory"`
+	OffChip            []memoryRecord      `json:"off_chip,omitempty"` // slower memory beside the devices
 	Steps              int                 `json:"steps,omitempty"`
 	Length             string              `json:"length,omitempty"`        // where the steps come from
 	TotalSeconds       float64             `json:"total_seconds,omitempty"` // of all steps
@@ -43,25 +45,31 @@ type memoryRecord struct {
 	Bytes  int64            `json:"bytes"` // that the device has
 	Needed int64            `json:"needed_bytes"`
 	Fits   bool             `json:"fits"`
+	Moved  int64            `json:"moved_bytes,omitempty"` // in a step, in and out
 	Parts  map[string]int64 `json:"parts"`
+}
+
+func memoryRecords(list []backend.DeviceMemory) []memoryRecord {
+	records := []memoryRecord{}
+	for _, d := range list {
+		parts := map[string]int64{}
+		for _, p := range d.Parts {
+			parts[p.Name] = p.Bytes
+		}
+		records = append(records, memoryRecord{d.Device, d.Bytes, d.Total(), d.Total() <= d.Bytes, d.Moved, parts})
+	}
+	return records
 }
 
 func (e *Estimation) record(m *Result) record {
 	r := record{
 		Backend: e.Backend, System: m.System, Recipe: e.Recipe, Phase: m.Phase,
 		SequencesPerSecond: m.SequencesPerSecond, StepSeconds: m.StepSeconds, GlobalBatch: m.GlobalBatch, Fits: m.Fits(),
-		PeakShare: m.PeakShare, Breakdown: map[string]float64{}, Memory: []memoryRecord{},
+		PeakShare: m.PeakShare, Breakdown: map[string]float64{}, Memory: memoryRecords(m.Memory), OffChip: memoryRecords(m.OffChip),
 		Steps: m.Steps, Length: m.Length, TotalSeconds: m.TotalSeconds(), Advice: m.Advice, Flags: m.Flags,
 	}
 	for _, p := range m.Breakdown {
 		r.Breakdown[p.Name] = p.Seconds
-	}
-	for _, d := range m.Memory {
-		parts := map[string]int64{}
-		for _, p := range d.Parts {
-			parts[p.Name] = p.Bytes
-		}
-		r.Memory = append(r.Memory, memoryRecord{d.Device, d.Bytes, d.Total(), d.Total() <= d.Bytes, parts})
 	}
 	for _, a := range m.Assumptions {
 		r.Assumptions = append(r.Assumptions, assumption(a))

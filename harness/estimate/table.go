@@ -3,6 +3,7 @@ package estimate
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -60,6 +61,12 @@ func (e *Estimation) writePhase(w io.Writer, m *Result) error {
 	if err := WriteMemory(w, m.Memory); err != nil {
 		return err
 	}
+	if len(m.OffChip) > 0 {
+		fmt.Fprintln(w)
+		if err := WriteMemory(w, m.OffChip); err != nil {
+			return err
+		}
+	}
 	if err := WriteAssumptions(w, m.Assumptions); err != nil {
 		return err
 	}
@@ -109,17 +116,24 @@ func WriteAssumptions(w io.Writer, list []backend.Assumption) error {
 // WriteMemory writes a line for each device.
 func WriteMemory(w io.Writer, devices []backend.DeviceMemory) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	moved := slices.ContainsFunc(devices, func(d backend.DeviceMemory) bool { return d.Moved > 0 })
 	fmt.Fprint(t, "MB\thas\tneeds\t")
 	if len(devices) > 0 {
 		for _, p := range devices[0].Parts {
 			fmt.Fprintf(t, "%s\t", p.Name)
 		}
 	}
+	if moved {
+		fmt.Fprint(t, "moved a step\t")
+	}
 	fmt.Fprintln(t)
 	for _, d := range devices {
 		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t", d.Device, float64(d.Bytes)/1e6, float64(d.Total())/1e6)
 		for _, p := range d.Parts {
 			fmt.Fprintf(t, "%.1f\t", float64(p.Bytes)/1e6)
+		}
+		if moved {
+			fmt.Fprintf(t, "%.1f\t", float64(d.Moved)/1e6)
 		}
 		if d.Total() > d.Bytes {
 			fmt.Fprint(t, "does not fit\t")

@@ -55,7 +55,7 @@ func (m *model) fastest() backend.Estimate {
 		m.plan = closed
 		stages := m.stages()
 		e := m.time(stages)
-		e.Memory = m.memory(stages)
+		e.Memory, e.OffChip = m.memory(stages), m.offChip(stages)
 		e.Assumptions = m.assumptions(&open)
 		if best.StepSeconds == 0 || better(&e, &best) {
 			best = e

@@ -54,6 +54,8 @@ type Links struct {
 
 // Streaming is the DRAM of a machine.
 type Streaming struct {
+	// Bytes that an IPU has of it.
+	Bytes float64 `yaml:"bytes"`
 	// BytesPerSecond of an IPU, either way.
 	BytesPerSecond float64 `yaml:"bytes_per_second"`
 }
@@ -80,6 +82,7 @@ func (s *System) Validate() error {
 		{"links.within_pair", float64(s.Links.WithinPair)},
 		{"links.between_pairs", float64(s.Links.BetweenPairs)}, {"links.ipus_per_rack", float64(s.Links.IPUsPerRack)},
 		{"links.gateway_bytes_per_second", s.Links.GatewayBytesPerSecond}, {"streaming.bytes_per_second", s.Streaming.BytesPerSecond},
+		{"streaming.bytes", s.Streaming.Bytes},
 	} {
 		if !(f.value > 0 && f.value < 1e18) {
 			return fmt.Errorf("%s is %g, want a positive number", f.name, f.value)

@@ -364,6 +364,7 @@ type EstimateResponse struct {
 	Advice             string                 `protobuf:"bytes,9,opt,name=advice,proto3" json:"advice,omitempty"`                                                       // what would make it fit, in words; empty if it does
 	Remedy             *Remedy                `protobuf:"bytes,11,opt,name=remedy,proto3" json:"remedy,omitempty"`                                                      // settings that would make it fit; absent if it fits or the backend knows none
 	Assumptions        []*Assumption          `protobuf:"bytes,12,rep,name=assumptions,proto3" json:"assumptions,omitempty"`                                            // that the numbers rest on
+	OffChip            []*DeviceMemory        `protobuf:"bytes,14,rep,name=off_chip,json=offChip,proto3" json:"off_chip,omitempty"`                                     // slower memory beside devices; empty: there is none
 	Confidence         *Confidence            `protobuf:"bytes,13,opt,name=confidence,proto3" json:"confidence,omitempty"`                                              // in sequences_per_second; absent: the model states none
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -472,6 +473,13 @@ func (x *EstimateResponse) GetRemedy() *Remedy {
 func (x *EstimateResponse) GetAssumptions() []*Assumption {
 	if x != nil {
 		return x.Assumptions
+	}
+	return nil
+}
+
+func (x *EstimateResponse) GetOffChip() []*DeviceMemory {
+	if x != nil {
+		return x.OffChip
 	}
 	return nil
 }
@@ -704,6 +712,7 @@ type DeviceMemory struct {
 	Device        string                 `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"` // such as IPU 0
 	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`  // of the device
 	Parts         []*MemoryPart          `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"`   // that are planned; it does not fit if they add up to more than bytes
+	Moved         int64                  `protobuf:"varint,4,opt,name=moved,proto3" json:"moved,omitempty"`  // bytes that a step moves between this memory and the device; 0 for the device's own
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -757,6 +766,13 @@ func (x *DeviceMemory) GetParts() []*MemoryPart {
 		return x.Parts
 	}
 	return nil
+}
+
+func (x *DeviceMemory) GetMoved() int64 {
+	if x != nil {
+		return x.Moved
+	}
+	return 0
 }
 
 // MemoryPart is one use of memory, such as weights, gradients, stash.
@@ -1004,7 +1020,7 @@ const file_v1_estimate_proto_rawDesc = "" +
 	"\aoptions\x18\x03 \x03(\v2\".harness.v1.Variation.OptionsEntryR\aoptions\x1a:\n" +
 	"\fOptionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x92\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc7\x04\n" +
 	"\x10EstimateResponse\x12\x16\n" +
 	"\x06system\x18\x01 \x01(\tR\x06system\x120\n" +
 	"\x14sequences_per_second\x18\x02 \x01(\x01R\x12sequencesPerSecond\x12!\n" +
@@ -1017,7 +1033,8 @@ const file_v1_estimate_proto_rawDesc = "" +
 	"\bpipeline\x18\b \x01(\v2\x14.harness.v1.PipelineR\bpipeline\x12\x16\n" +
 	"\x06advice\x18\t \x01(\tR\x06advice\x12*\n" +
 	"\x06remedy\x18\v \x01(\v2\x12.harness.v1.RemedyR\x06remedy\x128\n" +
-	"\vassumptions\x18\f \x03(\v2\x16.harness.v1.AssumptionR\vassumptions\x126\n" +
+	"\vassumptions\x18\f \x03(\v2\x16.harness.v1.AssumptionR\vassumptions\x123\n" +
+	"\boff_chip\x18\x0e \x03(\v2\x18.harness.v1.DeviceMemoryR\aoffChip\x126\n" +
 	"\n" +
 	"confidence\x18\r \x01(\v2\x16.harness.v1.ConfidenceR\n" +
 	"confidenceJ\x04\b\n" +
@@ -1043,11 +1060,12 @@ const file_v1_estimate_proto_rawDesc = "" +
 	"\aoptions\x18\x04 \x03(\v2\x1f.harness.v1.Remedy.OptionsEntryR\aoptions\x1a:\n" +
 	"\fOptionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"j\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x80\x01\n" +
 	"\fDeviceMemory\x12\x16\n" +
 	"\x06device\x18\x01 \x01(\tR\x06device\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12,\n" +
-	"\x05parts\x18\x03 \x03(\v2\x16.harness.v1.MemoryPartR\x05parts\"6\n" +
+	"\x05parts\x18\x03 \x03(\v2\x16.harness.v1.MemoryPartR\x05parts\x12\x14\n" +
+	"\x05moved\x18\x04 \x01(\x03R\x05moved\"6\n" +
 	"\n" +
 	"MemoryPart\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
@@ -1113,17 +1131,18 @@ var file_v1_estimate_proto_depIdxs = []int32{
 	12, // 7: harness.v1.EstimateResponse.pipeline:type_name -> harness.v1.Pipeline
 	9,  // 8: harness.v1.EstimateResponse.remedy:type_name -> harness.v1.Remedy
 	8,  // 9: harness.v1.EstimateResponse.assumptions:type_name -> harness.v1.Assumption
-	7,  // 10: harness.v1.EstimateResponse.confidence:type_name -> harness.v1.Confidence
-	15, // 11: harness.v1.Remedy.options:type_name -> harness.v1.Remedy.OptionsEntry
-	11, // 12: harness.v1.DeviceMemory.parts:type_name -> harness.v1.MemoryPart
-	13, // 13: harness.v1.Pipeline.stages:type_name -> harness.v1.Stage
-	18, // 14: harness.v1.Pipeline.update:type_name -> harness.v1.Phase
-	18, // 15: harness.v1.Stage.parts:type_name -> harness.v1.Phase
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	10, // 10: harness.v1.EstimateResponse.off_chip:type_name -> harness.v1.DeviceMemory
+	7,  // 11: harness.v1.EstimateResponse.confidence:type_name -> harness.v1.Confidence
+	15, // 12: harness.v1.Remedy.options:type_name -> harness.v1.Remedy.OptionsEntry
+	11, // 13: harness.v1.DeviceMemory.parts:type_name -> harness.v1.MemoryPart
+	13, // 14: harness.v1.Pipeline.stages:type_name -> harness.v1.Stage
+	18, // 15: harness.v1.Pipeline.update:type_name -> harness.v1.Phase
+	18, // 16: harness.v1.Stage.parts:type_name -> harness.v1.Phase
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_v1_estimate_proto_init() }

@@ -84,14 +84,32 @@ func EncodeEstimate(e backend.Estimate) *pb.EstimateResponse {
 			Parts: encodePhases(s.Parts), Stash: int64(s.Stash),
 		})
 	}
-	for _, d := range e.Memory {
-		m := &pb.DeviceMemory{Device: d.Device, Bytes: d.Bytes}
+	w.Memory, w.OffChip = encodeMemory(e.Memory), encodeMemory(e.OffChip)
+	return w
+}
+
+func encodeMemory(list []backend.DeviceMemory) []*pb.DeviceMemory {
+	var out []*pb.DeviceMemory
+	for _, d := range list {
+		m := &pb.DeviceMemory{Device: d.Device, Bytes: d.Bytes, Moved: d.Moved}
 		for _, p := range d.Parts {
 			m.Parts = append(m.Parts, &pb.MemoryPart{Name: p.Name, Bytes: p.Bytes})
 		}
-		w.Memory = append(w.Memory, m)
+		out = append(out, m)
 	}
-	return w
+	return out
+}
+
+func decodeMemory(list []*pb.DeviceMemory) []backend.DeviceMemory {
+	var out []backend.DeviceMemory
+	for _, m := range list {
+		d := backend.DeviceMemory{Device: m.GetDevice(), Bytes: m.GetBytes(), Moved: m.GetMoved()}
+		for _, p := range m.GetParts() {
+			d.Parts = append(d.Parts, backend.MemoryPart{Name: p.GetName(), Bytes: p.GetBytes()})
+		}
+		out = append(out, d)
+	}
+	return out
 }
 
 // DecodeEstimate is the inverse of EncodeEstimate.
@@ -128,12 +146,6 @@ func DecodeEstimate(w *pb.EstimateResponse) backend.Estimate {
 			Parts: decodePhases(s.GetParts()), Stash: int(s.GetStash()),
 		})
 	}
-	for _, m := range w.GetMemory() {
-		d := backend.DeviceMemory{Device: m.GetDevice(), Bytes: m.GetBytes()}
-		for _, p := range m.GetParts() {
-			d.Parts = append(d.Parts, backend.MemoryPart{Name: p.GetName(), Bytes: p.GetBytes()})
-		}
-		e.Memory = append(e.Memory, d)
-	}
+	e.Memory, e.OffChip = decodeMemory(w.GetMemory()), decodeMemory(w.GetOffChip())
 	return e
 }
