@@ -169,6 +169,40 @@ func TestAlone(t *testing.T) {
 	}
 }
 
+// TestLengths: batches have about the share of tokens that was asked for, and PyTorch gets sequences of the same lengths.
+func TestLengths(t *testing.T) {
+	o := StepOptions{Length: 384, Batch: 8, Fill: 0.45}
+	var all []int
+	tokens := 0
+	for i := range batches {
+		for _, n := range o.lengths(i) {
+			all = append(all, n)
+			tokens += n
+		}
+	}
+	if share := float64(tokens) / (batches * 8 * 384); math.Abs(share-0.45) > 0.01 || slices.Min(all) < 60 || slices.Max(all) > 280 {
+		t.Errorf("%d to %d tokens, a share of %.3f", slices.Min(all), slices.Max(all), share)
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("Python is not installed")
+	}
+	const program = `
+import json, sys
+sys.path.insert(0, "against-pytorch")
+from lengths import BATCHES, lengths
+print(json.dumps([n for i in range(BATCHES) for n in lengths(384, 8, 0.45, i)]))
+`
+	out, err := exec.CommandContext(t.Context(), python, "-B", "-c", program).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var theirs []int
+	if err := json.Unmarshal(out, &theirs); err != nil || !slices.Equal(theirs, all) {
+		t.Errorf("lengths %v, PyTorch's %v: %v", all, theirs, err)
+	}
+}
+
 // TestAgainstPyTorch: the program with which `bench step` is compared runs and counts the same operations.
 func TestAgainstPyTorch(t *testing.T) {
 	if testing.Short() {
@@ -183,10 +217,11 @@ func TestAgainstPyTorch(t *testing.T) {
 	const twice = `
 import runpy, sys
 for task in "pretraining", "squad":
+    sys.path.insert(0, "against-pytorch")
     sys.argv = ["step.py", "--task=" + task, "--seq=16", "--batch=2", "--steps=1", "--threads=1"]
     runpy.run_path("against-pytorch/step.py", run_name="__main__")
 `
-	cmd := exec.CommandContext(t.Context(), python, "-c", twice)
+	cmd := exec.CommandContext(t.Context(), python, "-B", "-c", twice)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

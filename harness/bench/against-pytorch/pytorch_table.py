@@ -22,15 +22,20 @@ def measurements(bench, options, names):
     """What is measured in each round, by name: functions that return figures."""
     found = {}
     for name in names:
-        model, task, precision, seq, batch, steps, _ = ROWS[name]
-        flags = [
-            f"--model={model}", f"--task={task}", f"--precision={precision}", f"--seq={seq}", f"--batch={batch}",
-            f"--steps={steps}", f"--dropout={options.dropout}",
-        ]
-        found[name] = bench("step", "--backend=gpu-ref", *flags)
-        torch = [options.python, STEP, f"--threads={options.threads}", *flags]
-        found[name + "/pytorch"] = lambda torch=torch: [json.loads(output(torch, tuned()).splitlines()[-1])]
+        found[name], theirs = steps(bench, options, ROWS[name], [])
+        found[name + "/pytorch"] = theirs([])
     return found
+
+
+def steps(bench, options, row, more):
+    """Functions that measure the steps of a row, harness's and, given flags of its own, PyTorch's."""
+    model, task, precision, seq, batch, count = row[:6]
+    flags = [
+        f"--model={model}", f"--task={task}", f"--precision={precision}", f"--seq={seq}", f"--batch={batch}", f"--steps={count}",
+        f"--dropout={options.dropout}", *more,
+    ]
+    torch = [options.python, STEP, f"--threads={options.threads}", *flags]
+    return bench("step", "--backend=gpu-ref", *flags), lambda own: lambda: [json.loads(output(torch + own, tuned()).splitlines()[-1])]
 
 
 def table(rounds, names):

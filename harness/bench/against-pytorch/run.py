@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Takes the measurements of docs/performance.md on this machine and prints its two tables in Markdown: steps of harness and of
-PyTorch, and harness against the limits of the machine.
+"""Takes the measurements of docs/performance.md on this machine and prints its three tables in Markdown: steps of harness and of
+PyTorch, harness against the limits of the machine, and steps over batches with padding.
 
 Each round measures everything once, so that a machine whose speed drifts affects all of it. A figure is the median over the rounds,
 with minimum and maximum. A ratio to PyTorch compares sequences per second in the same round; a share is relative to the limit that
@@ -10,11 +10,12 @@ The cores of a virtual machine may serve others at the same time. harness bench 
 column "alone" uses only the samples, of all rounds, for which the probe was as fast as in the best sample, and gives their number:
 as far as is known, this machine had its cores to itself then.
 
-It needs go in $PATH, and Debian's python3-torch and libopenblas0-openmp for the first table. From the root of the repository:
+It needs go in $PATH, and Debian's python3-torch and libopenblas0-openmp for the first table and the third. From the root of the repository:
 
     harness/bench/against-pytorch/run.py > tables.md
     harness/bench/against-pytorch/run.py --table pytorch --rows tiny,mini --rounds 3
     harness/bench/against-pytorch/run.py --table machine
+    harness/bench/against-pytorch/run.py --table padding --fill 0.45
 """
 import argparse
 import os
@@ -26,6 +27,7 @@ import tempfile
 import time
 
 import machine_table
+import padding_table
 import pytorch_table
 from bench import Bench
 
@@ -49,8 +51,9 @@ def where(options, rounds):
 
 def parse():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--table", default="pytorch,machine", help="pytorch, machine, or both with a comma (default: %(default)s)")
+    p.add_argument("--table", default="pytorch,machine,padding", help="some of them, with commas (default: %(default)s)")
     p.add_argument("--rows", default=",".join(pytorch_table.ROWS), help="of the first table (default: %(default)s)")
+    p.add_argument("--fill", type=float, default=0.45, help="share of tokens without padding in the third (default: %(default)s)")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     p.add_argument("--dropout", type=float, default=0.1)
@@ -58,7 +61,7 @@ def parse():
     options = p.parse_args()
     options.table, options.rows = options.table.split(","), options.rows.split(",")
     for what, given, known in (
-        ("table", options.table, ["pytorch", "machine"]), ("row", options.rows, list(pytorch_table.ROWS)),
+        ("table", options.table, ["pytorch", "machine", "padding"]), ("row", options.rows, list(pytorch_table.ROWS)),
     ):
         for name in given:
             if name not in known:
@@ -90,6 +93,7 @@ def main():
         found = {
             "pytorch": lambda: pytorch_table.measurements(bench, options, options.rows),
             "machine": lambda: machine_table.measurements(bench),
+            "padding": lambda: padding_table.measurements(bench, options),
         }
         measured = {table: found[table]() for table in options.table}
         rounds = measure({name: f for m in measured.values() for name, f in m.items()}, options.rounds)
@@ -97,6 +101,8 @@ def main():
     for table in measured:
         if table == "pytorch":
             lines = pytorch_table.table(rounds, options.rows)
+        elif table == "padding":
+            lines = padding_table.table(rounds, options.fill)
         else:
             lines = machine_table.table(rounds, measured["machine"], options.threads)
         print("\n" + "\n".join(lines), flush=True)

@@ -2,8 +2,9 @@
 """A BERT training step in plain PyTorch, with which `harness bench step` is compared: forward, backward, AdamW.
 
 The model is that of `harness bench step`: only masked positions pass through the decoder, which shares the word embeddings; GELU with
-erf; dropout on hidden states and attention; random tokens without padding, in batches prepared beforehand. It prints one line of JSON
-with the same names.
+erf; dropout on hidden states and attention; random tokens, in batches prepared beforehand. It prints one line of JSON with the same
+names. With --fill sequences have the lengths that they have there, and padding up to --seq; --cut shortens each batch to its longest
+sequence, as programs in PyTorch do. That changes the loss of questions, whose softmax is over padding, too.
 
 Run it through run.py, which sets the environment that makes PyTorch fast.
 """
@@ -16,6 +17,8 @@ import time
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from lengths import BATCHES, lengths
 
 SIZES = {"tiny": (2, 128, 2), "mini": (4, 256, 4), "small": (4, 512, 8), "base": (12, 768, 12)}  # layers, width, heads
 VOCAB, POSITIONS = 30522, 512
@@ -31,6 +34,8 @@ def parse():
     p.add_argument("--steps", type=int, default=10)
     p.add_argument("--dropout", type=float, default=0.1)
     p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--fill", type=float, default=1, help="share of tokens that are no padding")
+    p.add_argument("--cut", action="store_true", help="cut each batch to its longest sequence")
     return p.parse_args()
 
 
@@ -98,20 +103,29 @@ def predictions(a):
     return 20 if a.seq == 128 else max(1, int(0.15 * a.seq + 0.5))
 
 
-def batch(a, generator):
+def batch(a, generator, index):
     draw = lambda high, *shape: torch.randint(0, high, shape, generator=generator)
     ids, types = draw(VOCAB, a.batch, a.seq), torch.zeros(a.batch, a.seq, dtype=torch.long)
     types[:, a.seq // 2 :] = 1
-    attention = torch.ones(a.batch, a.seq, dtype=torch.long)
+    real = lengths(a.seq, a.batch, a.fill, index)
+    attention = (torch.arange(a.seq) < torch.tensor(real)[:, None]).long()
+    seq = max(real) if a.cut else a.seq
+    ids, types, attention = ids[:, :seq].contiguous(), types[:, :seq].contiguous(), attention[:, :seq].contiguous()
     if a.task == "squad":
-        return ids, types, attention, draw(a.seq, a.batch), draw(a.seq, a.batch)
-    n = predictions(a)
-    at = torch.cat([torch.randperm(a.seq, generator=generator)[:n] + i * a.seq for i in range(a.batch)])
-    return ids, types, attention, at, draw(VOCAB, a.batch * n), draw(2, a.batch)
+        return ids, types, attention, *(torch.cat([draw(n, 1) for n in real]) for _ in range(2))
+    count = predictions(a)
+    at, masked = torch.zeros(a.batch, count, dtype=torch.long), draw(VOCAB, a.batch, count)
+    for i, n in enumerate(real):
+        filled = max(1, count * n // a.seq)
+        at[i, :filled] = torch.randperm(n, generator=generator)[:filled]
+        masked[i, filled:] = -100  # no label
+        at[i] += i * seq
+    return ids, types, attention, at.flatten(), masked.flatten(), draw(2, a.batch)
 
 
 def flop(a):
-    """Floating point operations of the matrix products of a step, counted like in `harness bench step`, with all of the last layer."""
+    """Floating point operations of the matrix products of a step over uncut batches, counted like in `harness bench step`, with all
+    of the last layer and of padding."""
     layers, h, _ = SIZES[a.model]
     t = a.batch * a.seq
     forward = layers * (4 * 2 * t * h * h + 2 * 2 * t * h * 4 * h + 2 * 2 * t * a.seq * h)
@@ -137,7 +151,7 @@ def main():
     groups = [{"params": decayed, "weight_decay": 0.01}, {"params": plain, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=1e-4, eps=1e-6, foreach=False)
     generator = torch.Generator().manual_seed(1)
-    batches = [batch(a, generator) for _ in range(4)]
+    batches = [batch(a, generator, i) for i in range(BATCHES)]
     model.train()
 
     def step(i):
@@ -156,7 +170,8 @@ def main():
         ms.append((time.perf_counter() - start) * 1e3)
     median = statistics.median_low(ms)
     print(json.dumps({
-        "name": f"PyTorch/model={a.model}/task={a.task}/precision={a.precision}/seq={a.seq}/batch={a.batch}/dropout={a.dropout:g}",
+        "name": f"PyTorch/model={a.model}/task={a.task}/precision={a.precision}/seq={a.seq}/batch={a.batch}/dropout={a.dropout:g}"
+                + (f"/fill={a.fill:g}" if a.fill < 1 else "") + ("/cut" if a.cut else ""),
         "version": torch.__version__, "threads": a.threads, "count": a.steps, "sequences_per_second": a.batch / median * 1e3,
         "step_ms": {"min": min(ms), "median": median, "max": max(ms)}, "gflop_per_step": flop(a) / 1e9, "gflops": flop(a) / 1e6 / median}))
 
