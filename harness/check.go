@@ -28,7 +28,7 @@ func newCheck() *cobra.Command {
 		Use:   "check [RUN...]",
 		Short: "Check runs against a baseline: did something get worse?",
 		Long: `Check compares runs with a baseline and says what moved. Without a RUN it trains the baseline's recipe, each
-of its arms with its first seeds (--seeds). Without --baseline it uses the built-in baseline quick.
+of its arms with its first seeds (--seeds). Without --baseline it uses the built-in baseline scratch.
 
 Exact facts must be equal: the data, the batches and their order, figures of a machine model, and, on the same kernel
 path, the bits of all losses under a seed. On another path the losses must agree within a tolerance. Sampled facts are
@@ -80,7 +80,7 @@ not run, and 3 when none has regressed and one is undecided.`,
 	cmd.Flags().Lookup("recipe").Usage = "recipe to train, where it is not a built-in one (default: the baseline's)"
 	cmd.Flags().Lookup("recipe").DefValue = ""
 	cmd.Flags().IntVar(&t.Seeds, "seeds", 1, "how many of the baseline's seeds to train, without a RUN")
-	cmd.Flags().StringVar(&baseline, "baseline", "quick", "built-in baseline ("+strings.Join(baselines.Names(), ", ")+"), or a file")
+	cmd.Flags().StringVar(&baseline, "baseline", "scratch", "built-in baseline ("+strings.Join(baselines.Names(), ", ")+"), or a file")
 	cmd.Flags().StringArrayVar(&tolerances, "tolerance", nil, "change a tolerance, such as step_seconds=0.1 or squad.f1=1 (repeatable)")
 	shown.flags(cmd.Flags())
 	t.complete(cmd)

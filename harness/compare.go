@@ -47,6 +47,7 @@ func newCompare() *cobra.Command {
   harness compare --backends gpu-ref:fp32,gpu-ref:fp16,ipu:fp16.16 --budget 30m
   harness compare --backends ipu,gpu-ref --out runs/mine --resume --budget 10m
   harness compare --backends ipu,gpu-ref --seeds 10 --aa
+  harness compare --backends ipu,gpu-ref --from-scratch --budget 1h
   harness compare --backends ipu,gpu-ref --optimizers adamw,lamb --format markdown
   harness compare --backends ipu,gpu-ref --set backends.ipu.options.stochastic_rounding=false
   harness compare --backends 'ipu,ipu:fp16.16?stochastic_rounding=false&loss_scale=1'
@@ -87,6 +88,7 @@ func newCompare() *cobra.Command {
 		},
 	}
 	t.flags(cmd.Flags())
+	t.scratchFlag(cmd.Flags())
 	cmd.Flags().StringSliceVar(&backends, "backends", nil,
 		"backends to compare, each NAME, NAME:PRECISION or either with ?OPTION=VALUE&...; the others are compared with the first")
 	cmd.Flags().StringSliceVar(&optimizers, "optimizers", nil,

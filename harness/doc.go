@@ -76,6 +76,7 @@
 //	HARNESS_ATTACH       running plugins to use, as harness plugin run --attach printed it
 //	HARNESS_DATA         folder for data sets that are downloaded
 //	HARNESS_DATA_MIRROR  address to download them from in place of their makers'
+//	HARNESS_START_MODELS folder for the models that recipes start from
 //	HARNESS_STORE        index of runs: a SQLite file, or postgres://USER@HOST/DATABASE
 //	HARNESS_CPU          generic, avx2, avx512, avx512bf16 or amx: the highest level of instructions to use
 //

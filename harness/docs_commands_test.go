@@ -74,7 +74,7 @@ func scriptLines(t *testing.T) map[string]bool {
 // smaller are the overrides that make an experiment of any recipe take a moment; what the document itself changes
 // stays.
 var smaller = []string{
-	"model.num_hidden_layers=1", "model.hidden_size=32", "model.num_attention_heads=2", "model.intermediate_size=64",
+	"start=", "model.num_hidden_layers=1", "model.hidden_size=32", "model.num_attention_heads=2", "model.intermediate_size=64",
 	"vocab.size=300", "data.generated.people=50", "data.generated.questions=8", "data.generated.dev_questions=4",
 	"data.held_out=0.3", "phases.*.length=64", "phases.*.steps=1", "phases.*.epochs=", "phases.*.max_predictions=8",
 	"phases.*.question_answering={doc_stride: 32, max_query_length: 24}",

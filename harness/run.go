@@ -40,6 +40,7 @@ func newRun() *cobra.Command {
 		},
 	}
 	t.flags(cmd.Flags())
+	t.scratchFlag(cmd.Flags())
 	cmd.Flags().StringVar(&backend, "backend", "", "backend, NAME, NAME:PRECISION or either with ?OPTION=VALUE&...")
 	cmd.Flags().StringVar(&optimizer, "optimizer", "", "optimizer, NAME or NAME?OPTION=VALUE&... (default: the recipe's)")
 	cmd.Flags().Uint64Var(&t.FirstSeed, "seed", 1, "seed of everything random")

@@ -24,12 +24,17 @@ type training struct {
 	store    string
 	quiet    bool
 	modelled bool
+	// fromScratch trains the recipe scratch in place of the default one.
+	fromScratch bool
 }
+
+// defaultRecipe is trained unless another one is named.
+const defaultRecipe = "quick"
 
 const modelledUsage = "show modelled times even where a machine model was never checked on such a program"
 
 func (t *training) flags(f *pflag.FlagSet) {
-	f.StringVar(&t.source.Recipe, "recipe", "quick", "built-in recipe (harness recipe list), or the path of a YAML file")
+	f.StringVar(&t.source.Recipe, "recipe", defaultRecipe, "built-in recipe (harness recipe list), or the path of a YAML file")
 	f.StringArrayVar(&t.source.Set, "set", nil, "change a field of the recipe, such as phases.phase1.steps=100 (repeatable)")
 	f.StringArrayVar(&t.source.Data, "data", nil,
 		"name a data file: text=F, prepared=FOLDER, vocab=F, model=FOLDER, or TASK.train=F and TASK.dev=F such as squad.train=F "+
@@ -77,8 +82,22 @@ func (t *training) complete(cmd *cobra.Command) {
 	}
 }
 
+// scratchFlag asks for training from initial values.
+func (t *training) scratchFlag(f *pflag.FlagSet) {
+	f.BoolVar(&t.fromScratch, "from-scratch", false,
+		"train the recipe scratch in place of "+defaultRecipe+": all runs from initial values, which alone shows what goes wrong before "+
+			"anything is learned")
+}
+
 // load reads the recipe.
 func (t *training) load() (err error) {
+	if t.fromScratch {
+		if t.source.Recipe != defaultRecipe {
+			return hint.With(fmt.Errorf("--from-scratch names another recipe than --recipe %s", t.source.Recipe),
+				"--set start= leaves out the model that a recipe starts from; its phases stay as they are")
+		}
+		t.source.Recipe = "scratch"
+	}
 	t.Recipe, err = experiment.Load(t.source)
 	return advise(err)
 }

@@ -21,7 +21,7 @@ import (
 
 func quick(t testing.TB) *recipe.Recipe {
 	t.Helper()
-	r, err := recipe.Load("quick")
+	r, err := recipe.Load("scratch")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,8 +97,8 @@ func TestLoadFineTuning(t *testing.T) {
 		{"finetune", "rte", "sentences", "rte", "accuracy"},
 		{"finetune", "squad2", "passages", "squad2", "f1"},
 		{"finetune", "chid", "choices", "chid", "accuracy"},
-		{"quick", "squad", "squad", "", "f1"},
-		{"quick", "cmrc2018", "squad", "cmrc2018", "f1"},
+		{"scratch", "squad", "squad", "", "f1"},
+		{"scratch", "cmrc2018", "squad", "cmrc2018", "f1"},
 		{"glue-mrpc", "mrpc", "mrpc", "mrpc", "f1"},
 		{"glue-mrpc", "sts-b", "mrpc", "sts-b", "pearson"},
 	} {

@@ -219,7 +219,7 @@ phases:
 }
 
 func TestSet(t *testing.T) {
-	r, err := Load("quick",
+	r, err := Load("scratch",
 		"phases.0.steps=7", "phases.squad.length=96", "phases.*.global_batch=16", "phases.phase2.optimizer.name=lamb",
 		"phases.phase2.optimizer.options.use_nvlamb=true", "phases.phase1.optimizer.options.eps=1e-7",
 		"backends.ipu.options.stochastic_rounding=false", "backends.gpu-ref={precision: bf16}", "phases.squad.target=",
@@ -251,8 +251,8 @@ func TestSet(t *testing.T) {
 	if r.Model.HiddenAct != "gelu" || r.Verdict.Margins["f1"] != 3.5 || r.Verdict.Margins["exact_match"] == 0 {
 		t.Errorf("model %+v, verdict %+v", r.Model, r.Verdict)
 	}
-	if r, err := Load("quick", "data.kind=files"); err != nil || r.Data.Generated != (Generated{}) {
-		t.Errorf("quick on files: %v, want a recipe without a made-up world", err)
+	if r, err := Load("scratch", "data.kind=files"); err != nil || r.Data.Generated != (Generated{}) {
+		t.Errorf("scratch on files: %v, want a recipe without a made-up world", err)
 	}
 	for override, want := range map[string]string{
 		"phases.0.stepps=7":      `--set phases.0.stepps=7: unknown key "stepps" in phases.phase1, did you mean steps?`,
@@ -266,7 +266,7 @@ func TestSet(t *testing.T) {
 		"phases..steps=1":        `is not a path`,
 		"phases.0.optimizer=[a:": `--set phases.0.optimizer=[a:`,
 	} {
-		if _, err := Load("quick", override); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Load("scratch", override); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("--set %s: error is %v, want %s", override, err, want)
 		}
 	}
@@ -283,7 +283,7 @@ func TestPlan(t *testing.T) {
 		{[]string{"verdict.primary="}, Plan{FixedPlan, 20}},
 		{[]string{"verdict.plan.kind=fixed", "verdict.plan.max_seeds=3"}, Plan{FixedPlan, 3}},
 	} {
-		r, err := Load("quick", c.set...)
+		r, err := Load("scratch", c.set...)
 		if err != nil || r.Verdict.Plan != c.want {
 			t.Errorf("%v: plan %v, %v, want %v", c.set, r.Verdict.Plan, err, c.want)
 		}
@@ -293,7 +293,7 @@ func TestPlan(t *testing.T) {
 func TestFingerprint(t *testing.T) {
 	load := func(overrides ...string) *Recipe {
 		t.Helper()
-		r, err := Load("quick", overrides...)
+		r, err := Load("scratch", overrides...)
 		if err != nil {
 			t.Fatal(err)
 		}

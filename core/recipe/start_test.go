@@ -83,8 +83,8 @@ func TestStartRefused(t *testing.T) {
 		"{recipe: quikc}":                 "start.recipe: no recipe is named \"quikc\", did you mean quick?",
 		"{recipe: " + warm + "}":          "starts from a model itself",
 		"{recipe: [a]}":                   "start.recipe",
-		"{recipe: quick, sed: 1}":         `unknown key "sed" in start, did you mean seed?`,
-		"{recipe: quick, seed: -1}":       "start.seed: is -1",
+		"{recipe: scratch, sed: 1}":       `unknown key "sed" in start, did you mean seed?`,
+		"{recipe: scratch, seed: -1}":     "start.seed: is -1",
 		"{seed: 1}":                       "start.phases: is empty",
 		"{phases: [{name: a, steps: 1}]}": "start.phases.a",
 	} {

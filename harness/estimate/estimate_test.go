@@ -72,13 +72,13 @@ func TestNew(t *testing.T) {
 	if len(e.Jobs) != 1 || p.Length != 384 || p.GlobalBatch() != 16 || p.Model.NumHiddenLayers != 12 || e.Jobs[0].Optimizer.Name != "adamw" {
 		t.Errorf("squad without a recipe is %+v", e.Jobs)
 	}
-	e, err = New(Request{Backend: "ipu", Recipe: "quick", MicroBatch: 4, Accumulation: 2, Replicas: 2, Optimizer: "sgd", Samples: 64})
+	e, err = New(Request{Backend: "ipu", Recipe: "scratch", MicroBatch: 4, Accumulation: 2, Replicas: 2, Optimizer: "sgd", Samples: 64})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, j := range e.Jobs {
 		if j.Program.GlobalBatch() != 16 || j.Optimizer.Name != "sgd" || j.Steps == 0 {
-			t.Errorf("phase %s of quick: %+v", j.Phase, j)
+			t.Errorf("phase %s of scratch: %+v", j.Phase, j)
 		}
 	}
 	if _, err := e.Job("phase9"); err == nil || !strings.Contains(err.Error(), "want phase1, phase2") {
@@ -97,7 +97,7 @@ func TestFlags(t *testing.T) {
 	}{
 		{Request{Backend: "ipu", MicroBatch: 16, Accumulation: 2}, "--micro-batch 8 --accumulation 4"},
 		{Request{Backend: "ipu", Set: []string{"phases.pretraining.micro_batch=16"}}, "--micro-batch 8 --accumulation 32"},
-		{Request{Backend: "ipu", Recipe: "quick", MicroBatch: 16}, "--micro-batch 8 --accumulation 2"},
+		{Request{Backend: "ipu", Recipe: "scratch", MicroBatch: 16}, "--micro-batch 8 --accumulation 2"},
 	} {
 		s := start(t, c.q)
 		m, err := s.Model(t.Context(), &s.Jobs[0])
@@ -110,7 +110,7 @@ func TestFlags(t *testing.T) {
 		"ipu:fp16.16": `--set 'backends={"ipu:fp16.16": {"phases": {"phase1": {"micro_batch": 8}}}}' ` +
 			`--set 'backends={"ipu:fp16.16": {"phases": {"phase1": {"accumulation": 2}}}}'`,
 	} {
-		q := Request{Backend: backend, Recipe: "quick", Set: []string{"backends.ipu.micro_batch=16", "backends.ipu.accumulation=1"}}
+		q := Request{Backend: backend, Recipe: "scratch", Set: []string{"backends.ipu.micro_batch=16", "backends.ipu.accumulation=1"}}
 		s := start(t, q)
 		m, err := s.Model(t.Context(), &s.Jobs[0])
 		if err != nil || !strings.HasPrefix(m.Flags, want) {

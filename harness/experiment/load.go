@@ -69,6 +69,9 @@ func useModel(r *recipe.Recipe, overrides []string) error {
 	if r.Data.Files.Model == "" {
 		return nil
 	}
+	if r.Start != nil {
+		return &SourceError{"data", "model=" + r.Data.Files.Model, fmt.Errorf("recipe %s has a model of its own to start from", r.Name)}
+	}
 	for _, o := range overrides {
 		path, _, _ := strings.Cut(o, "=")
 		if key, ok := strings.CutPrefix(path, "model."); ok && slices.Contains(pretrained.ShapeKeys(), key) || path == "model" {

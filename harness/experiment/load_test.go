@@ -45,6 +45,8 @@ func TestLoadErrors(t *testing.T) {
 		{experiment.Source{Recipe: "tiny-wiki-squad", Data: []string{"vocab=a", "vocab=b"}}, "data", "data vocab=b: there is only one vocab"},
 		{experiment.Source{Recipe: "tiny-wiki-squad", Data: []string{"squad.test=a"}}, "data", `"squad.test"`},
 		{experiment.Source{Recipe: "quick", Data: []string{"text=a"}}, "data", "data: recipe quick generates its own data"},
+		{experiment.Source{Recipe: "tiny-wiki-squad", Data: []string{"model=m"}, Set: []string{"start.recipe=tiny-wiki-squad"}},
+			"data", "data model=m: recipe tiny-wiki-squad has a model of its own to start from"},
 		{experiment.Source{Recipe: "tiny-wiki-squad", Data: []string{"model=m"}, Set: []string{"model.hidden_size=64"}},
 			"set", "set model.hidden_size=64: the model folder m decides"},
 	} {

@@ -33,7 +33,7 @@ func writePage(dir string) error {
 	return Write(io.Discard, records)
 }
 
-// BenchmarkReport reports on pairs of runs that are as long as those of quick.
+// BenchmarkReport reports on pairs of runs that are as long as those of scratch.
 func BenchmarkReport(b *testing.B) {
 	for _, pairs := range []int{10, 100, 1000} {
 		dir := b.TempDir()

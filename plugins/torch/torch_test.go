@@ -91,7 +91,7 @@ func TestBackend(t *testing.T) {
 }
 
 // agrees trains a small model without dropout on PyTorch and on gpu-ref. The two share no line of the model, so
-// what they have in common is right. On 100 steps of the recipe quick the greatest difference was 1.9e-8; a wrong
+// what they have in common is right. On 100 steps of the recipe scratch the greatest difference was 1.9e-8; a wrong
 // constant anywhere is far above the limit.
 func agrees(t *testing.T, torchs backend.Backend) {
 	const steps, limit = 30, 1e-6

@@ -67,7 +67,7 @@ var mades = []made{
 // makeRuns records runs in folders.
 func makeRuns(t testing.TB, dir string, list []made) []*results.Run {
 	t.Helper()
-	r, err := recipe.Load("quick")
+	r, err := recipe.Load("scratch")
 	if err != nil {
 		t.Fatal(err)
 	}

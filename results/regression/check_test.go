@@ -33,7 +33,7 @@ type plant struct {
 	start   string                    // digest of the start model
 }
 
-// plantRuns records runs of quick's last phase. Losses, F1 and times have a little noise from the seed.
+// plantRuns records runs of scratch's last phase. Losses, F1 and times have a little noise from the seed.
 func plantRuns(t *testing.T, r *recipe.Recipe, p plant) []*results.Run {
 	t.Helper()
 	if p.seeds == nil {
@@ -346,7 +346,7 @@ func TestLaterPhases(t *testing.T) {
 
 func quick(t testing.TB) *recipe.Recipe {
 	t.Helper()
-	r, err := recipe.Load("quick")
+	r, err := recipe.Load("scratch")
 	if err != nil {
 		t.Fatal(err)
 	}

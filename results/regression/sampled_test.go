@@ -13,7 +13,7 @@ import (
 )
 
 // sharedMachine simulates step times on a machine that others use as well: whatever happens adds to a step. Its
-// figures come from 30 runs of quick at load averages of 0.3 to 23, in which the medians of steps had a standard
+// figures come from 30 runs of scratch at load averages of 0.3 to 23, in which the medians of steps had a standard
 // deviation of 36 to 47% over runs, and the minima of 450 to 600 steps one of 2 to 5%.
 type sharedMachine struct {
 	rng *rand.Rand

@@ -197,7 +197,7 @@ func TestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := got.Runs[0]
-	if got.Recipe != "quick" || len(got.Fingerprint) != 64 || got.DataDigest != "d" || len(got.Runs) != 4 || r.Backend != "gpu-ref" ||
+	if got.Recipe != "scratch" || len(got.Fingerprint) != 64 || got.DataDigest != "d" || len(got.Runs) != 4 || r.Backend != "gpu-ref" ||
 		r.Optimizer != "adamw" ||
 		r.Seed != 1 || r.Metrics["f1"] != 90.0 || r.MeasuredSeconds["squad"] != 1 || r.MeasuredSeconds["total"] != 1 || r.Steps != 3 {
 		t.Errorf("JSON is\n%s", &text)
@@ -214,7 +214,7 @@ func TestRefuse(t *testing.T) {
 	base := quick(t)
 	override := func(r *results.Run, set string) {
 		var err error
-		if r.Recipe, err = recipe.Load("quick", set); err != nil {
+		if r.Recipe, err = recipe.Load("scratch", set); err != nil {
 			t.Fatal(err)
 		}
 		r.Fingerprint = r.Recipe.Fingerprint()
@@ -356,7 +356,7 @@ func TestStarts(t *testing.T) {
 
 func quick(t testing.TB) *recipe.Recipe {
 	t.Helper()
-	r, err := recipe.Load("quick", "verdict.plan.kind=fixed")
+	r, err := recipe.Load("scratch", "verdict.plan.kind=fixed")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func TestSequentialErrorRates(t *testing.T) {
 // sequential is quick with its own plan.
 func sequential(t testing.TB, set ...string) *recipe.Recipe {
 	t.Helper()
-	r, err := recipe.Load("quick", set...)
+	r, err := recipe.Load("scratch", set...)
 	if err != nil {
 		t.Fatal(err)
 	}

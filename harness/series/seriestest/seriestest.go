@@ -98,7 +98,7 @@ func Write(t testing.TB, dir string, seeds int, arms ...Arm) []*series.Record {
 	return records
 }
 
-// WriteLong writes runs of 64 and 45 steps times length for a number of seeds of two arms; those of quick have ten
+// WriteLong writes runs of 64 and 45 steps times length for a number of seeds of two arms; those of scratch have ten
 // times as many. It does not read them.
 func WriteLong(t testing.TB, dir string, seeds, length int) {
 	t.Helper()

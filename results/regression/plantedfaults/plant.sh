@@ -9,7 +9,7 @@
 #   plant.sh            the first two, which change exact facts: a few minutes on any machine
 #   plant.sh --times    the third, which changes a sampled fact: 8 minutes on an idle machine (SEEDS=20 on a shared one)
 #
-# Runs are of the built-in quick with few steps. Runs and programs go to a folder under $TMPDIR, which is removed at the end
+# Runs are of the built-in scratch with few steps. Runs and programs go to a folder under $TMPDIR, which is removed at the end
 # unless KEEP is set. Seeds take turns, so that a machine whose speed drifts affects all programs alike. The exit code is 0 if
 # every fault is found and the sound program passes.
 set -eu
@@ -32,7 +32,7 @@ program() {
 train() {
 	name=$1 folder=$2 seed=$3
 	shift 3
-	"$out/bin/$name" run --quiet --backend gpu-ref --seed "$seed" --recipe quick --out "$out/$folder" \
+	"$out/bin/$name" run --quiet --backend gpu-ref --seed "$seed" --recipe scratch --out "$out/$folder" \
 		--set phases.squad.target=null --set phases.squad.evaluation.every=0 "$@" >"$out/$name.log" 2>&1 || { cat "$out/$name.log"; exit 2; }
 }
 
