@@ -5,12 +5,11 @@ import (
 	"io"
 
 	"harness.invalid/harness/bench"
-	"harness.invalid/harness/report"
 )
 
 // printFigures prints a row for each benchmark.
 func printFigures(out io.Writer, figures []bench.Figure) error {
-	table := newSheet("benchmark", "count", "ms (min median max)", "rate", "limit", "%peak", "alone")
+	table := newTable(out, "benchmark", "count", "ms (min median max)", "rate", "limit", "%peak", "alone")
 	alone := bench.Alone(figures)
 	for i, f := range figures {
 		rate, limit, share := rates(&f)
@@ -19,9 +18,11 @@ func printFigures(out io.Writer, figures []bench.Figure) error {
 			quiet = fmt.Sprintf("%.1f (%d)", 100*bench.Median(alone[i]), len(alone[i]))
 		}
 		times := fmt.Sprintf("%.4g %.4g %.4g", f.Time.Min, f.Time.Median, f.Time.Max)
-		table.Rows = append(table.Rows, report.Texts(f.Name, fmt.Sprint(f.Count), times, rate, limit, share, quiet))
+		if err := table.Append(f.Name, fmt.Sprint(f.Count), times, rate, limit, share, quiet); err != nil {
+			return err
+		}
 	}
-	return writeSheet(out, table, report.Table)
+	return table.Render()
 }
 
 // rates are the cells of a figure beside its times.

@@ -12,7 +12,6 @@ import (
 
 	"harness.invalid/core/checkpoint/weights"
 	"harness.invalid/harness/conversion"
-	"harness.invalid/harness/report"
 )
 
 func newInspect() *cobra.Command {
@@ -80,7 +79,7 @@ func tellInspection(out io.Writer, in *weights.Inspection, statistics bool) erro
 	if statistics {
 		header = append(header, "min", "max", "mean", "std", "")
 	}
-	t := newSheet(header...)
+	t := newTable(out, header...)
 	for _, i := range in.Tensors {
 		row := []string{i.Name, string(i.DType), i.Shape.String()}
 		if statistics {
@@ -93,7 +92,9 @@ func tellInspection(out io.Writer, in *weights.Inspection, statistics bool) erro
 			}
 			row = append(row, i.Notes())
 		}
-		t.Rows = append(t.Rows, report.Texts(row...))
+		if err := t.Append(row); err != nil {
+			return err
+		}
 	}
-	return writeSheet(out, t, report.Table)
+	return t.Render()
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/tw"
 	"github.com/spf13/cobra"
 
 	"harness.invalid/harness/report"
@@ -26,11 +28,7 @@ func writeJSON(w io.Writer, v any) error {
 
 // printSheet prints for a terminal's width, and in pipes a line for each row.
 func printSheet(cmd *cobra.Command, s *report.Sheet, f report.Format) error {
-	return writeSheet(cmd.OutOrStdout(), s, f)
-}
-
-// writeSheet is printSheet for any writer.
-func writeSheet(out io.Writer, s *report.Sheet, f report.Format) error {
+	out := cmd.OutOrStdout()
 	w := width(out)
 	if w == 0 {
 		w = 1000
@@ -45,11 +43,13 @@ func orDash(text string) string {
 	return text
 }
 
-// newSheet is a sheet of columns of text.
-func newSheet(header ...string) *report.Sheet {
-	s := &report.Sheet{}
-	for _, name := range header {
-		s.Columns = append(s.Columns, report.Column{Name: name})
-	}
-	return s
+// newTable is a plain table whose cells are left as they are.
+func newTable(out io.Writer, header ...string) *tablewriter.Table {
+	t := tablewriter.NewTable(out,
+		tablewriter.WithHeaderAutoFormat(tw.Off),
+		tablewriter.WithHeaderAlignment(tw.AlignLeft),
+		tablewriter.WithRendition(tw.Rendition{Borders: tw.BorderNone, Settings: tw.Settings{Separators: tw.Separators{BetweenColumns: tw.Off}}}),
+		tablewriter.WithRowMaxWidth(72))
+	t.Header(header)
+	return t
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"harness.invalid/harness/extension"
-	"harness.invalid/harness/report"
 )
 
 func newPluginInspect() *cobra.Command {
@@ -53,12 +52,14 @@ func tellDescription(out io.Writer, d *extension.Description) error {
 		fmt.Fprintf(out, "%-13s  %s\n", c.Name, c.Doc)
 	}
 	if len(d.Precisions) > 0 {
-		t := newSheet("precision", "output tolerance", "gradient tolerance", "what")
+		t := newTable(out, "precision", "output tolerance", "gradient tolerance", "what")
 		for _, p := range d.Precisions {
-			output, gradient := fmt.Sprintf("%.2g", p.OutputTolerance), fmt.Sprintf("%.2g", p.GradientTolerance)
-			t.Rows = append(t.Rows, report.Texts(p.Name, output, gradient, p.Doc))
+			err := t.Append(p.Name, fmt.Sprintf("%.2g", p.OutputTolerance), fmt.Sprintf("%.2g", p.GradientTolerance), p.Doc)
+			if err != nil {
+				return err
+			}
 		}
-		if err := writeSheet(out, t, report.Table); err != nil {
+		if err := t.Render(); err != nil {
 			return err
 		}
 	}
@@ -66,11 +67,13 @@ func tellDescription(out io.Writer, d *extension.Description) error {
 		_, err := fmt.Fprintln(out, "no options")
 		return err
 	}
-	t := newSheet("option", "default", "what")
+	t := newTable(out, "option", "default", "what")
 	for _, o := range d.Options {
-		t.Rows = append(t.Rows, report.Texts(o.Name, o.Default, o.Doc))
+		if err := t.Append(o.Name, o.Default, o.Doc); err != nil {
+			return err
+		}
 	}
-	return writeSheet(out, t, report.Table)
+	return t.Render()
 }
 
 // tellPlugin prints what a plugin is and where.

@@ -10,7 +10,6 @@ import (
 
 	"harness.invalid/harness/catalog"
 	"harness.invalid/harness/extension"
-	"harness.invalid/harness/report"
 )
 
 func newPluginList() *cobra.Command {
@@ -55,7 +54,7 @@ It starts each for a moment and asks what it is. For one that does not answer or
 }
 
 func printList(out io.Writer, rows []extension.Listing) error {
-	t := newSheet("kind", "name", "version", "precisions; capabilities; options", "where", "SHA-256")
+	t := newTable(out, "kind", "name", "version", "precisions; capabilities; options", "where", "SHA-256")
 	for _, r := range rows {
 		takes, where := r.Takes(), r.Path
 		switch {
@@ -72,7 +71,9 @@ func printList(out io.Writer, rows []extension.Listing) error {
 		case r.Pinned:
 			where += " (pinned)"
 		}
-		t.Rows = append(t.Rows, report.Texts(string(r.Kind), r.Name, r.Version, takes, where, fmt.Sprintf("%.12s", r.SHA256)))
+		if err := t.Append(string(r.Kind), r.Name, r.Version, takes, where, fmt.Sprintf("%.12s", r.SHA256)); err != nil {
+			return err
+		}
 	}
-	return writeSheet(out, t, report.Table)
+	return t.Render()
 }

@@ -13,7 +13,6 @@ import (
 	"harness.invalid/harness/catalog"
 	"harness.invalid/harness/extension"
 	"harness.invalid/harness/processes"
-	"harness.invalid/harness/report"
 )
 
 func newPluginVerify() *cobra.Command {
@@ -79,26 +78,30 @@ func tellVerification(out io.Writer, v *extension.Verification, format string) e
 	}
 	word := map[bool]string{true: "pass", false: "FAIL"}
 	failed := 0
-	rules := newSheet("rule", "", "why")
+	rules := newTable(out, "rule", "", "why")
 	for _, r := range v.Rules {
 		if !r.Pass {
 			failed++
 		}
-		rules.Rows = append(rules.Rows, report.Texts(r.Rule, word[r.Pass], r.Error))
+		if err := rules.Append(r.Rule, word[r.Pass], r.Error); err != nil {
+			return err
+		}
 	}
-	if err := writeSheet(out, rules, report.Table); err != nil {
+	if err := rules.Render(); err != nil {
 		return err
 	}
 	if len(v.Cases) > 0 {
-		cases := newSheet("case", "task", "precision", "quantity", "relative error", "limit", "")
+		cases := newTable(out, "case", "task", "precision", "quantity", "relative error", "limit", "")
 		for _, r := range v.Cases {
 			if !r.Pass {
 				failed++
 			}
-			cases.Rows = append(cases.Rows, report.Texts(r.Case, r.Task, r.Precision, r.Quantity, fmt.Sprintf("%.2e", r.RelError),
-				fmt.Sprintf("%.0e", r.Limit), word[r.Pass]))
+			err := cases.Append(r.Case, r.Task, r.Precision, r.Quantity, fmt.Sprintf("%.2e", r.RelError), fmt.Sprintf("%.0e", r.Limit), word[r.Pass])
+			if err != nil {
+				return err
+			}
 		}
-		if err := writeSheet(out, cases, report.Table); err != nil {
+		if err := cases.Render(); err != nil {
 			return err
 		}
 	}

@@ -8,7 +8,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/renderer"
+	"github.com/olekukonko/tablewriter/tw"
 	"harness.invalid/core/visible"
 )
 
@@ -124,10 +128,8 @@ func (s *Sheet) write(out *strings.Builder, o Options) error {
 			out.WriteByte('\n')
 		}
 	}
-	if markdown {
-		s.drawMarkdown(out)
-	} else {
-		s.drawTable(out, width, o.Color)
+	if err := s.draw(out, width, markdown, o.Color); err != nil {
+		return err
 	}
 	for i, n := range s.Notes {
 		switch {
@@ -141,6 +143,159 @@ func (s *Sheet) write(out *strings.Builder, o Options) error {
 		}
 	}
 	return nil
+}
+
+// gap is the space between two columns of a terminal's table.
+const gap = 2
+
+// rule draws the line below the header.
+const rule = "─"
+
+// draw prints the rows with a header, for a terminal or in Markdown.
+func (s *Sheet) draw(w io.Writer, width int, markdown, color bool) error {
+	s = s.visible()
+	align := make([]tw.Align, len(s.Columns))
+	header := make([]string, len(s.Columns))
+	for i, c := range s.Columns {
+		align[i], header[i] = tw.AlignLeft, c.Name
+		if c.Right {
+			align[i] = tw.AlignRight
+		}
+	}
+	widths := s.fit(width)
+	lines := make([][]string, len(s.Rows))
+	for i, r := range s.Rows {
+		lines[i] = make([]string, len(r))
+		for j, c := range r {
+			switch {
+			case markdown:
+				text := strings.ReplaceAll(strings.TrimSpace(c.Text), "|", `\|`)
+				if j == 0 && r.Heading() {
+					text = "**" + text + "**"
+				}
+				lines[i][j] = text
+			default:
+				lines[i][j] = paint(wrap(c.Text, widths[j]), c.Mark, color)
+			}
+		}
+	}
+	for j := range header {
+		if markdown {
+			header[j] = strings.ReplaceAll(header[j], "|", `\|`)
+		} else {
+			header[j] = paint(wrap(header[j], widths[j]), Strong, color)
+		}
+	}
+	options := []tablewriter.Option{
+		tablewriter.WithHeaderAutoFormat(tw.Off),
+		tablewriter.WithHeaderAutoWrap(tw.WrapNone),
+		tablewriter.WithRowAutoWrap(tw.WrapNone),
+		tablewriter.WithTrimSpace(tw.Off),
+		tablewriter.WithAlignment(align),
+		tablewriter.WithHeaderAlignmentConfig(tw.CellAlignment{PerColumn: align}),
+	}
+	if markdown {
+		options = append(options, tablewriter.WithRenderer(renderer.NewMarkdown()))
+	} else {
+		pad := tw.Padding{Right: strings.Repeat(" ", gap), Overwrite: true}
+		options = append(options, tablewriter.WithPadding(pad), tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
+			Borders: tw.BorderNone,
+			Settings: tw.Settings{
+				Separators: tw.Separators{BetweenColumns: tw.Off, BetweenRows: tw.Off},
+				Lines:      tw.Lines{ShowTop: tw.Off, ShowBottom: tw.Off, ShowHeaderLine: tw.On},
+			},
+		})))
+	}
+	var out strings.Builder
+	drawing := tablewriter.NewTable(&out, options...)
+	drawing.Header(header)
+	if err := drawing.Bulk(lines); err != nil {
+		return err
+	}
+	if err := drawing.Render(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(out.String()) {
+		if !markdown && strings.HasPrefix(line, rule) {
+			line = strings.Repeat(rule, total(widths)) // the renderer draws it below the gap behind the last column, too
+		}
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// natural returns the widths of the columns without wrapping, and the least widths that wrapping between words can
+// give them.
+func (s *Sheet) natural() (natural, least []int) {
+	natural, least = make([]int, len(s.Columns)), make([]int, len(s.Columns))
+	see := func(j int, text string) {
+		natural[j] = max(natural[j], utf8.RuneCountInString(text))
+		in := utf8.RuneCountInString(leading(text))
+		for i, word := range words(text) {
+			n := in + utf8.RuneCountInString(word)
+			if i > 0 {
+				n += hanging
+			}
+			least[j] = max(least[j], n)
+		}
+	}
+	for j, c := range s.Columns {
+		see(j, c.Name)
+	}
+	for _, r := range s.Rows {
+		for j, c := range r {
+			see(j, c.Text)
+		}
+	}
+	for j := range least {
+		least[j] = min(least[j], natural[j])
+	}
+	return natural, least
+}
+
+// fit chooses widths of columns so that the table is no wider than width, if words are short enough for that.
+func (s *Sheet) fit(width int) []int {
+	widths, least := s.natural()
+	for total(widths) > width {
+		widest := -1
+		for j := range widths {
+			if widths[j] > least[j] && (widest < 0 || widths[j] > widths[widest]) {
+				widest = j
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		widths[widest]--
+	}
+	return widths
+}
+
+// total is the width of a table.
+func total(widths []int) int {
+	sum := gap * (len(widths) - 1)
+	for _, w := range widths {
+		sum += w
+	}
+	return sum
+}
+
+// hanging is the indent of a cell's second line.
+const hanging = 1
+
+// leading returns the blanks that a text begins with.
+func leading(text string) string { return text[:len(text)-len(strings.TrimLeft(text, " "))] }
+
+// wrap breaks a text into lines of a width.
+func wrap(text string, width int) string {
+	if utf8.RuneCountInString(text) <= width {
+		return text
+	}
+	var out strings.Builder
+	paragraphBy(&out, width, leading(text), hanging, text)
+	return strings.TrimSuffix(out.String(), "\n")
 }
 
 // colors of marks, as SGR sequences that all terminals have (ECMA-48, 8.3.117).
@@ -167,12 +322,16 @@ func (s *Sheet) visible() *Sheet {
 	return shown
 }
 
-// paint colours a line of text.
+// paint colours every line of a text.
 func paint(text string, m Mark, color bool) string {
 	if !color || colors[m] == "" || text == "" {
 		return text
 	}
-	return colors[m] + text + plain
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = colors[m] + lines[i] + plain
+	}
+	return strings.Join(lines, "\n")
 }
 
 // value is what programs read instead of the text.

@@ -27,7 +27,9 @@ func writeTable(out *strings.Builder, c *verdict.Comparison, o Options) error {
 	paragraph(out, width, "", title(c))
 	for _, block := range t.blocks(width, foot) {
 		out.WriteByte('\n')
-		block.drawTable(out, width, o.Color)
+		if err := block.draw(out, width, false, o.Color); err != nil {
+			return err
+		}
 	}
 	out.WriteByte('\n')
 	for _, v := range verdicts(c) {
@@ -60,7 +62,9 @@ func writeMarkdown(out *strings.Builder, c *verdict.Comparison, o Options) error
 		fmt.Fprintf(out, "%s\n\n", p.Sentence)
 	}
 	fmt.Fprintf(out, "%s\n\n", title(c))
-	t.sheet(t.all(), foot, true).drawMarkdown(out)
+	if err := t.sheet(t.all(), foot, true).draw(out, 0, true, false); err != nil {
+		return err
+	}
 	out.WriteByte('\n')
 	for _, v := range verdicts(c) {
 		fmt.Fprintf(out, "%s\n\n", v.Heading)
