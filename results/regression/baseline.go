@@ -193,7 +193,8 @@ func baselineRun(r *results.Run, times bool) (*BaselineRun, error) {
 				return nil, err
 			}
 			for name, value := range leaves {
-				if strings.Contains(name, "modelled") {
+				// How sure a figure is depends on what it was checked against, and not on the figure alone.
+				if strings.Contains(name, "modelled") && !strings.HasPrefix(name, "modelled_confidence") {
 					s.Modelled[c.Phase+"."+name] = value
 				}
 			}

@@ -105,7 +105,7 @@ func (c *Comparison) nameOf(a results.Arm) string {
 	return c.NameOf(c.Arms[i])
 }
 
-// minutes are those of the paired runs, measured, one after the other; "" where none were.
+// minutes are those of the paired runs, measured, one after the other, or seconds if it is less; "" where none were.
 func (d *Difference) minutes() string {
 	seconds := 0.0
 	for _, pair := range d.pairs {
@@ -115,6 +115,9 @@ func (d *Difference) minutes() string {
 	}
 	if seconds == 0 {
 		return ""
+	}
+	if seconds < 60 {
+		return fmt.Sprintf(", %.2g seconds", seconds)
 	}
 	return fmt.Sprintf(", %.1f minutes", seconds/60)
 }
