@@ -161,14 +161,15 @@ func TestStopped(t *testing.T) {
 	h.gone()
 
 	// The backend dies: an error with its name and the step, and the run can go on as well.
-	stderr, code := h.disturb(72, run, func(*exec.Cmd, *os.File) error {
+	kill := func(*exec.Cmd, *os.File) error {
 		for pid, line := range h.processes() {
 			if strings.Contains(line, "plugin serve backend ipu") {
 				return syscall.Kill(pid, syscall.SIGKILL)
 			}
 		}
 		return fmt.Errorf("no backend among %v", h.processes())
-	}, append(resume, "--quiet")...)
+	}
+	stderr, code := h.disturb(72, run, kill, append(resume, "--quiet", "--restarts", "0")...)
 	if code != exitError {
 		t.Fatalf("the backend was killed: exit code %d, want %d\n%s", code, exitError, stderr)
 	}
@@ -186,7 +187,16 @@ func TestStopped(t *testing.T) {
 		t.Fatalf("exit code %d after standard error was closed, want %d", code, exitInterrupted)
 	}
 	h.gone()
-	h.run(nil, append(resume, "--quiet")...)
-	same(t, "stopped eight times", whole, h.read(run))
+
+	// By default the backend is started again.
+	if stderr, code := h.disturb(105, run, kill, append(resume, "--quiet")...); code != exitOK {
+		t.Fatalf("the backend was killed: exit code %d, want %d\n%s", code, exitOK, stderr)
+	}
+	got := h.read(run)
+	if n := got.Result.Notes; len(n) != 1 || !strings.HasPrefix(n[0], "a plugin was started again, and the run went on after step 10") {
+		t.Errorf("notes %q, want one about the backend", n)
+	}
+	got.Result.Notes = whole.Result.Notes
+	same(t, "stopped eight times", whole, got)
 	h.gone()
 }

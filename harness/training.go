@@ -50,6 +50,7 @@ func (t *training) keepFlags(f *pflag.FlagSet) {
 	f.BoolVar(&t.Resume, "resume", false, "go on with the runs in --out from their last checkpoints")
 	f.BoolVar(&t.AllowChange, "allow-change", false,
 		"let --resume go on with other kernels, another program or other plugins: bits change on the way, and tables say so")
+	f.IntVar(&t.Restarts, "restarts", 3, "how often a run may start its plugins again after one of them died or hung")
 	storeFlag(f, &t.store)
 }
 

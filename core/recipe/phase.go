@@ -57,8 +57,8 @@ type Phase struct {
 	Evaluation Evaluation `yaml:"evaluation" json:"evaluation"`
 	// Target is a goal of the phase; the steps and time to reach it are reported.
 	Target *Target `yaml:"target,omitempty" json:"target,omitempty"`
-	// CheckpointEvery is the number of steps between checkpoints; 0: only at the end of the phase. It is not part
-	// of the fingerprint.
+	// CheckpointEvery is the number of steps between checkpoints; 0: as many as take about a minute, and more where saving
+	// would cost more than 3.5% of the time. It is not part of the fingerprint.
 	CheckpointEvery int `yaml:"checkpoint_every,omitempty" json:"checkpoint_every,omitempty"`
 
 	// HiddenDropoutProb overrides the model's in this phase.

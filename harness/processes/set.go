@@ -17,13 +17,14 @@ import (
 // share with the host.
 type Set struct {
 	options Options
+	name    string // of the backend
 	arena   *arena.Arena
 	region  *arena.Region // nil: nothing is allocated
 	backend *host.Process // nil: none was asked for
 	rules   map[string]*host.Process
 }
 
-var _ train.Plugins = (*Set)(nil)
+var _ train.Restarter = (*Set)(nil)
 
 // NewSet starts a backend; optimizers are started when a phase asks for them. The set has an arena of its own. If no
 // backend is named, the set serves optimizers alone.
@@ -33,7 +34,7 @@ func NewSet(ctx context.Context, backend string, o Options) (*Set, error) {
 		return nil, err
 	}
 	o.Arena = a
-	s := &Set{options: o, arena: a, rules: map[string]*host.Process{}}
+	s := &Set{options: o, name: backend, arena: a, rules: map[string]*host.Process{}}
 	if backend == "" {
 		return s, nil
 	}
@@ -86,9 +87,33 @@ func (s *Set) Allocate(l *tensor.Layout, slots int) (train.Memory, error) {
 	return train.Memory{Layout: l, Params: r.Params(), Grads: r.Grads(), Slots: r.Slots()}, nil
 }
 
+// Restart implements train.Restarter. What the host keeps in shared memory stays.
+func (s *Set) Restart(ctx context.Context) (err error) {
+	_ = s.endAll() // whatever a dead one says of its end
+	clear(s.rules)
+	if s.name == "" {
+		return nil
+	}
+	s.backend, err = Launch(ctx, plugin.Backend, s.name, s.options)
+	return err
+}
+
+// endAll ends the plugins.
+func (s *Set) endAll() error {
+	var errs []error
+	if s.backend != nil {
+		errs = append(errs, s.backend.Close())
+		s.backend = nil
+	}
+	for _, p := range s.rules {
+		errs = append(errs, p.Close())
+	}
+	return errors.Join(errs...)
+}
+
 // Exited reports whether any of the plugins has exited.
 func (s *Set) Exited() bool {
-	exited := s.backend != nil && s.backend.Exited()
+	exited := s.name != "" && (s.backend == nil || s.backend.Exited())
 	for _, p := range s.rules {
 		exited = exited || p.Exited()
 	}
@@ -97,13 +122,7 @@ func (s *Set) Exited() bool {
 
 // Close ends the plugins and frees the memory.
 func (s *Set) Close() error {
-	var errs []error
-	if s.backend != nil {
-		errs = append(errs, s.backend.Close())
-	}
-	for _, p := range s.rules {
-		errs = append(errs, p.Close())
-	}
+	errs := []error{s.endAll()}
 	if s.region != nil {
 		errs = append(errs, s.region.Close())
 	}

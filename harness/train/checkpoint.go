@@ -23,36 +23,36 @@ type carried struct {
 
 // save writes a checkpoint and what was recorded up to it. A signal does not cut it short: it may be the reason for
 // saving.
-func (p *phase) save(ctx context.Context) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("checkpoint after step %d: %w", p.Step, err)
-		}
-	}()
-	start := time.Now()
+func (p *phase) save(ctx context.Context) error {
+	if err := p.saver.wait(); err != nil {
+		return err
+	}
+	defer p.lap(partCheckpoint, time.Now())
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	state, err := p.checkpointState(ctx)
+	c, err := p.checkpoint(ctx, true)
+	if err == nil {
+		err = c.write()
+	}
 	if err != nil {
 		return err
 	}
-	if err := p.record.Sync(); err != nil {
+	p.saver.last = time.Now()
+	return nil
+}
+
+// saveBeside copies a checkpoint, which is then written beside training.
+func (p *phase) saveBeside(ctx context.Context) error {
+	if err := p.saver.wait(); err != nil {
 		return err
 	}
-	average, err := p.average(ctx)
+	start := time.Now()
+	c, err := p.checkpoint(ctx, true)
 	if err != nil {
 		return err
 	}
-	t := checkpoint.Tensors{Layout: p.memory.Layout, Params: p.memory.Params, Average: average}
-	for i, name := range p.slotNames {
-		t.Slots = append(t.Slots, checkpoint.Slot{Name: name, Values: p.memory.Slots[i]})
-	}
-	if _, err := checkpoint.Save(p.record.Checkpoints(), state, t); err != nil {
-		return err
-	}
-	if err := checkpoint.Prune(p.record.Checkpoints(), keep); err != nil {
-		return err
-	}
+	p.saver.copy(&c.tensors)
+	p.saver.begin(c, time.Since(start))
 	p.lap(partCheckpoint, start)
 	return nil
 }
@@ -60,17 +60,66 @@ func (p *phase) save(ctx context.Context) (err error) {
 // saveInterrupted saves where the run is when ctx ends.
 func (p *phase) saveInterrupted(ctx context.Context) error {
 	if p.Step == 0 {
-		return nil // the checkpoint at the end of the phase before holds the same state
+		return p.saver.wait() // the checkpoint at the end of the phase before holds the same state
 	}
 	return p.save(ctx)
 }
 
-// checkpointState is all of a checkpoint but its tensors.
-func (p *phase) checkpointState(ctx context.Context) (checkpoint.State, error) {
-	state, err := p.session.Save(ctx)
-	if err != nil {
-		return checkpoint.State{}, err
+// rescue saves where the run is after a plugin died between two steps, or in one before it changed anything.
+func (p *phase) rescue() error {
+	if err := p.saver.wait(); err != nil || p.Step == 0 || !p.between || p.averaged {
+		return err
 	}
+	c, err := p.checkpoint(context.Background(), false)
+	if err != nil {
+		return err
+	}
+	return c.write()
+}
+
+// unsaved is a checkpoint that is not written yet.
+type unsaved struct {
+	record  *results.Writer
+	state   checkpoint.State
+	tensors checkpoint.Tensors
+}
+
+// checkpoint collects what the next checkpoint holds. Its tensors are those of the phase, which the next step changes.
+// The average is for evaluations by others; it takes plugins that are alive.
+func (p *phase) checkpoint(ctx context.Context, average bool) (*unsaved, error) {
+	fail := func(err error) (*unsaved, error) { return nil, fmt.Errorf("checkpoint after step %d: %w", p.Step, err) }
+	state, err := p.checkpointState()
+	if err != nil {
+		return fail(err)
+	}
+	t := checkpoint.Tensors{Layout: p.memory.Layout, Params: p.memory.Params}
+	if average {
+		if t.Average, err = p.average(ctx); err != nil {
+			return fail(err)
+		}
+	}
+	for i, name := range p.slotNames {
+		t.Slots = append(t.Slots, checkpoint.Slot{Name: name, Values: p.memory.Slots[i]})
+	}
+	return &unsaved{p.record, state, t}, nil
+}
+
+func (u *unsaved) write() error {
+	err := u.record.Sync()
+	if err == nil {
+		_, err = checkpoint.Save(u.record.Checkpoints(), u.state, u.tensors)
+	}
+	if err == nil {
+		err = checkpoint.Prune(u.record.Checkpoints(), keep)
+	}
+	if err != nil {
+		return fmt.Errorf("checkpoint after step %d: %w", u.state.Step, err)
+	}
+	return nil
+}
+
+// checkpointState is all of a checkpoint but its tensors.
+func (p *phase) checkpointState() (checkpoint.State, error) {
 	digest, err := p.digest.save()
 	if err != nil {
 		return checkpoint.State{}, err
@@ -87,7 +136,7 @@ func (p *phase) checkpointState(ctx context.Context) (checkpoint.State, error) {
 		Fingerprint: p.Recipe.Fingerprint(), DataDigest: p.Data.Digest, Seed: p.Seed,
 		PhaseIndex: p.index, Phase: p.recipe.Name, Step: p.Step, TotalSteps: p.done, Updates: p.Updates, Skipped: p.Step - p.Updates,
 		BatchDigest: p.digest.sum(), Position: position, Host: host,
-		Backend:   checkpoint.Plugin{Name: p.Backend, Options: p.program.Options, State: state},
+		Backend:   checkpoint.Plugin{Name: p.Backend, Options: p.program.Options, State: p.private},
 		Optimizer: checkpoint.Plugin{Name: p.rule.Name, Options: p.rule.Options},
 	}, nil
 }

@@ -65,6 +65,7 @@ func (e *extensions) keepTrained(params []float32) { e.trained = append(e.traine
 // otherwise the update's commit follows.
 func (p *phase) secondGradient(ctx context.Context, b *bert.Batch, g *backend.StepResult, r *stepRecord) error {
 	p.keepTrained(p.memory.Params)
+	p.between = false // a probe may change slots
 	defer func() { copy(p.memory.Params, p.trained) }()
 	if err := p.prober.Probe(ctx, p.optimizerStep(g.GradientNorm)); err != nil {
 		return err

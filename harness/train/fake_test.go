@@ -93,11 +93,12 @@ func builtIn(name string) backend.Backend {
 // hooked is a backend that calls functions at its steps, and counts commits and sessions.
 type hooked struct {
 	backend.Backend
-	step     func(s backend.Step, m backend.Memory, r *backend.StepResult) error // after the step; nil: nothing
-	evaluate func(step int)                                                      // before an evaluation after so many steps; nil: nothing
-	save     func(step int) error                                                // before the state is saved after so many steps; nil: nothing
-	commits  []int
-	sessions int // that are open
+	step      func(s backend.Step, m backend.Memory, r *backend.StepResult) error // after the step; nil: nothing
+	evaluate  func(step int)                                                      // before an evaluation after so many steps; nil: nothing
+	save      func(step int) error                                                // before the state is saved after so many steps; nil: nothing
+	committed func(step int) error                                                // after a commit; nil: nothing
+	commits   []int
+	sessions  int // that are open
 }
 
 // Estimate is that of the backend, if it has a model.
@@ -153,7 +154,11 @@ func (s *hookedSession) Evaluate(
 
 func (s *hookedSession) Commit(ctx context.Context, step int) error {
 	s.of.commits = append(s.of.commits, step)
-	return s.Session.Commit(ctx, step)
+	err := s.Session.Commit(ctx, step)
+	if err == nil && s.of.committed != nil {
+		err = s.of.committed(step)
+	}
+	return err
 }
 
 // Save fails when ctx has ended, as it does over the wire.
@@ -209,7 +214,7 @@ func (e *experiment) job(spec, dir string) train.Job {
 		Plugins: plugins{backend: &hooked{Backend: builtIn(name)}}, Dir: dir,
 		Identity: results.Identity{
 			Recipe: e.recipe.Name, Fingerprint: e.recipe.Fingerprint(), DataDigest: e.data.Digest,
-			Backend: spec, Precision: precision, Seed: 1,
+			Backend: spec, Precision: precision, Optimizer: "adamw", Seed: 1,
 		},
 	}
 }

@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -71,10 +72,24 @@ func (p *phase) openBackend(ctx context.Context, state []byte, committed int) er
 	if err == nil {
 		err = s.Commit(ctx, committed)
 	}
+	p.session = s
+	if err == nil {
+		err = p.keepState(ctx)
+	}
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
-	p.session = s
+	p.between = true
+	return nil
+}
+
+// keepState copies the backend's own state. It is small, and with it the host has all that the next step begins from.
+func (p *phase) keepState(ctx context.Context) error {
+	state, err := p.session.Save(ctx)
+	if err != nil {
+		return fmt.Errorf("state of the backend: %w", err)
+	}
+	p.private = state
 	return nil
 }
 
@@ -85,14 +100,13 @@ func (p *phase) changeOptions(ctx context.Context) error {
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	state, err := p.session.Save(ctx)
-	if err != nil {
+	if err := p.keepState(ctx); err != nil {
 		return err
 	}
 	if err := p.session.Close(); err != nil {
 		return err
 	}
-	return p.openBackend(ctx, state, p.done)
+	return p.openBackend(ctx, p.private, p.done)
 }
 
 // fill sets parameters and slots to where the phase begins or goes on.

@@ -11,6 +11,7 @@ import (
 	"harness.invalid/core/checkpoint"
 	"harness.invalid/core/dataset"
 	"harness.invalid/core/optimizer"
+	"harness.invalid/core/plugin/host"
 	"harness.invalid/core/recipe"
 	"harness.invalid/harness/pretrained"
 )
@@ -36,6 +37,9 @@ type phase struct {
 	optimizer  optimizer.Session
 	extensions
 	position dataset.Position // of the next batch
+	private  []byte           // the backend's own state at the last step, which outlives its process
+	// between says that parameters and slots in memory are those after the last step: no plugin has begun to change them.
+	between bool
 	phaseTotals
 }
 
@@ -103,14 +107,20 @@ func (p *phase) loop(ctx context.Context) error {
 	}()
 	for p.Step < p.steps && !p.Stopped {
 		err := p.advance(ctx, batches)
-		if err != nil && ctx.Err() != nil {
+		switch {
+		case err == nil:
+		case errors.Is(err, host.ErrDied):
+			return errors.Join(err, p.rescue())
+		case ctx.Err() != nil:
 			return errors.Join(context.Cause(ctx), p.saveInterrupted(ctx))
-		}
-		if err != nil {
+		default:
 			return err
 		}
 	}
-	return p.save(ctx)
+	err = p.save(ctx)
+	p.Seconds[partBeside] += p.saver.beside
+	p.saver.beside = 0
+	return err
 }
 
 // advance does one step, and before and after it what is due: an evaluation, other options, a checkpoint.
@@ -129,8 +139,11 @@ func (p *phase) advance(ctx context.Context, batches <-chan loaded) error {
 	if err := p.step(ctx, batches); err != nil {
 		return fmt.Errorf("step %d: %w", p.Step+1, err)
 	}
+	if err := p.saver.poll(); err != nil {
+		return err
+	}
 	if p.checkpointDue() {
-		return p.save(ctx)
+		return p.saveBeside(ctx)
 	}
 	return nil
 }
@@ -144,6 +157,11 @@ func (p *phase) evaluationDue() bool {
 
 // checkpointDue reports whether to save a checkpoint within the phase.
 func (p *phase) checkpointDue() bool {
-	every := p.recipe.CheckpointEvery
-	return every > 0 && p.Step%every == 0 && p.Step < p.steps
+	if p.Step == p.steps {
+		return false // the phase saves one
+	}
+	if every := p.recipe.CheckpointEvery; every > 0 {
+		return p.Step%every == 0
+	}
+	return p.saver.due(time.Now())
 }

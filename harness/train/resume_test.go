@@ -100,7 +100,7 @@ func TestStoppedEvaluation(t *testing.T) {
 	}
 }
 
-// TestSaveFails: an error of a checkpoint names the step.
+// TestSaveFails: an error of the backend's state names the step.
 func TestSaveFails(t *testing.T) {
 	e := load(t, "phases.phase1.checkpoint_every=2")
 	j := e.job("gpu-ref", t.TempDir())
@@ -110,8 +110,8 @@ func TestSaveFails(t *testing.T) {
 		}
 		return nil
 	}}}
-	if _, err := train.Run(t.Context(), j); err == nil || !strings.Contains(err.Error(), "phase phase1: checkpoint after step 4: no state") {
-		t.Errorf("%v, want an error that names the checkpoint after step 4 of phase1", err)
+	if _, err := train.Run(t.Context(), j); err == nil || !strings.Contains(err.Error(), "phase phase1: step 4: state of the backend: no state") {
+		t.Errorf("%v, want an error that names step 4 of phase1", err)
 	}
 }
 

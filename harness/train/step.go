@@ -24,6 +24,7 @@ func (p *phase) step(ctx context.Context, batches <-chan loaded) error {
 		return err
 	}
 	if g.Finite {
+		p.between = false
 		if err := p.update(ctx, g.GradientNorm, r); err != nil {
 			return err
 		}
@@ -31,7 +32,11 @@ func (p *phase) step(ctx context.Context, batches <-chan loaded) error {
 			return err
 		}
 	}
+	if err := p.keepState(ctx); err != nil {
+		return err
+	}
 	p.complete(next, g.Finite)
+	p.between = true
 	return p.write(r)
 }
 

@@ -28,7 +28,8 @@ const (
 	partOptimizer  = "optimizer"
 	partCommit     = "commit"
 	partEvaluation = "evaluation"
-	partCheckpoint = "checkpoint"
+	partCheckpoint = "checkpoint"        // that training waited for
+	partBeside     = "checkpoint.beside" // that were written while training went on
 )
 
 // lap adds the time since start to a part.

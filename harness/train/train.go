@@ -58,6 +58,8 @@ type Job struct {
 	AllowChange bool
 	// SaveModel leaves the trained model in the folder ModelDir of Dir, in Hugging Face's format.
 	SaveModel bool
+	// Restarts is how often the plugins are started again after one of them died; see Restarter.
+	Restarts int
 	// KeepParameters is a file that gets the parameters of all phases, as the last phase that has them leaves them; empty:
 	// none. Such a run can't be resumed.
 	KeepParameters string
@@ -71,6 +73,7 @@ type run struct {
 	Job
 	record  *results.Writer
 	created bool // record was, by this process
+	saver   *saver
 	work    work
 	digest  *batchDigest
 	done    int // steps in all phases
@@ -83,13 +86,9 @@ type run struct {
 	kept   map[string]weights.Content // for KeepParameters
 }
 
-// Run trains all phases and records them in j.Dir. When ctx ends, it saves a checkpoint and returns ctx's error. A run
-// that fails in its first step leaves no record.
-func Run(ctx context.Context, j Job) (_ *results.Result, err error) {
-	if j.Observe == nil {
-		j.Observe = func(Event) {}
-	}
-	r := &run{Job: j, digest: newBatchDigest()}
+// once trains all phases that are left.
+func (j *Job) once(ctx context.Context, died *deaths) (_ *results.Result, err error) {
+	r := &run{Job: *j, digest: newBatchDigest(), saver: newSaver()}
 	phases := make([]*phase, len(r.Recipe.Phases))
 	for i := range phases {
 		if phases[i], err = r.prepare(i); err != nil {
@@ -105,6 +104,9 @@ func Run(ctx context.Context, j Job) (_ *results.Result, err error) {
 		return nil, err
 	}
 	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.saver.wait())
+		}
 		switch {
 		case err == nil:
 		case r.created && r.done == 0:
@@ -116,6 +118,7 @@ func Run(ctx context.Context, j Job) (_ *results.Result, err error) {
 	if from != nil {
 		defer from.Close()
 	}
+	died.note(r, from)
 	if err := r.trainPhases(ctx, phases, from); err != nil {
 		return nil, err
 	}
