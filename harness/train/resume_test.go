@@ -110,7 +110,8 @@ func TestSaveFails(t *testing.T) {
 		}
 		return nil
 	}}}
-	if _, err := train.Run(t.Context(), j); err == nil || !strings.Contains(err.Error(), "phase phase1: step 4: state of the backend: no state") {
+	_, err := train.Run(t.Context(), j)
+	if err == nil || !strings.Contains(err.Error(), "phase phase1: step 4: state of the backend: no state") {
 		t.Errorf("%v, want an error that names step 4 of phase1", err)
 	}
 }
