@@ -90,13 +90,13 @@ func builtIn(name string) backend.Backend {
 	return gpuref.New()
 }
 
-// hooked is a backend that calls functions at its steps, and counts commits and sessions.
+// hooked is a backend that calls functions at its steps, unless they are nil, and counts commits and sessions.
 type hooked struct {
 	backend.Backend
 	step      func(s backend.Step, m backend.Memory, r *backend.StepResult) error // after the step; nil: nothing
-	evaluate  func(step int)                                                      // before an evaluation after so many steps; nil: nothing
-	save      func(step int) error                                                // before the state is saved after so many steps; nil: nothing
-	committed func(step int) error                                                // after a commit; nil: nothing
+	evaluate  func(step int)                                                      // before an evaluation after so many steps
+	save      func(step int) error                                                // before the state is kept after so many steps
+	committed func(step int) error                                                // after a commit
 	commits   []int
 	sessions  int // that are open
 }
