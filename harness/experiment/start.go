@@ -56,12 +56,12 @@ func (s *Session) makeStart(ctx context.Context, r *recipe.Recipe, here models) 
 	if err != nil {
 		return nil, err
 	}
-	dir, err := startFolder()
-	if err != nil {
-		return nil, err
-	}
+	dir, nowhere := startFolder()
 	cache := models{dir, key}
-	if m, err := cache.find(s.Observe); err == nil && m != nil {
+	keep := cache.keep
+	if nowhere != nil {
+		keep = func(string) error { return nowhere }
+	} else if m, err := cache.find(s.Observe); err == nil && m != nil {
 		// Another process may remove it meanwhile.
 		if copied, err := here.add(m.path); err == nil {
 			s.Observe.note("start model %.12s, cached", copied.digest)
@@ -79,7 +79,7 @@ func (s *Session) makeStart(ctx context.Context, r *recipe.Recipe, here models) 
 		return nil, err
 	}
 	s.Observe.note("start model %.12s, trained in %v", m.digest, time.Since(began).Round(time.Second))
-	if err := cache.keep(trained); err != nil {
+	if err := keep(trained); err != nil {
 		s.Observe.note("the start model is not kept for later experiments: %v", err)
 	}
 	return m, nil

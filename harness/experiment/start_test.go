@@ -164,3 +164,17 @@ func TestStartModelAtOnce(t *testing.T) {
 		t.Errorf("start models %q", digests)
 	}
 }
+
+// TestNoStartFolder: without a folder for them, start models are trained and not kept.
+func TestNoStartFolder(t *testing.T) {
+	for _, name := range []string{experiment.StartCacheVariable, "HOME", "XDG_CACHE_HOME"} {
+		t.Setenv(name, "")
+	}
+	if _, err := os.UserCacheDir(); err == nil {
+		t.Skip("this system has a folder for caches whatever the environment says")
+	}
+	notes, _, err := warmed(t, experiment.Experiment{Dir: t.TempDir()}, "phases.*.steps=1")
+	if err != nil || !said(notes, "is not kept for later experiments") {
+		t.Errorf("%v, %q", err, notes)
+	}
+}

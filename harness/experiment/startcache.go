@@ -26,7 +26,10 @@ func startFolder() (string, error) {
 		return dir, nil
 	}
 	cache, err := os.UserCacheDir()
-	return filepath.Join(cache, "harness", "start"), err
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(cache, "harness", "start"), nil
 }
 
 // models are the start models in a folder, PREFIX-DIGEST.safetensors. The name holds the SHA-256 of the contents, so
