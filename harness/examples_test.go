@@ -1,11 +1,14 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,7 +28,16 @@ var scratch = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "
 // tests run and leave nothing in scratch.
 type tests struct{ *testing.M }
 
+// Run runs the tests, more of them beside each other than there are CPUs, for they wait for processes and for disks.
 func (t tests) Run() int {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+			panic(err)
+		}
+	}
 	defer func() {
 		if dir, err := scratch(); err == nil {
 			os.RemoveAll(dir)

@@ -34,8 +34,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(tests{m}, map[string]func(){"harness": main})
 }
 
-// quickLink leaves out what debuggers read, which takes half of the time that a program takes to link.
-const quickLink = "-ldflags=-s"
+// quickLink leaves out what debuggers read, which takes half of the time that a program takes to link, and the state of
+// the repository, which takes several runs of git.
+const quickLink = "-ldflags=-s -buildvcs=false"
 
 // excerpts is the folder with the excerpts of the reference material.
 const excerpts = "core/internal/reference/testdata"

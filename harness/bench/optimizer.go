@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"sync"
 	"testing"
 
 	"harness.invalid/core/bert"
@@ -53,7 +54,7 @@ func Optimizer(ctx context.Context, p Rules, name, size string) Benchmark {
 				err = e
 			}
 		}()
-		big := make([]float32, 64<<20)
+		big := streamed()
 		step := 0
 		s := samples{elsewhere: true}
 		s.pair(b, func() {
@@ -68,3 +69,6 @@ func Optimizer(ctx context.Context, p Rules, name, size string) Benchmark {
 		return f, err
 	}}
 }
+
+// streamed is an array larger than any cache, one for all benchmarks.
+var streamed = sync.OnceValue(func() []float32 { return make([]float32, 64<<20) })

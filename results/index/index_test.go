@@ -245,12 +245,12 @@ func TestManyProcesses(t *testing.T) {
 	onBoth(t, func(t *testing.T, location string) {
 		dir := t.TempDir()
 		var list []made
-		for i := range 24 {
+		for i := range 12 {
 			list = append(list, made{"ipu", "adamw", uint64(i), 50, false})
 		}
 		runs := makeRuns(t, dir, list)
 		var commands []*exec.Cmd
-		for part := range slices.Chunk(runs, 4) {
+		for part := range slices.Chunk(runs, 3) {
 			var dirs []string
 			for _, r := range part {
 				dirs = append(dirs, r.Dir)
