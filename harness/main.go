@@ -100,6 +100,7 @@ reach the same accuracy and how long they take.`,
 		}
 	}
 	addVersion(root)
+	addSandbox(root)
 	explainMistakes(root)
 	return root
 }

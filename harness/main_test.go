@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"harness.invalid/core/plugin"
+	"harness.invalid/core/plugin/host"
 	"harness.invalid/core/plugin/python"
 	"harness.invalid/harness/catalog"
 )
@@ -27,6 +28,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	os.Setenv(host.PassVariable, programVariable)
 	// A program with the race detector sleeps a second before it ends, and these tests end hundreds.
 	if os.Getenv("GORACE") == "" {
 		os.Setenv("GORACE", "atexit_sleep_ms=0")

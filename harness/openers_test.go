@@ -16,6 +16,7 @@ var openers = map[string]string{
 	"core/durable/durable.go":                 "folders to flush, and files just written",
 	"core/machine/machinetest/machinetest.go": "tests",
 	"core/plugin/python/python.go":            "a cache whose content is compared",
+	"core/plugin/host/discover.go":            "folders of $PATH",
 	"core/plugin/host/pinned.go":              "a new file",
 	"core/dataset/pretraining/cut.go":         "a file that is written",
 	"harness/catalog/program.go":              "a cache of its own",

@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"harness.invalid/core/checkpoint"
-	"harness.invalid/core/plugin/host"
 	"harness.invalid/results"
 )
 
@@ -51,8 +50,7 @@ func (h *hostProcess) command(env []string, args ...string) *exec.Cmd {
 	}
 	cmd := exec.Command(self, append(args, "--recipe", mini)...)
 	cmd.Dir = h.dir
-	cmd.Env = append(append(append(os.Environ(), quickly()...), programVariable+"="+h.marker,
-		host.PassVariable+"="+programVariable, "TMPDIR="+h.temp), env...)
+	cmd.Env = append(append(append(os.Environ(), quickly()...), programVariable+"="+h.marker, "TMPDIR="+h.temp), env...)
 	return cmd
 }
 

@@ -60,3 +60,24 @@ func TestHide(t *testing.T) {
 		t.Error("an error about a file is changed")
 	}
 }
+
+// FuzzLocation: a password is in nothing that is shown, and what is no address is left as it is.
+func FuzzLocation(f *testing.F) {
+	f.Add("postgres://u:", "@db/runs?x=y")
+	f.Add("postgres://db/runs?password=", "&x=y")
+	f.Fuzz(func(t *testing.T, before, after string) {
+		const password = "s3cretpassw0rd"
+		if strings.Contains(before+after, "cretpass") {
+			return
+		}
+		text := before + password + after
+		_, rest, address := strings.Cut(text, "://")
+		authority, query, _ := strings.Cut(rest, "?")
+		inUser := strings.Contains(authority, ":"+password+"@") && strings.Count(authority, "@") == 1 &&
+			!strings.ContainsAny(authority[:strings.Index(authority, "@")], "/#")
+		if shown := secret.Location(text); strings.Contains(shown, password) && address &&
+			(inUser || strings.Contains(query, "password="+password) && !strings.Contains(authority, password)) {
+			t.Errorf("%q: %q", text, shown)
+		}
+	})
+}

@@ -26,6 +26,9 @@ type Options struct {
 	Output io.Writer
 }
 
+// SandboxVariable is the environment variable that names what confines the plugins of others; see host.Spec.
+const SandboxVariable = "HARNESS_SANDBOX"
+
 // Launch starts the plugin of a name.
 func Launch(ctx context.Context, k plugin.Kind, name string, o Options) (*host.Process, error) {
 	e, err := catalog.Find(k, name)
@@ -55,7 +58,7 @@ func Spec(e catalog.Entry) (host.Spec, error) {
 		Timeouts: host.Timeouts{Start: e.Patience},
 	}
 	if !e.BuiltIn {
-		s.Files = e.Source()
+		s.Files, s.Sandbox = e.Source(), os.Getenv(SandboxVariable)
 	}
 	var err error
 	s.Dir, err = os.Getwd()

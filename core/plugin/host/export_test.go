@@ -38,3 +38,8 @@ func NewGreeting(out io.Writer, found func(version, network, address string)) io
 
 // NewTLS is the host's end of a connection, and the certificate that it sends.
 var NewTLS = newTLS
+
+// Confined is the command line of a plugin within its sandbox.
+func Confined(s Spec, sockets string, environment []string) (path string, args []string, err error) {
+	return s.confined(sockets, environment)
+}

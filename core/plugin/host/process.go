@@ -48,6 +48,8 @@ type Spec struct {
 	// Files is the file or the folder that makes up the plugin. If it is pinned (see Pin) and has changed since, the
 	// plugin is not started. Empty: not checked.
 	Files string
+	// Sandbox confines the plugin: Bubblewrap, or another program that starts it. Empty: it may do what its user may.
+	Sandbox string
 	// Stderr receives what the plugin prints, as it prints it, within bounds (passedLineBytes, passedRate); nil: discarded.
 	Stderr   io.Writer
 	Timeouts Timeouts

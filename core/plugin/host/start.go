@@ -55,11 +55,15 @@ func (p *Process) prepare() (err error) {
 			passed.file(wire.ArenaVariable, p.arena.File())
 		}
 	}
-	p.cmd = exec.Command(p.spec.Path, p.spec.Args...)
+	p.environment = Environment(os.Environ(), p.spec.threads(), p.spec.Env)
+	path, args, err := p.spec.confined(p.sockets, p.environment)
+	if err != nil {
+		return err
+	}
+	p.cmd = exec.Command(path, args...)
 	p.cmd.Dir = p.spec.Dir
 	p.child = newChild(p.cmd)
 	p.kill = p.child.kill
-	p.environment = Environment(os.Environ(), p.spec.threads(), p.spec.Env)
 	passed.apply(p.cmd, p.environment)
 	return nil
 }
