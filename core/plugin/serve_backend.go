@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"slices"
 	"time"
@@ -102,6 +103,9 @@ func (s *backendServer) step(
 	}))
 	if err != nil {
 		return nil, err
+	}
+	if _, err := receive(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("the backend ended its step before it had read all batches")
 	}
 	answer := wire.EncodeStepResult(result)
 	answer.Seconds = time.Since(began).Seconds()

@@ -67,7 +67,7 @@ func (p *phase) saveInterrupted(ctx context.Context) error {
 
 // rescue saves where the run is after a plugin died between two steps, or in one before it changed anything.
 func (p *phase) rescue() error {
-	if err := p.saver.wait(); err != nil || p.Step == 0 || !p.between || p.averaged {
+	if err := p.saver.wait(); err != nil || p.Step == 0 || !p.between || p.averaged || p.check.spoilt {
 		return err
 	}
 	c, err := p.checkpoint(context.Background(), false)

@@ -32,6 +32,7 @@ func (p *phase) open(ctx context.Context) error {
 	if p.memory, err = p.Plugins.Allocate(l, len(p.slotNames)); err != nil {
 		return err
 	}
+	p.check = newChecker(p.memory)
 	if err := p.fill(); err != nil {
 		return err
 	}

@@ -35,6 +35,7 @@ type phase struct {
 	slotNames  []string
 	session    backend.Session
 	optimizer  optimizer.Session
+	check      *checker
 	extensions
 	position dataset.Position // of the next batch
 	private  []byte           // the backend's own state at the last step, which outlives its process

@@ -2,6 +2,9 @@ package train
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"iter"
 	"time"
 
 	"harness.invalid/core/backend"
@@ -67,7 +70,15 @@ func (p *phase) gradient(ctx context.Context, b *bert.Batch, r *stepRecord) (bac
 
 // compute has the backend compute the gradient of a batch at the committed parameters.
 func (p *phase) compute(ctx context.Context, b *bert.Batch) (backend.StepResult, error) {
-	return p.session.Step(ctx, p.backendStep(b), microBatches(b, p.program.MicroBatch))
+	step := p.backendStep(b)
+	g, err := p.check.gradient(step, microBatches(b, p.program.MicroBatch),
+		func(batches iter.Seq2[*bert.Batch, error]) (backend.StepResult, error) {
+			return p.session.Step(ctx, step, batches)
+		})
+	if errors.Is(err, ErrContract) {
+		err = fmt.Errorf("backend %s: %w", p.Backend, err)
+	}
+	return g, err
 }
 
 // backendStep tells the backend about the step that comes next.
@@ -79,11 +90,18 @@ func (p *phase) backendStep(b *bert.Batch) backend.Step {
 
 // update has the optimizer change the parameters in memory. norm is that of the gradient.
 func (p *phase) update(ctx context.Context, norm float64, r *stepRecord) error {
-	u, err := p.optimizer.Step(ctx, p.optimizerStep(norm))
+	step := p.optimizerStep(norm)
+	err := p.check.update(step.LR, norm, func() (float64, error) {
+		u, err := p.optimizer.Step(ctx, step)
+		r.line.GradientNorm = results.Number(u.GradientNorm)
+		return u.GradientNorm, err
+	})
+	if errors.Is(err, ErrContract) {
+		err = fmt.Errorf("optimizer %s: %w", p.rule.Name, err)
+	}
 	if err != nil {
 		return err
 	}
-	r.line.GradientNorm = results.Number(u.GradientNorm)
 	r.lap(partOptimizer)
 	return nil
 }
