@@ -54,7 +54,8 @@ func (d *Device) AttentionBackward(p *bert.Pass, op *bert.Attention, dcontext, d
 	})
 }
 
-// head is one head of one sequence, with the memory of the worker that computes it.
+// head is one head of one sequence, with the memory of the worker that computes it. Behind their ends, p, dp, rows
+// and ones have room for any sequence.
 type head struct {
 	d             *Device
 	pass          *bert.Pass
@@ -78,7 +79,7 @@ type head struct {
 }
 
 // heads calls body for every head of every sequence, in parallel. Workers divide the heads rather than the
-// sequences, whose lengths differ.
+// sequences, whose lengths differ; each takes its heads of one sequence after the other.
 func (d *Device) heads(p *bert.Pass, op *bert.Attention, body func(h *head)) {
 	S, R := op.Length, 0
 	for i := range op.Size {
@@ -99,38 +100,49 @@ func (d *Device) heads(p *bert.Pass, op *bert.Attention, body func(h *head)) {
 			taken, floats = floats[:n], floats[n:]
 			return taken
 		}
-		p0, dp, rows, ones := take(R*S), take(R*S), take(Q*S), take(S)
-		for i := range ones {
-			ones[i] = 1
+		h := head{d: d, pass: p, op: op, width: W, gemm: &s.gemm, p: take(R * S), dp: take(R * S), rows: take(Q * S), ones: take(S),
+			tile: take(S * W), side: take(S * W), drop: p.Train && op.Dropout > 0}
+		for i := range h.ones {
+			h.ones[i] = 1
 		}
-		h := head{d: d, pass: p, op: op, width: W, tile: take(S * W), side: take(S * W), gemm: &s.gemm}
 		h.scale = float32(1 / math.Sqrt(float64(h.width)))
-		for i := i0; i < i1; i++ {
-			h.sequence, h.index = i%op.Size, i/op.Size
-			h.keyRows, h.queryRows = op.Rows(h.sequence)
-			h.keys, h.queries = h.keyRows.Len(), h.queryRows[0].Len()+h.queryRows[1].Len()
-			if len(op.Spans) > 0 && !op.Read {
-				s.tokens = append(s.tokens[:0], op.Queries[h.queryRows[0].Begin:h.queryRows[0].End]...)
-				s.tokens = append(s.tokens, op.Queries[h.queryRows[1].Begin:h.queryRows[1].End]...)
-				h.queryTokens = s.tokens
-			}
-			h.p, h.dp, h.rows, h.ones = p0[:h.queries*h.keys], dp[:h.queries*h.keys], rows[:Q*h.keys], ones[:h.keys]
-			h.numbers = op.Mask[h.sequence*S : (h.sequence+1)*S]
-			for j := range h.keys {
-				m := h.numbers[h.token(op.Keys, h.keyRows.Begin+j)]
-				for q := range Q {
-					h.rows[q*h.keys+j] = 0
-					if m == 0 || op.Packed && int(m) != q+1 {
-						h.rows[q*h.keys+j] = float32(op.MaskValue)
-					}
+		for h.sequence = range op.Size {
+			s.tokens = h.enter(s.tokens, Q)
+			for h.index = range op.Heads {
+				if i := h.index*op.Size + h.sequence; i < i0 || i >= i1 {
+					continue
 				}
+				if h.drop {
+					h.mask = h.place(random.Dropout, 0, h.scores(nil))
+				}
+				body(&h)
 			}
-			if h.drop = p.Train && op.Dropout > 0; h.drop {
-				h.mask = h.place(random.Dropout, 0, h.scores(nil))
-			}
-			body(&h)
 		}
 	})
+}
+
+// enter takes h to a sequence. It uses tokens as memory, and returns it for the next one; there are Q masks.
+func (h *head) enter(tokens []int32, Q int) []int32 {
+	op := h.op
+	h.keyRows, h.queryRows = op.Rows(h.sequence)
+	h.keys, h.queries = h.keyRows.Len(), h.queryRows[0].Len()+h.queryRows[1].Len()
+	if len(op.Spans) > 0 && !op.Read {
+		tokens = append(tokens[:0], op.Queries[h.queryRows[0].Begin:h.queryRows[0].End]...)
+		tokens = append(tokens, op.Queries[h.queryRows[1].Begin:h.queryRows[1].End]...)
+		h.queryTokens = tokens
+	}
+	h.p, h.dp, h.rows, h.ones = h.p[:h.queries*h.keys], h.dp[:h.queries*h.keys], h.rows[:Q*h.keys], h.ones[:h.keys]
+	h.numbers = op.Mask[h.sequence*op.Length : (h.sequence+1)*op.Length]
+	for j := range h.keys {
+		m := h.numbers[h.token(op.Keys, h.keyRows.Begin+j)]
+		for q := range Q {
+			h.rows[q*h.keys+j] = 0
+			if m == 0 || op.Packed && int(m) != q+1 {
+				h.rows[q*h.keys+j] = float32(op.MaskValue)
+			}
+		}
+	}
+	return tokens
 }
 
 // token is the place in the sequence of the token that a row stands for.
