@@ -67,7 +67,7 @@ type backendSession struct {
 type batchSeq = iter.Seq2[*bert.Batch, error]
 
 func (s *backendSession) Step(ctx context.Context, step backend.Step, batches batchSeq) (backend.StepResult, error) {
-	c := s.p.call(ctx, s.id, s.p.spec.Timeouts.Step, "step %d", step.Step)
+	c := s.timed(ctx, "step", "step %d", step.Step)
 	r, err := s.step(c, step, batches)
 	if err := c.done(err); err != nil {
 		return backend.StepResult{}, err
@@ -157,7 +157,7 @@ func sendBatches(batches batchSeq, send func(*pb.Batch) error) error {
 }
 
 func (s *backendSession) Commit(ctx context.Context, step int) error {
-	c := s.p.call(ctx, s.id, s.p.spec.Timeouts.Step, "commit of step %d", step)
+	c := s.timed(ctx, "commit", "commit of step %d", step)
 	return c.done(s.commit(c, step))
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -24,9 +26,16 @@ type call struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer
+	ticks   atomic.Int32        // of the timer that are left
+	timing  func(time.Duration) // gets the time of a call that succeeded; nil: nobody
 	mark    int
 	began   time.Time
 }
+
+// callTicks is how often the timer of a call runs out before the call counts as hung. If this program was suspended
+// meanwhile, it runs out once and not as often as it would have: the plugin, which goes on or was suspended as well, has
+// the rest of its time.
+const callTicks = 8
 
 // errHung is the cause of a context whose call took too long.
 var errHung = errors.New("no answer")
@@ -35,12 +44,24 @@ var errHung = errors.New("no answer")
 func (p *Process) call(ctx context.Context, session uint64, limit time.Duration, what string, args ...any) *call {
 	c := &call{p: p, what: fmt.Sprintf(what, args...), session: session, limit: limit, parent: ctx, mark: p.words.mark(), began: time.Now()}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
-	c.timer = time.AfterFunc(limit, func() { c.cancel(errHung) })
+	c.ticks.Store(callTicks)
+	c.timer = time.AfterFunc(math.MaxInt64, c.tick)
+	c.timer.Reset(limit / callTicks)
 	return c
 }
 
+func (c *call) tick() {
+	switch {
+	case c.ctx.Err() != nil: // the call is over
+	case c.ticks.Add(-1) <= 0:
+		c.cancel(errHung)
+	default:
+		c.timer.Reset(c.limit / callTicks)
+	}
+}
+
 // progress says that the plugin is alive.
-func (c *call) progress() { c.timer.Reset(c.limit) }
+func (c *call) progress() { c.ticks.Store(callTicks) }
 
 // done ends the call. A call that the caller cancelled may still run in the plugin and write to shared memory: done
 // waits until it does not. After a call that took too long the process is killed for the same reason.
@@ -50,6 +71,9 @@ func (c *call) done(err error) error {
 	c.cancel(nil)
 	switch {
 	case err == nil:
+		if c.timing != nil {
+			c.timing(time.Since(c.began))
+		}
 		return nil
 	case hung:
 		c.p.end(0)

@@ -39,6 +39,7 @@ var badRoles = map[string]func(){
 		fmt.Fprintln(os.Stderr, "waiting for the device")
 		select {}
 	}),
+	"hang-later": badOptimizer(hangsAtFifth()),
 	"patient": badOptimizer(func(ctx context.Context, m optimizer.Memory) error {
 		<-ctx.Done()
 		time.Sleep(300 * time.Millisecond)
@@ -148,4 +149,15 @@ func (s faultySession) Evaluate(
 		}
 		return yield(o)
 	})
+}
+
+// hangsAtFifth is an update that comes back four times.
+func hangsAtFifth() func(context.Context, optimizer.Memory) error {
+	n := 0
+	return func(context.Context, optimizer.Memory) error {
+		if n++; n == 5 {
+			select {}
+		}
+		return nil
+	}
 }

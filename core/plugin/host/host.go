@@ -41,6 +41,8 @@ type Timeouts struct {
 	Call  time.Duration // every call that Open and Step do not name: 1 min
 	Open  time.Duration // 10 min: a real device compiles here
 	Step  time.Duration // a step, a commit, an update; during an evaluation, between two messages: 10 min
+	// Floor bounds from below what a session's earlier steps leave of Step for the next ones: 30 s.
+	Floor time.Duration
 }
 
 func (t Timeouts) withDefaults() Timeouts {
@@ -53,6 +55,7 @@ func (t Timeouts) withDefaults() Timeouts {
 	set(&t.Call, time.Minute)
 	set(&t.Open, 10*time.Minute)
 	set(&t.Step, 10*time.Minute)
+	set(&t.Floor, 30*time.Second)
 	return t
 }
 

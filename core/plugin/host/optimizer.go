@@ -125,7 +125,7 @@ var (
 )
 
 func (s *optimizerSession) Step(ctx context.Context, step optimizer.Step) (optimizer.StepResult, error) {
-	c := s.p.call(ctx, s.id, s.p.spec.Timeouts.Step, "step %d", step.Step)
+	c := s.timed(ctx, "step", "step %d", step.Step)
 	r, err := s.step(c, step)
 	if err := c.done(err); err != nil {
 		return optimizer.StepResult{}, err
@@ -148,7 +148,7 @@ func (s *optimizerSession) step(c *call, step optimizer.Step) (result optimizer.
 }
 
 func (s *optimizerSession) Probe(ctx context.Context, step optimizer.Step) error {
-	c := s.p.call(ctx, s.id, s.p.spec.Timeouts.Step, "probe of step %d", step.Step)
+	c := s.timed(ctx, "probe", "probe of step %d", step.Step)
 	return c.done(s.change(c, s.in, s.out, func() error {
 		_, err := s.p.optimizer.Probe(c.ctx, &pb.OptimizerProbeRequest{
 			Session: s.id, Step: int64(step.Step), LearningRate: step.LR, GradientNorm: step.GradientNorm,
@@ -158,7 +158,7 @@ func (s *optimizerSession) Probe(ctx context.Context, step optimizer.Step) error
 }
 
 func (s *optimizerSession) Average(ctx context.Context, updates int) error {
-	c := s.p.call(ctx, s.id, s.p.spec.Timeouts.Step, "average after step %d", updates)
+	c := s.timed(ctx, "average", "average after step %d", updates)
 	return c.done(s.change(c, s.out, []int{wire.Params}, func() error {
 		_, err := s.p.optimizer.Average(c.ctx, &pb.AverageRequest{Session: s.id, Step: int64(updates)})
 		return err
