@@ -44,7 +44,7 @@ func Open(from, config string, say func(format string, args ...any)) (*huggingfa
 // OpenTensors opens the tensors of a model, whatever its format; of a run those of its newest checkpoint.
 func OpenTensors(from string) (*weights.File, error) {
 	if run, at, ok := checkpointOf(from); ok {
-		c, err := openCheckpoint(run, at)
+		c, err := openCheckpoint(run, at, func(string, ...any) {})
 		if err != nil {
 			return nil, err
 		}
@@ -73,18 +73,23 @@ func checkpointOf(from string) (run, at string, ok bool) {
 	return "", "", false
 }
 
-// openCheckpoint opens the checkpoint at, or the newest one of a run.
-func openCheckpoint(run, at string) (*checkpoint.Checkpoint, error) {
+// openCheckpoint opens the checkpoint at, or the newest one of a run that is intact.
+func openCheckpoint(run, at string, say func(format string, args ...any)) (*checkpoint.Checkpoint, error) {
 	if at != "" {
 		return checkpoint.Open(at)
 	}
-	c, _, err := checkpoint.Latest(filepath.Join(run, "checkpoints"))
+	c, damaged, err := checkpoint.Latest(filepath.Join(run, "checkpoints"))
+	if err == nil {
+		for _, d := range damaged {
+			say("a newer checkpoint was not used: %v", d)
+		}
+	}
 	return c, err
 }
 
 // openRun opens a checkpoint of a run as a model. The recipe gives its configuration, and the place of the vocabulary.
 func openRun(run, at string, say func(format string, args ...any)) (*huggingface.Folder, *huggingface.Tokenizer, error) {
-	c, err := openCheckpoint(run, at)
+	c, err := openCheckpoint(run, at, say)
 	if err != nil {
 		return nil, nil, err
 	}
