@@ -9,12 +9,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"harness.invalid/core/plugin/host"
 )
 
 // TestClaims holds the machine models against published times to train. Commands and limits are those of
 // docs/machines.md, under "Against published times to train".
 func TestClaims(t *testing.T) {
 	t.Setenv(programVariable, t.Name())
+	t.Setenv(host.PassVariable, programVariable)
 	pod := hours(t, "--backend ipu --system ipu-pod64 --recipe large-phase1 --replicas 16 --accumulation 512") +
 		hours(t, "--backend ipu --system ipu-pod64 --recipe large-phase2-384 --replicas 16 --accumulation 512")
 	dgx := hours(t, "--backend gpu-ref:fp16 --system dgx-a100-80gb --recipe nvidia/large")

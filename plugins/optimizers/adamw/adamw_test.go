@@ -22,59 +22,14 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-const steps = 4
-
-// run makes steps updates of three tensors, one longer than a block, and returns the memory.
+// run makes the steps of optimizertest and returns the memory.
 func run(t *testing.T, options map[string]string) optimizer.Memory {
 	t.Helper()
-	l, err := tensor.NewLayout(
-		tensor.Tensor{Name: "weight", Shape: tensor.Shape{optimizer.BlockLen + 7}, Kind: tensor.Weight},
-		tensor.Tensor{Name: "bias", Shape: tensor.Shape{5}, Kind: tensor.Bias},
-		tensor.Tensor{Name: "zero", Shape: tensor.Shape{4}, Kind: tensor.Weight},
-	)
+	m, err := optimizertest.Steps(t.Context(), New(), options)
 	if err != nil {
 		t.Fatal(err)
-	}
-	slots, err := New().Slots(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := optimizer.Memory{Layout: l, Params: make([]float32, l.Len()), Grads: make([]float32, l.Len())}
-	for range slots {
-		m.Slots = append(m.Slots, make([]float32, l.Len()))
-	}
-	copy(m.Params, initial(l))
-	s, err := New().Open(t.Context(), options, m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for step := 1; step <= steps; step++ {
-		copy(m.Grads, gradient(l, step))
-		if _, err := s.Step(t.Context(), optimizer.Step{Step: step, LR: 0.01 / float64(step)}); err != nil {
-			t.Fatal(err)
-		}
 	}
 	return m
-}
-
-func initial(l *tensor.Layout) []float32 {
-	p := make([]float32, l.Len())
-	for _, of := range l.Tensors()[:2] {
-		for i := range of.Len() {
-			p[of.Offset+i] = float32(0.3 * math.Cos(float64(3*i+of.Offset)))
-		}
-	}
-	return p
-}
-
-func gradient(l *tensor.Layout, step int) []float32 {
-	g := make([]float32, l.Len())
-	for _, of := range l.Tensors() {
-		for i := range of.Len() {
-			g[of.Offset+i] = float32(0.1 * math.Sin(float64(i*step+of.Offset+1)))
-		}
-	}
-	return g
 }
 
 // TestAgainstTwin compares every variant with the rule written down once more, element by element in float64.
@@ -112,11 +67,11 @@ func twin(t *testing.T, l *tensor.Layout, options map[string]string) []float64 {
 	c := u.(*rule)
 	n := l.Len()
 	p, m, v := make([]float64, n), make([]float64, n), make([]float64, n)
-	for i, x := range initial(l) {
+	for i, x := range optimizertest.Initial(l) {
 		p[i] = float64(x)
 	}
-	for step := 1; step <= steps; step++ {
-		g := gradient(l, step)
+	for step := 1; step <= optimizertest.StepCount; step++ {
+		g := optimizertest.Gradient(l, step)
 		var norm float64
 		for _, x := range g {
 			norm += float64(x) * float64(x)
@@ -147,7 +102,7 @@ func twin(t *testing.T, l *tensor.Layout, options map[string]string) []float64 {
 				x := float64(g[i]) * clip
 				m[i] = c.Beta1*m[i] + (1-c.Beta1)*x
 				v[i] = c.Beta2*v[i] + (1-c.Beta2)*x*x
-				p[i] -= 0.01 / float64(step) * (m[i]/c1/(math.Sqrt(v[i]/c2)+c.Eps) + decay*p[i])
+				p[i] -= optimizertest.Rate(step) * (m[i]/c1/(math.Sqrt(v[i]/c2)+c.Eps) + decay*p[i])
 			}
 		}
 	}
@@ -167,7 +122,7 @@ func TestFirstMoment(t *testing.T) {
 			}
 		}
 		var moved, off float64
-		start := initial(m.Layout)
+		start := optimizertest.Initial(m.Layout)
 		for i, v := range m.Params {
 			moved += math.Pow(float64(exact.Params[i]-start[i]), 2)
 			off += math.Pow(float64(v-exact.Params[i]), 2)
