@@ -18,12 +18,12 @@ func Location(text string) string {
 		return text
 	}
 	u, err := url.Parse(text)
-	if err != nil {
+	if err != nil || u.Scheme == "" || u.Opaque != "" {
 		// Whatever of it is the password: what follows the last @ is not.
 		host, _, _ := strings.Cut(rest[strings.LastIndexByte(rest, '@')+1:], "?")
 		return scheme + "://" + hidden + "@" + host
 	}
-	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, Opaque: u.Opaque}
+	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	if name := u.User.Username(); name != "" {
 		shown.User = url.User(name)
 	}
