@@ -6,7 +6,8 @@ package kernels
 // are the twin's.
 var avx2 = table{
 	name: "avx2",
-	gemm: gemmLevel{mr: 6, nr: 16, width: 48, rows: gemmRowsAVX2, panels: gemmPanelsAVX2, copyPanels: copyPanelsGeneric,
+	gemm: gemmLevel{mr: 6, nr: 16, width: 48, rows: gemmRowsAVX2, panels: gemmPanelsAVX2,
+		roundedRows: gemmRoundedRowsAVX2, roundedPanels: gemmRoundedPanelsAVX2, copyPanels: copyPanelsGeneric,
 		transposePanel: transposePanelGeneric},
 	peak: func(rounds int) int { peakAVX2(rounds); return rounds * 12 * 8 * 2 },
 

@@ -5,7 +5,8 @@ package kernels
 // avx512 is the level of processors with AVX-512 F, BW, DQ and VL: Intel servers since 2017, AMD since 2022.
 var avx512 = table{
 	name: "avx512",
-	gemm: gemmLevel{mr: 12, nr: 32, width: 48, rows: gemmRowsAVX512, panels: gemmPanelsAVX512, copyPanels: copyPanelsAVX512,
+	gemm: gemmLevel{mr: 12, nr: 32, width: 48, rows: gemmRowsAVX512, panels: gemmPanelsAVX512,
+		roundedRows: gemmRoundedRowsAVX512, roundedPanels: gemmRoundedPanelsAVX512, copyPanels: copyPanelsAVX512,
 		transposePanel: transposePanelAVX512},
 	peak: func(rounds int) int { peakAVX512(rounds); return rounds * 24 * 16 * 2 },
 

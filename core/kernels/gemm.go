@@ -45,7 +45,9 @@ type Gemm struct {
 // Partials rounds partial sums, like a device that keeps them in a narrow format: C is rounded after every Chunk
 // products and after the last. Chunk is at most 256; the zero value never rounds.
 //
-// The c-th rounding of C[i, j], counted from 0, takes the random bits at position (c·M + i)·N + j of the stream.
+// FP16 sums of 16 products each are rounded in registers, see roundedKernel: the c-th rounding of C[i, j], counted from
+// 0, takes the bits (i, j, c) of the stream's grid. Else a chunk is summed first and then added, and the
+// rounding takes the random bits at position (c·M + i)·N + j of the stream.
 type Partials struct {
 	Chunk    int
 	Rounding numerics.Rounding
@@ -133,6 +135,9 @@ type gemmLevel struct {
 	// rows and panels multiply with strips. rows has a(i, k) = a[i·lda + k]; panels has a(i, k) = a[i + k·lda].
 	rows, panels microKernel
 
+	// roundedRows and roundedPanels do so with partial sums that are rounded in registers.
+	roundedRows, roundedPanels roundedKernel
+
 	// copyPanels and transposePanel pack. copyPanels writes panels of a width side by side, dst[p·width·kc + k·width +
 	// j] = src[k·ld + p·width + j], and zeros beyond the last of cols columns; transposePanel writes one, dst[k·width
 	// + j] = src[j·ld + k], likewise.
@@ -148,6 +153,7 @@ type gemmBuffers struct {
 	stage []float32                      // inputs to be packed into tiles
 	pairs [2 * tileSize]float32          // a tile to be transposed, in parts
 	tile  [tileBlock * tileBlock]float32 // a block that reaches beyond C
+	noise gemmNoise
 }
 
 var gemmPool = sync.Pool{New: func() any { return new(gemmBuffers) }}
@@ -206,7 +212,8 @@ type operandA struct {
 	a                       []float32
 	width, next, row, along int
 	kernel                  microKernel
-	stride                  int // of the kernel
+	rounded                 roundedKernel // the same, with sums that are rounded
+	stride                  int           // of the kernel
 }
 
 func (a *operandA) from(r, k int) []float32 { return a.a[r/a.width*a.next+r%a.width*a.row+k*a.along:] }
@@ -226,24 +233,28 @@ func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, b ope
 	switch {
 	case g.TransA && p.packA:
 		buf.a = grow(buf.a, (m+width-1)/width*width*kc)
-		a = operandA{buf.a, width, width * kc, 1, width, p.level.panels, width}
+		a = operandA{buf.a, width, width * kc, 1, width, p.level.panels, p.level.roundedPanels, width}
 		p.level.copyPanels(a.a, width, g.A[k*g.LDA+i:], g.LDA, kc, m)
 		if g.RoundA != numerics.FP32 {
 			Round(a.a, a.a, numerics.Rounding{Format: g.RoundA}, 0)
 		}
 	case g.TransA:
-		a = operandA{g.A[k*g.LDA+i:], m, 0, 1, g.LDA, p.level.panels, g.LDA}
+		a = operandA{g.A[k*g.LDA+i:], m, 0, 1, g.LDA, p.level.panels, p.level.roundedPanels, g.LDA}
 	case p.packA:
 		buf.a = grow(buf.a, m*kc)
-		a = operandA{buf.a, m, 0, kc, 1, p.level.rows, kc}
+		a = operandA{buf.a, m, 0, kc, 1, p.level.rows, p.level.roundedRows, kc}
 		for r := range m {
 			Round(buf.a[r*kc:(r+1)*kc], g.A[(i+r)*g.LDA+k:][:kc], numerics.Rounding{Format: g.RoundA}, 0)
 		}
 	default:
-		a = operandA{g.A[i*g.LDA+k:], m, 0, g.LDA, 1, p.level.rows, g.LDA}
+		a = operandA{g.A[i*g.LDA+k:], m, 0, g.LDA, 1, p.level.rows, p.level.roundedRows, g.LDA}
 	}
 	add := g.Accumulate || k > 0
-	if g.Partials.Chunk > 0 {
+	var noise *gemmNoise
+	if g.rounded() {
+		noise = &buf.noise
+		*noise = p.noise.from(i, j, k)
+	} else if g.Partials.Chunk > 0 {
 		p.chunks(g, a, i, m, j, n, k, kc, b, next)
 		return
 	}
@@ -259,7 +270,10 @@ func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, b ope
 	}
 	for r := 0; r < m; r += group {
 		rows := min(group, m-r)
-		p.multiply(&a, r, rows, &b, 0, kc, g.C[(i+r)*g.LDC+j:], g.LDC, n, add, next)
+		p.multiply(&a, r, rows, &b, 0, kc, g.C[(i+r)*g.LDC+j:], g.LDC, n, add, next, noise)
+		if noise != nil {
+			noise.row += rows
+		}
 		if k+kc == g.K {
 			g.finish(i+r, rows, j, n)
 		}
@@ -267,12 +281,20 @@ func (p *gemmPlan) block(g *Gemm, buf *gemmBuffers, i, m, j, n, k, kc int, b ope
 }
 
 // multiply computes n columns of c (+)= a·b, for so many rows of the block of A from r on, and kc products from k on.
-func (p *gemmPlan) multiply(a *operandA, r, rows int, b *operandB, k, kc int, c []float32, ldc, n int, add bool, next *ahead) {
+// It changes noise, if there is any, and leaves it as it was.
+func (p *gemmPlan) multiply(a *operandA, r, rows int, b *operandB, k, kc int, c []float32, ldc, n int, add bool, next *ahead,
+	noise *gemmNoise) {
 	nr, panels, from := p.level.nr, (rows+p.level.mr-1)/p.level.mr, a.from(r, k)
 	for s := 0; s < n; {
 		ahead, strips := next.take(panels, kc, (n-s+nr-1)/nr)
 		cols := min(strips*nr, n-s)
-		a.kernel(rows, kc, from, a.stride, b.from(s/nr, k), b.along, b.next, c[s:], ldc, cols, add, ahead)
+		if noise == nil {
+			a.kernel(rows, kc, from, a.stride, b.from(s/nr, k), b.along, b.next, c[s:], ldc, cols, add, ahead)
+		} else {
+			noise.column += s
+			a.rounded(rows, kc, from, a.stride, b.from(s/nr, k), b.along, b.next, c[s:], ldc, cols, add, ahead, noise)
+			noise.column -= s
+		}
 		s += cols
 	}
 }
@@ -284,7 +306,7 @@ func (p *gemmPlan) chunks(g *Gemm, a operandA, i, m, j, n, k, kc int, b operandB
 		rows := min(mr, m-r)
 		for q := 0; q < kc; q += g.Partials.Chunk {
 			qc := min(g.Partials.Chunk, kc-q)
-			p.multiply(&a, r, rows, &b, q, qc, g.C[(i+r)*g.LDC+j:], g.LDC, n, g.Accumulate || k+q > 0, next)
+			p.multiply(&a, r, rows, &b, q, qc, g.C[(i+r)*g.LDC+j:], g.LDC, n, g.Accumulate || k+q > 0, next, nil)
 			g.roundPartials(i+r, rows, j, n, (k+q)/g.Partials.Chunk)
 		}
 		if k+kc == g.K {

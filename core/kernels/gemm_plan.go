@@ -63,6 +63,7 @@ type gemmPlan struct {
 	rowTasks, colTasks int
 	kc                 int // length of a run along K
 	packA              bool
+	noise              gemmNoise // where partial sums are rounded in registers
 }
 
 // packsB reports whether a task of the given number of rows packs B.
@@ -74,6 +75,9 @@ func (p *gemmPlan) packsB(g *Gemm, rows int) bool {
 // A and B. It may depend on the number of workers because no grid changes the result.
 func plan(g *Gemm, level *gemmLevel, workers int) gemmPlan {
 	p := gemmPlan{level: level, unit: rowUnit, rowTasks: 1, colTasks: 1, kc: runs(g.K, g.Partials.Chunk)}
+	if g.rounded() {
+		p.noise = g.noise()
+	}
 	p.packA = g.RoundA != numerics.FP32 || g.TransA && !columnsInPlace(g.LDA) || !g.TransA && level.sharesPlaces(g.LDA)
 	// Cycles for an element that is packed or comes from memory, and products a cycle. A task costs 1000 cycles.
 	readA, readB, products := 0.3, 0.5, 32.0

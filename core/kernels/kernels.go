@@ -73,7 +73,8 @@ type table struct {
 
 var generic = table{
 	name: "generic",
-	gemm: gemmLevel{mr: 2, nr: 4, width: 32, rows: gemmRowsGeneric, panels: gemmPanelsGeneric, copyPanels: copyPanelsGeneric,
+	gemm: gemmLevel{mr: 2, nr: 4, width: 32, rows: gemmRowsGeneric, panels: gemmPanelsGeneric,
+		roundedRows: gemmRoundedRowsGeneric, roundedPanels: gemmRoundedPanelsGeneric, copyPanels: copyPanelsGeneric,
 		transposePanel: transposePanelGeneric},
 	peak: peakGeneric,
 

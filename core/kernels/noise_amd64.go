@@ -10,17 +10,6 @@ import (
 	"harness.invalid/core/random"
 )
 
-// overflowBits returns the float32 bits that replace a finite value too large for FP16.
-func overflowBits(o numerics.Overflow) uint32 {
-	switch o {
-	case numerics.Clip:
-		return math.Float32bits(65504)
-	case numerics.NaN:
-		return 0x7fc00000
-	}
-	return 0x7f800000
-}
-
 // philoxSchedule is what the generator xors into its state, from round 1 on: the round keys, and the part of rounds
 // 1 to 3 that does not depend on the number of the block. The other words of the counter are the same for a whole
 // stream.

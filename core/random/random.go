@@ -4,7 +4,8 @@
 //
 // The generator is Philox4x32-7 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC
 // 2011), the fewest rounds for which the authors found no failure in BigCrush. core/kernels draws from the same
-// streams with vector instructions; the functions here are the specification.
+// streams with vector instructions; the functions here are the specification. Sums that are rounded in registers have
+// time for less: see Grid.
 package random
 
 import "math/bits"

@@ -40,7 +40,7 @@ var info = backend.Info{
 		{Name: "loss_scale_bin_edge", Default: "0.125", Doc: "a gradient above this part of 65504 is large (loss_scale=auto)"},
 		{Name: "loss_scale_threshold", Default: "1e-7", Doc: "share of large gradients above which the scale is halved (loss_scale=auto)"},
 		{Name: "accumulation", Default: "mean", Doc: "mean: add FP16 gradients and divide at the end; running_mean: keep their mean"},
-		{Name: "partials_chunk", Default: "256", Doc: "products between two stores of an FP16 partial sum, 1 to 256, or amp: " +
+		{Name: "partials_chunk", Default: "amp", Doc: "products between two stores of an FP16 partial sum, 1 to 256; amp: " +
 			"16, as the matrix unit stores them (fp16.16)"},
 		{Name: "overflow", Default: "clip", Doc: "what is too large for FP16 becomes 65504 (clip) or not a number (nan), as FP_ICTL.NANOO says"},
 		{Name: "fp_exceptions", Default: "none", Doc: "exceptions that end the run: inv, oflo, both with a comma, or none"},

@@ -28,10 +28,29 @@
 // A lookup of word embeddings adds to the decoder's gradient in FP32 before it is stored. The optimizer's moments are
 // FP32 and the host's.
 //
+// # Partial sums
+//
 // The matrix unit (AMP) of the machine takes 16 products to each partial sum that it stores (4 wide dot products in 4
-// phases): partials_chunk=amp. The default, 256, is the coarsest and the cheapest to emulate; TestPartialsChunk shows
-// what finer chunks add to the error. Its stores are rounded as all others, or to nearest with
-// disable_sr_for_amp_vertices.
+// phases), and so does this one: partials_chunk=amp, the default. A number of products, 1 to 256, replaces them. The
+// answers to three questions, and their sources:
+//
+//	Question                              Answer                                        Source
+//	in what are 16 products added?        FP32: the FP16 sum so far is widened,         AI-Float white paper (as quoted at
+//	                                      added, and rounded to FP16 once               discourse.julialang.org/t/83638)
+//	is the sum rounded stochastically?    where FP_ICTL.ESR is set, like other stores   the same: "either Round to Nearest (ties to
+//	                                      of FP16; poplibs leaves it set in the         even) or Stochastic Rounding"; poplibs,
+//	                                      vertices of the AMP unless told otherwise     ConvOptions.hpp and conv_sr_ctrl.h.S
+//	where do sums of several tiles meet?  in ReduceAdd, which adds their FP16 sums      poplibs, codelets/ReduceAdd.cpp and .S;
+//	                                      in FP32 and stores FP16 once                  partialsType.interTile, by default
+//	                                                                                    partialsType: Convolution.hpp
+//
+// On the second, programs may differ: with disable_sr_for_amp_vertices, poplibs' name for it, partial sums alone are
+// rounded to nearest. On the third, how many tiles share a sum is a choice of Poplar's planner. Here one tile has all of
+// it, so that every partial sum but the first 16 products' adds to one that was rounded.
+//
+// Sums of amp are rounded while they are in registers, see core/kernels. Their random bits are those of random.Grid: a
+// function of seed, purpose, step, first sample of the micro-batch, operator, row, column and chunk, so of neither
+// threads nor blocks.
 //
 // The loss scale multiplies the mean loss of a micro-batch; gradients are kept scaled in FP16 and unscaled in FP32.
 // Published configurations of BERT-Base and Large have 64 to 512. The default here, 4096, is what an untrained

@@ -60,7 +60,7 @@ type micro struct {
 // microKernel writes a micro-kernel.
 func (c *vector) microKernel(rows int, columns bool) {
 	m := &micro{vector: c, rows: rows, columns: columns}
-	m.declare()
+	m.declare("", "", "")
 	m.parameters()
 	for i := range rows {
 		for v := range vectors {
@@ -104,8 +104,8 @@ func (c *vector) microKernel(rows int, columns bool) {
 	c.JMP(operand.LabelRef("near"))
 }
 
-// declare writes the kernel's name, parameters and description.
-func (m *micro) declare() {
+// declare writes the kernel's name, parameters and description; a kind of kernel may have more of each.
+func (m *micro) declare(kind, more, doc string) {
 	name, element, next := "Rows", "a[i·lda + k]", fmt.Sprintf("a[%d·lda]", m.rows)
 	if m.columns {
 		name, element, next = "Panel", "a[k·lda + i]", fmt.Sprintf("a[%d]", m.rows)
@@ -116,12 +116,15 @@ func (m *micro) declare() {
 		mask, which = "mask uint32, ", "the columns j whose bit is set in mask"
 	}
 	signature := "func(panels, strips, kc int, a *float32, lda int, b *float32, ldb, next int, c *float32, ldc int, " +
-		"ahead uintptr, apart int, " + mask + "add bool)"
-	m.vector.begin(fmt.Sprintf("gemm%s%d", name, m.rows), signature,
+		"ahead uintptr, apart int, " + mask + more + "add bool)"
+	if doc != "" {
+		doc += "\n"
+	}
+	m.vector.begin(fmt.Sprintf("gemm%s%s%d", kind, name, m.rows), signature,
 		fmt.Sprintf("computes c[i·ldc + j] (+)= Σ_k %s·b[k·ldb + j] for i < %d, k < kc and %s,\n", element, m.rows, which)+
 			fmt.Sprintf("for each of panels blocks of %d rows, of which the next one begins at %s and c[%d·ldc], and that\n", m.rows, next, m.rows)+
 			fmt.Sprintf("for each of strips, of which the next one begins at b[next] and c[%d].\n", width)+
-			"Meanwhile two lines of 64 bytes are prefetched for every eight products: 1 KB from ahead on, one from ahead + 4·apart, and so on.")
+			doc+"Meanwhile two lines of 64 bytes are prefetched for every eight products: 1 KB from ahead on, one from ahead + 4·apart, and so on.")
 }
 
 // parameters finds the parameters, and loads those that the loop needs. Distances become bytes.

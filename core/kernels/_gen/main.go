@@ -21,6 +21,8 @@ var files = []struct {
 }{
 	{"gemm_avx512", gemmAVX512},
 	{"gemm_avx2", gemmAVX2},
+	{"gemmrounded_avx512", gemmRounded(true)},
+	{"gemmrounded_avx2", gemmRounded(false)},
 	{"tiles", tiles},
 	{"elementwise_avx512", elementwise(true)},
 	{"elementwise_avx2", elementwise(false)},
