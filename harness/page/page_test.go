@@ -78,6 +78,20 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// TestNothingLearned: arms that learned nothing are not shown in the colour of a good answer, although they are equal.
+func TestNothingLearned(t *testing.T) {
+	a, b := ipu, gpu
+	a.F1, b.F1 = 5.8, 5.9
+	html := write(t, seriestest.Write(t, t.TempDir(), 3, a, b))
+	if !strings.Contains(html, `<p class="answer doubt">`) || !strings.Contains(html, "INCONCLUSIVE in F1, since neither arm is better") {
+		t.Errorf("the page begins with %.2000s", html[strings.Index(html, "</h1>"):])
+	}
+	card, _, _ := strings.Cut(section(t, html, "verdict"), "phase1 masked LM loss")
+	if strings.Contains(card, "good") {
+		t.Errorf("the verdict is shown as good:\n%s", card)
+	}
+}
+
 // TestSelfContained: a page loads nothing from anywhere.
 func TestSelfContained(t *testing.T) {
 	html := write(t, seriestest.Write(t, t.TempDir(), 1, ipu, gpu))
