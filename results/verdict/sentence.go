@@ -19,7 +19,7 @@ func (c *Comparison) sentence(p *Pairing) string {
 	}
 	d := &p.Metrics[i]
 	cost := counted(d.Baseline.N, "seed") + d.minutes()
-	text := head + d.headline()
+	text := head + c.headline(d)
 	switch {
 	case d.Baseline.N == 0:
 		return text + ": " + d.Reason + "."
@@ -51,9 +51,12 @@ func (c *Comparison) sentence(p *Pairing) string {
 	return text + c.others(p, but) + "."
 }
 
-// headline is the verdict and the metric, such as "DIFFERENT in F1, worse".
-func (d *Difference) headline() string {
+// headline is the verdict and the metric, such as "DIFFERENT in F1, worse". It names the phase if others measure the same.
+func (c *Comparison) headline(d *Difference) string {
 	text := string(d.Verdict) + " in " + WordsOf(d.Metric).Name
+	if slices.ContainsFunc(c.Phases, func(p MeasuredPhase) bool { return p.Name != d.Phase && slices.Contains(p.Metrics, d.Metric) }) {
+		text += " of " + d.Phase
+	}
 	if d.Direction != "" {
 		text += ", " + d.Direction
 	}
