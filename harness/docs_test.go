@@ -77,7 +77,7 @@ func TestDocumentedRecipes(t *testing.T) {
 		}
 		return path
 	}
-	write("first.yaml", "extends: quick\n") // which docs/recipes.md names
+	write("first.yaml", "extends: quick\nstart:\n") // which docs/recipes.md names
 	for _, name := range documents {
 		for _, b := range blocks(t, name, "yaml") {
 			text := b.text
