@@ -32,7 +32,7 @@ func Lockstep(ctx context.Context, e Experiment, steps int, resync bool) (_ *loc
 		return nil, err
 	}
 	r := &lockstep.Record{
-		Recipe: s.Recipe.Name, Fingerprint: s.Recipe.Fingerprint(), DataDigest: s.data.Digest, Seed: s.FirstSeed,
+		Recipe: s.Recipe.Name, Fingerprint: s.Recipe.Fingerprint(), DataDigest: s.data.Digest, Start: s.start, Seed: s.FirstSeed,
 		Optimizer: optimizerName(s.Recipe, s.Arms[0].Optimizer), Resync: resync, Plugins: s.pool.Records(),
 	}
 	if err := s.follow(ctx, r, steps); err != nil {

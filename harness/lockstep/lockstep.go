@@ -24,6 +24,7 @@ type Record struct {
 	Recipe      string `json:"recipe"`
 	Fingerprint string `json:"fingerprint"`
 	DataDigest  string `json:"data_digest"`
+	Start       string `json:"start,omitempty"` // digest of the model that both sides start from
 	Seed        uint64 `json:"seed"`
 	Phase       string `json:"phase"`
 	Optimizer   string `json:"optimizer"`
