@@ -193,7 +193,7 @@ func TestStopped(t *testing.T) {
 		t.Fatalf("the backend was killed: exit code %d, want %d\n%s", code, exitOK, stderr)
 	}
 	got := h.read(run)
-	if n := got.Result.Notes; len(n) != 1 || !strings.HasPrefix(n[0], "a plugin was started again, and the run went on after step 10") {
+	if n := got.Result.Notes; len(n) != 1 || !strings.HasPrefix(n[0], "a plugin was started again, and the run went on after step ") {
 		t.Errorf("notes %q, want one about the backend", n)
 	}
 	got.Result.Notes = whole.Result.Notes

@@ -24,10 +24,10 @@ type carried struct {
 // save writes a checkpoint and what was recorded up to it. A signal does not cut it short: it may be the reason for
 // saving.
 func (p *phase) save(ctx context.Context) error {
-	if err := p.saver.wait(); err != nil {
+	if err := p.awaitSaved(); err != nil {
 		return err
 	}
-	defer p.lap(partCheckpoint, time.Now())
+	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	c, err := p.checkpoint(ctx, true)
@@ -38,12 +38,24 @@ func (p *phase) save(ctx context.Context) error {
 		return err
 	}
 	p.saver.last = time.Now()
+	p.saver.spent += time.Since(start)
+	p.lap(partCheckpoint, start)
 	return nil
+}
+
+// awaitSaved waits for the checkpoint that is written beside training, and adds its time to the totals.
+func (p *phase) awaitSaved() error {
+	err := p.saver.wait()
+	if p.saver.beside > 0 {
+		p.Seconds[partBeside] += p.saver.beside
+		p.saver.beside = 0
+	}
+	return err
 }
 
 // saveBeside copies a checkpoint, which is then written beside training.
 func (p *phase) saveBeside(ctx context.Context) error {
-	if err := p.saver.wait(); err != nil {
+	if err := p.awaitSaved(); err != nil {
 		return err
 	}
 	start := time.Now()

@@ -118,10 +118,7 @@ func (p *phase) loop(ctx context.Context) error {
 			return err
 		}
 	}
-	err = p.save(ctx)
-	p.Seconds[partBeside] += p.saver.beside
-	p.saver.beside = 0
-	return err
+	return p.save(ctx)
 }
 
 // advance does one step, and before and after it what is due: an evaluation, other options, a checkpoint.
