@@ -18,7 +18,7 @@ func Location(text string) string {
 		return text
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme == "" || u.Opaque != "" {
+	if err != nil || u.Scheme != strings.ToLower(scheme) {
 		// Whatever of it is the password: what follows the last @ is not.
 		host, _, _ := strings.Cut(rest[strings.LastIndexByte(rest, '@')+1:], "?")
 		return scheme + "://" + hidden + "@" + host
