@@ -25,7 +25,7 @@ func newBenchStep() *cobra.Command {
 		Long: `Step trains a model of a published size on random tokens. Batches are made beforehand. Matrix products count two operations
 for a multiplication and an addition, and the backward pass as twice the forward pass; the optimizer and the wire are in the time but
 not in the count. Sequences have no padding unless --fill says so: their lengths then lie evenly around that share, at most 60% from
-it, the same in every run. About 0.45 of the tokens of SQuAD are no padding at length 384.`,
+it, the same in every run. Of the tokens of SQuAD's development set, 0.46 are no padding at length 384.`,
 		Example: `  harness bench step --model mini --backend gpu-ref --precision bf16
   harness bench step --model mini --task squad --seq 384 --batch 8
   harness bench step --model mini --task squad --seq 384 --batch 8 --fill 0.45
