@@ -19,6 +19,9 @@ const (
 	AllSeeds    End = "all seeds" // as many as were asked for; a sequential plan has come to its end
 	Decided     End = "decided"   // every arm has a verdict in the primary metric
 	OutOfBudget End = "out of budget"
+	// NothingLearned: no arm is left that seeds could decide, and one was given up at the first look since neither it nor
+	// the first arm had learned anything.
+	NothingLearned End = "nothing learned"
 )
 
 // Further is what it takes to go on with an experiment that is out of budget.
@@ -33,6 +36,7 @@ type pairs struct {
 	began     time.Time
 	outcome   *Outcome
 	undecided []Arm // to be trained with the next seed, the first arm among them
+	nothing   bool  // an arm was given up, see NothingLearned
 	seconds   float64
 	further   int // seeds that a verdict would take, as the last comparison has it
 }
@@ -57,6 +61,8 @@ func (p *pairs) train(ctx context.Context, executor Executor) error {
 			}
 		}
 		switch {
+		case len(p.undecided) == 0 && p.nothing:
+			p.outcome.Ended = NothingLearned
 		case len(p.undecided) == 0:
 			p.outcome.Ended = Decided
 		case n == all:
@@ -87,13 +93,14 @@ func (p *pairs) wave(ctx context.Context, executor Executor, n, k int) error {
 	return nil
 }
 
-// compare judges the runs so far, tells how far that is from a verdict, and lets the arms go that have one.
+// compare judges the runs so far, tells how far that is from a verdict, and lets the arms go that have one or will have
+// none.
 func (p *pairs) compare(n int) error {
 	c, err := verdict.Verdicts(p.outcome.Runs)
 	if err != nil {
 		return err
 	}
-	p.undecided, p.further = p.Arms[:1:1], 0
+	p.undecided, p.further, p.nothing = p.Arms[:1:1], 0, false
 	for _, a := range p.Arms[1:] {
 		i := slices.IndexFunc(c.Comparisons, func(q verdict.Pairing) bool { return q.Arm == a.recorded(p.Recipe) })
 		q := c.Comparisons[i]
@@ -101,7 +108,11 @@ func (p *pairs) compare(n int) error {
 		if len(q.Seeds) == n && n > 1 {
 			p.Observe.tell(PairCompared{Arm: q.Arm, Baseline: q.Baseline, Pairs: n, Difference: d, Budget: p.Budget, Left: p.left()})
 		}
-		if !q.Decided() {
+		switch {
+		case q.Decided():
+		case q.Look != nil && d.Withheld != nil && d.Withheld.Guard == verdict.NothingLearned:
+			p.nothing = true // which further seeds would not change
+		default:
 			p.undecided = append(p.undecided, a)
 			p.further = max(p.further, d.FurtherSeeds)
 		}

@@ -46,7 +46,7 @@ func (e *scripted) Execute(_ context.Context, s *experiment.Session, plan []expe
 		}
 		res := results.Result{Status: results.Complete, Finished: time.Unix(0, 0)}
 		res.AddPhase(results.PhaseResult{Name: "squad", Steps: 1, Metrics: results.Metrics{"f1": e.f1[p.Backend](p.Seed)},
-			MeasuredSeconds: map[string]float64{"total": 10}})
+			Floors: results.Metrics{"f1": 40}, MeasuredSeconds: map[string]float64{"total": 10}})
 		if err := w.Finish(res); err != nil {
 			return nil, err
 		}
@@ -67,6 +67,7 @@ func lower(seed uint64) float64 {
 }
 
 func flat(uint64) float64 { return 90 }
+func low(uint64) float64  { return 30 } // less than the floor
 
 // sequential is mini with a sequential plan.
 func sequential(t *testing.T, most int) *recipe.Recipe {
@@ -94,6 +95,8 @@ func TestUntilDecided(t *testing.T) {
 			experiment.AllSeeds, map[string]int{"gpu-ref": 18, "ipu": 9}},
 		{"four at once", []string{"gpu-ref", "ipu"}, map[string]func(uint64) float64{"gpu-ref": flat, "ipu": near}, 4, 20, false,
 			experiment.Decided, map[string]int{"gpu-ref": 8, "ipu": 8}},
+		{"nothing learned", []string{"gpu-ref", "ipu"}, map[string]func(uint64) float64{"gpu-ref": low, "ipu": low}, 1, 20, false,
+			experiment.NothingLearned, map[string]int{"gpu-ref": 6, "ipu": 6}},
 		{"alone", []string{"gpu-ref"}, map[string]func(uint64) float64{"gpu-ref": flat}, 1, 20, false,
 			experiment.AllSeeds, map[string]int{"gpu-ref": 1}},
 	} {
