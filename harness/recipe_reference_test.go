@@ -44,7 +44,8 @@ phases:
 		{"phases.*.schedule", "Schedule", a.Schedule}, {"phases.*.optimizer", "Optimizer", a.Optimizer},
 		{"phases.*.masking", "Masking", a.Masking},
 		{"phases.*.question_answering", "QuestionAnswering", b.QuestionAnswering}, {"phases.*.evaluation", "Evaluation", a.Evaluation},
-		{"phases.*.target", "Target", nil}, {"backends.NAME", "Backend", nil}, {"verdict", "Verdict", r.Verdict},
+		{"phases.*.target", "Target", nil}, {"backends.NAME", "Backend", nil}, {"counterpart", "Counterpart", nil},
+		{"counterpart.backends.NAME", "FullSize", nil}, {"verdict", "Verdict", r.Verdict},
 		{"verdict.plan", "Plan", r.Verdict.Plan},
 	} {
 		rows, ok := tables[o.heading]
