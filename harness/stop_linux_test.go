@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -118,6 +119,14 @@ var long = []string{
 	"--set", "phases.squad.evaluation.every=1",
 }
 
+// hangup is SIGHUP, or another signal where the tests run under nohup: what is ignored at start stays ignored.
+func hangup() syscall.Signal {
+	if signal.Ignored(syscall.SIGHUP) {
+		return syscall.SIGUSR1
+	}
+	return syscall.SIGHUP
+}
+
 // TestStopped interrupts one run in each of its phases, kills it, and kills its backend. Resumed each time, it ends
 // with the bits of a run that nobody disturbed.
 func TestStopped(t *testing.T) {
@@ -150,7 +159,7 @@ func TestStopped(t *testing.T) {
 		h.gone()
 	}
 	interrupted(5, syscall.SIGINT)
-	interrupted(20, syscall.SIGHUP)
+	interrupted(20, hangup())
 	interrupted(30, syscall.SIGTERM)
 	interrupted(45, syscall.SIGUSR1)
 
