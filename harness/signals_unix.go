@@ -16,8 +16,9 @@ var stopSignals = []os.Signal{
 }
 
 // outputClosed reports whether standard output or standard error is a pipe or a socket whose other end is gone.
+// os.Stdout and os.Stderr do not say: a plugin's server puts other files there.
 func outputClosed() bool {
-	files := []unix.PollFd{{Fd: int32(os.Stdout.Fd())}, {Fd: int32(os.Stderr.Fd())}}
+	files := []unix.PollFd{{Fd: int32(syscall.Stdout)}, {Fd: int32(syscall.Stderr)}}
 	if _, err := unix.Poll(files, 0); err != nil {
 		return false
 	}

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"io"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -66,11 +67,15 @@ func escape(to []byte, text string, c rune) []byte {
 type Writer struct {
 	W    io.Writer
 	Keep []string
-	held []byte // the beginning of a character
+
+	writing sync.Mutex // processes and goroutines share a terminal
+	held    []byte     // the beginning of a character
 }
 
 // Write implements io.Writer.
 func (w *Writer) Write(p []byte) (int, error) {
+	w.writing.Lock()
+	defer w.writing.Unlock()
 	text := append(w.held, p...)
 	end := len(text)
 	for i := 1; i < utf8.UTFMax && i <= len(text); i++ {
