@@ -13,8 +13,8 @@ func TestPatches(t *testing.T) {
 		t.Skip("no patch(1) here")
 	}
 	patches, err := filepath.Glob("*.patch")
-	if err != nil || len(patches) != 3 {
-		t.Fatalf("patches %v, %v, want 3", patches, err)
+	if err != nil || len(patches) != 4 {
+		t.Fatalf("patches %v, %v, want 4", patches, err)
 	}
 	for _, name := range patches {
 		cmd := exec.CommandContext(t.Context(), "patch", "-p1", "--dry-run", "--batch", "--forward", "-i",
