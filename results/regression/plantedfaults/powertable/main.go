@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/results/verdict"
 )
 
@@ -39,8 +40,11 @@ func main() {
 	t.print()
 }
 
+// mostBytes of a comparison.
+const mostBytes = 1 << 30
+
 func read(name string) (*verdict.Comparison, error) {
-	text, err := os.ReadFile(name)
+	text, err := bounded.ReadFile(name, mostBytes)
 	if err != nil {
 		return nil, err
 	}
