@@ -139,6 +139,9 @@ const (
 	Failed   Status = "failed"  // Result.Error says why
 	// Unfinished is what a comparison calls a run without a result: it goes on, or broke off.
 	Unfinished Status = "unfinished"
+	// Running and BrokenOff are runs without a result, as Run.State tells them apart.
+	Running   Status = "running"
+	BrokenOff Status = "broken off"
 )
 
 // Result is the end of a run.

@@ -39,6 +39,7 @@ const (
 	evaluationsFile = "evaluations.jsonl"
 	segmentsFile    = "segments.jsonl"
 	resultFile      = "result.json"
+	stopFile        = "stop.json"
 	lockFile        = "lock" // of the one process that writes there
 	checkpointsDir  = "checkpoints"
 )
@@ -143,9 +144,10 @@ func open(dir string, at Mark, unlock func() error) (*Writer, error) {
 	}
 	w := &Writer{dir, steps, evaluations, unlock}
 	// Before a line is cut off: a run with an end has all of its lines.
-	err = os.Remove(filepath.Join(dir, resultFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+	for _, name := range []string{resultFile, stopFile} {
+		if e := os.Remove(filepath.Join(dir, name)); !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
 	}
 	if err == nil {
 		err = errors.Join(steps.cut(), evaluations.cut())
@@ -217,7 +219,8 @@ type Run struct {
 	Identity
 	Environment Environment
 	Recipe      *recipe.Recipe
-	Result      *Result // nil: the run goes on, or broke off
+	Result      *Result // nil: the run goes on, or stands
+	Stop        *Stop   // why it stands, where that was recorded; nil beside a Result
 
 	curves []Curves // once they were read
 }
@@ -295,7 +298,7 @@ func (o *opener) read(r *Run) error {
 	var result Result
 	err = readJSON(r.Dir, resultFile, mostSummary, &result)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return r.readStop()
 	}
 	r.Result = &result
 	return err

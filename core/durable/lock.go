@@ -3,7 +3,9 @@ package durable
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"time"
 
 	"github.com/gofrs/flock"
 )
@@ -14,15 +16,43 @@ var ErrLocked = errors.New("locked by another process")
 // Lock takes the lock of the file at path, and creates the file if necessary; its folder must exist. The system
 // releases the lock when the process ends, so even a killed process does not leave it locked.
 func Lock(path string) (unlock func() error, err error) {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("lock: %s is not a regular file", path) // opening a FIFO would wait for its other end
+	if err := regular(path); err != nil {
+		return nil, err
 	}
 	l := flock.New(path)
-	switch ok, err := l.TryLock(); {
-	case err != nil:
-		return nil, fmt.Errorf("lock: %w", err)
-	case !ok:
-		return nil, fmt.Errorf("%s: %w", path, ErrLocked)
+	for try := 0; ; try++ {
+		switch ok, err := l.TryLock(); {
+		case err != nil:
+			return nil, fmt.Errorf("lock: %w", err)
+		case ok:
+			return l.Unlock, nil
+		case try == 5:
+			return nil, fmt.Errorf("%s: %w", path, ErrLocked)
+		}
+		time.Sleep(10 * time.Millisecond) // Held may have it for a moment
 	}
-	return l.Unlock, nil
+}
+
+// Held reports whether a process has the lock of a file. It creates nothing; where there is no file, nobody has its lock.
+func Held(path string) (bool, error) {
+	if err := regular(path); err != nil {
+		return false, err
+	}
+	l := flock.New(path, flock.SetFlag(os.O_RDONLY))
+	ok, err := l.TryRLock()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("lock: %w", err)
+	}
+	return !ok, l.Close()
+}
+
+// regular refuses what it would not do to open: a FIFO waits for its other end.
+func regular(path string) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("lock: %s is not a regular file", path)
+	}
+	return nil
 }

@@ -17,8 +17,14 @@ func TestLock(t *testing.T) {
 	if _, err := Lock(path); !errors.Is(err, ErrLocked) {
 		t.Errorf("a second lock: error is %v, want %v", err, ErrLocked)
 	}
+	if held, err := Held(path); !held || err != nil {
+		t.Errorf("held is %v, error %v, while somebody has it", held, err)
+	}
 	if err := unlock(); err != nil {
 		t.Fatal(err)
+	}
+	if held, err := Held(path); held || err != nil {
+		t.Errorf("held is %v, error %v, when it was released", held, err)
 	}
 	unlock, err = Lock(path)
 	if err != nil {
@@ -26,6 +32,9 @@ func TestLock(t *testing.T) {
 	}
 	if err := unlock(); err != nil {
 		t.Fatal(err)
+	}
+	if held, err := Held(filepath.Join(filepath.Dir(path), "nothing")); held || err != nil {
+		t.Errorf("held is %v, error %v, where there is no file", held, err)
 	}
 	if _, err := Lock(filepath.Join(filepath.Dir(path), "none", "lock")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("in a folder that is not there: error is %v, want %v", err, fs.ErrNotExist)

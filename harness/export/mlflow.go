@@ -75,6 +75,12 @@ func newMLflowRun(r *series.Record) *mlflowRun {
 			m.Status = "FAILED"
 		}
 	}
+	if stop := r.Stop; stop != nil {
+		m.End, m.Status = stop.Time.UnixMilli(), "FAILED"
+		if stop.Status == results.Stopped {
+			m.Status = "KILLED"
+		}
+	}
 	for _, p := range merge(r) {
 		kind := "trained/"
 		if p.evaluated {

@@ -80,6 +80,9 @@ func TestStoppedEvaluation(t *testing.T) {
 			t.Fatalf("stopped in the evaluation after step %d: %v, want %v", at, err, context.Canceled)
 		}
 		cancel()
+		if state, why := stateOf(t, j.Dir); state != results.Stopped || why != "context canceled" {
+			t.Errorf("the run is recorded as %s: %s, want stopped: context canceled", state, why)
+		}
 		j = e.job("gpu-ref", j.Dir)
 		j.Resume = true
 		first := 0
@@ -100,6 +103,16 @@ func TestStoppedEvaluation(t *testing.T) {
 	}
 }
 
+// stateOf is where a recorded run stands.
+func stateOf(t *testing.T, dir string) (results.Status, string) {
+	t.Helper()
+	r, err := results.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.State()
+}
+
 // TestSaveFails: an error of the backend's state names the step.
 func TestSaveFails(t *testing.T) {
 	e := load(t, "phases.phase1.checkpoint_every=2")
@@ -113,6 +126,9 @@ func TestSaveFails(t *testing.T) {
 	_, err := train.Run(t.Context(), j)
 	if err == nil || !strings.Contains(err.Error(), "phase phase1: step 4: state of the backend: no state") {
 		t.Errorf("%v, want an error that names step 4 of phase1", err)
+	}
+	if state, why := stateOf(t, j.Dir); state != results.Failed || why != err.Error() {
+		t.Errorf("the run is recorded as %s: %s, want failed: %v", state, why, err)
 	}
 }
 

@@ -112,7 +112,7 @@ func (j *Job) once(ctx context.Context, died *deaths) (_ *results.Result, err er
 		case r.created && r.done == 0:
 			err = errors.Join(err, r.record.Discard())
 		default:
-			err = errors.Join(err, r.record.Close())
+			err = errors.Join(err, r.record.Stop(stopOf(ctx, err)), r.record.Close())
 		}
 	}()
 	if from != nil {
@@ -129,6 +129,15 @@ func (j *Job) once(ctx context.Context, died *deaths) (_ *results.Result, err er
 	r.outcome.BatchDigest = r.digest.sum()
 	r.outcome.Finished, r.outcome.LoadAverage = time.Now().UTC(), results.LoadAverage()
 	return &r.outcome, r.record.Finish(r.outcome)
+}
+
+// stopOf says why a run stands: somebody stopped it, or it failed.
+func stopOf(ctx context.Context, err error) results.Stop {
+	s := results.Stop{Status: results.Failed, Reason: err.Error(), Time: time.Now().UTC()}
+	if ctx.Err() != nil {
+		s.Status, s.Reason = results.Stopped, context.Cause(ctx).Error()
+	}
+	return s
 }
 
 // trainPhases trains the phases in order, from a checkpoint unless that is nil.
