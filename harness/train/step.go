@@ -13,21 +13,20 @@ import (
 	"harness.invalid/results"
 )
 
-// step trains on one global batch. A signal does not cut it short: a step is done completely or not begun.
+// step trains on one global batch: next batch, gradient, update, commit, record. A signal does not cut it short: a step is
+// done completely or not begun.
 func (p *phase) step(ctx context.Context, batches <-chan loaded) error {
 	r := p.newStepRecord()
-	next, err := nextBatch(ctx, batches)
+	next, err := nextBatch(ctx, batches, r)
 	if err != nil {
 		return err
 	}
-	r.lap(partData)
 	ctx = context.WithoutCancel(ctx)
 	g, err := p.gradient(ctx, next.batch, r)
 	if err != nil {
 		return err
 	}
 	if g.Finite {
-		p.between = false
 		if err := p.update(ctx, g.GradientNorm, r); err != nil {
 			return err
 		}
@@ -35,20 +34,16 @@ func (p *phase) step(ctx context.Context, batches <-chan loaded) error {
 			return err
 		}
 	}
-	if err := p.keepState(ctx); err != nil {
-		return err
-	}
-	p.complete(next, g.Finite)
-	p.between = true
-	return p.write(r)
+	return p.complete(ctx, next, r)
 }
 
 // nextBatch waits for a batch. The channel is closed before the last step only because ctx is done.
-func nextBatch(ctx context.Context, batches <-chan loaded) (loaded, error) {
+func nextBatch(ctx context.Context, batches <-chan loaded, r *stepRecord) (loaded, error) {
 	next, ok := <-batches
 	if !ok {
 		return loaded{}, context.Cause(ctx)
 	}
+	r.lap(partData)
 	return next, next.err
 }
 
@@ -90,6 +85,7 @@ func (p *phase) backendStep(b *bert.Batch) backend.Step {
 
 // update has the optimizer change the parameters in memory. norm is that of the gradient.
 func (p *phase) update(ctx context.Context, norm float64, r *stepRecord) error {
+	p.between = false
 	step := p.optimizerStep(norm)
 	err := p.check.update(step.LR, norm, func() (float64, error) {
 		u, err := p.optimizer.Step(ctx, step)
@@ -123,16 +119,21 @@ func (p *phase) commit(ctx context.Context, r *stepRecord) error {
 	return nil
 }
 
-// complete counts a step that is done. From here on a checkpoint includes it.
-func (p *phase) complete(trained loaded, updated bool) {
+// complete counts a step that is done, and records it. From here on a checkpoint includes it.
+func (p *phase) complete(ctx context.Context, trained loaded, r *stepRecord) error {
+	if err := p.keepState(ctx); err != nil {
+		return err
+	}
 	p.digest.add(trained.batch)
 	p.position = trained.after
 	p.Step++
 	p.done++
 	p.Sequences += int64(sequences(trained.batch))
-	if updated {
+	if r.line.Finite {
 		p.Updates++
 	}
+	p.between = true
+	return p.write(r)
 }
 
 // sequences counts the sequences of a batch, packed ones one by one.
