@@ -199,6 +199,18 @@ type Confidence struct {
 	Why    string  `json:"why"`
 }
 
+// Outside follows a modelled figure of a program that is unlike all that the model was checked on.
+const Outside = " (outside)"
+
+// Of is how sure a modelled figure is, in a text that follows it: its interval, or Outside. A model that states no
+// confidence was checked on nothing.
+func (c *Confidence) Of(figure float64) string {
+	if c == nil || !c.Inside {
+		return Outside
+	}
+	return fmt.Sprintf(" ±%.0f%%", 100*(c.High/figure-1))
+}
+
 // Best is the best evaluation of a phase that compares them.
 type Best struct {
 	Metric string  `json:"metric"`

@@ -43,7 +43,7 @@ func (e *Estimation) addTo(ctx context.Context, out *verdict.FullSize) (err erro
 		}
 		hours := r.TotalSeconds() / 3600
 		out.System, out.Precision, out.Hours = r.System, r.Program.Precision, out.Hours+hours
-		why := "the model states no confidence"
+		why := noConfidence
 		if c := r.Confidence; c != nil {
 			out.Low += hours * r.SequencesPerSecond / c.High
 			out.High += hours * r.SequencesPerSecond / c.Low

@@ -23,7 +23,7 @@ type Point struct {
 	Options            options `json:"options,omitempty"`
 	System             string  `json:"system,omitempty"` // that was modelled; see Session.point
 	SequencesPerSecond float64 `json:"sequences_per_second,omitempty"`
-	Outside            bool    `json:"outside,omitempty"` // the model was checked on no such program
+	Outside            bool    `json:"outside,omitempty"` // the model was checked on no such program, or states no confidence
 	StepSeconds        float64 `json:"step_seconds,omitempty"`
 	GlobalBatch        int     `json:"global_batch,omitempty"`
 	PeakShare          float64 `json:"peak_share,omitempty"`
@@ -199,7 +199,7 @@ func (s *Session) point(ctx context.Context, j *Job, v variation, grow bool) (Po
 	if err == nil {
 		p.System, p.SequencesPerSecond, p.StepSeconds = m.System, m.SequencesPerSecond, m.StepSeconds
 		p.GlobalBatch, p.PeakShare, p.Fits = m.GlobalBatch, m.PeakShare, m.Fits()
-		p.Outside = m.Confidence != nil && !m.Confidence.Inside
+		p.Outside = m.Confidence == nil || !m.Confidence.Inside
 		err = m.Err()
 	} else if ctx.Err() != nil {
 		return p, err

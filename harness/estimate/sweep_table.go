@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
+
+	"harness.invalid/results"
 )
 
 // WriteSweepJSON writes the points of a sweep for programs.
@@ -42,7 +44,7 @@ func (e *Estimation) WriteSweepTable(w io.Writer, points []Point) error {
 		}
 		figure := Significant(p.SequencesPerSecond)
 		if p.Outside {
-			figure += outside
+			figure += results.Outside
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%.1f%%\t%s\n",
 			p.Value, p.System, figure, Significant(p.StepSeconds), p.GlobalBatch, 100*p.PeakShare, mark)

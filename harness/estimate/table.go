@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"harness.invalid/core/backend"
+	"harness.invalid/results"
 )
 
 // WriteTable writes the results for people.
@@ -33,12 +34,13 @@ func (e *Estimation) writePhase(w io.Writer, m *Result) error {
 	fmt.Fprintf(w, "%s on %s, backend %s: %d layers, %d wide, %d tokens, micro-batch %d x accumulation %d x replicas %d\n\n",
 		m.Phase, m.System, e.Backend, p.Model.NumHiddenLayers, p.Model.HiddenSize, p.Length, p.MicroBatch, p.Accumulation, p.Replicas)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "modelled sequences/s\t%s%s\n", Significant(m.SequencesPerSecond), sureness(m.Confidence, m.SequencesPerSecond))
+	sure := (*results.Confidence)(m.Confidence).Of(m.SequencesPerSecond)
+	fmt.Fprintf(t, "modelled sequences/s\t%s%s\n", Significant(m.SequencesPerSecond), sure)
 	fmt.Fprintf(t, "modelled seconds a step\t%s\n", Significant(m.StepSeconds))
 	fmt.Fprintf(t, "global batch\t%d\n", m.GlobalBatch)
 	fmt.Fprintf(t, "share of peak arithmetic\t%.1f%%\n", 100*m.PeakShare)
 	if m.Steps > 0 {
-		fmt.Fprintf(t, "modelled time of %d steps\t%s%s\n", m.Steps, Duration(m.TotalSeconds()), sureness(m.Confidence, m.SequencesPerSecond))
+		fmt.Fprintf(t, "modelled time of %d steps\t%s%s\n", m.Steps, Duration(m.TotalSeconds()), sure)
 	}
 	if m.Length != "" {
 		fmt.Fprintf(t, "length\t%s\n", m.Length)
@@ -73,25 +75,12 @@ func (e *Estimation) writePhase(w io.Writer, m *Result) error {
 	return writeConfidence(w, m.Confidence)
 }
 
-// outside follows a modelled figure of a program that is unlike all that the model was checked on.
-const outside = " (outside)"
-
-// sureness follows a modelled figure: its interval, or outside.
-func sureness(c *backend.Confidence, figure float64) string {
-	switch {
-	case c == nil:
-		return ""
-	case !c.Inside:
-		return outside
-	}
-	return fmt.Sprintf(" ±%.0f%%", 100*(c.High/figure-1))
-}
-
-// writeConfidence explains sureness in a footnote.
+// writeConfidence explains in a footnote how sure the figures are.
 func writeConfidence(w io.Writer, c *backend.Confidence) error {
 	switch {
 	case c == nil:
-		return nil
+		_, err := fmt.Fprintf(w, "\noutside: %s\n", noConfidence)
+		return err
 	case !c.Inside:
 		_, err := fmt.Fprintf(w, "\noutside what was ever published, so the model was not checked here: %s\n", c.Why)
 		return err
@@ -99,6 +88,9 @@ func writeConfidence(w io.Writer, c *backend.Confidence) error {
 	_, err := fmt.Fprintf(w, "\n± is the %.0f%% interval from %s\n", 100*c.Level, c.Why)
 	return err
 }
+
+// noConfidence is why the figures of some models are outside.
+const noConfidence = "the model states no confidence"
 
 // WriteAssumptions writes a footnote for each of what an estimate rests on.
 func WriteAssumptions(w io.Writer, list []backend.Assumption) error {

@@ -84,17 +84,10 @@ func (t *table) modelled(phase, quantity, label string, of func(results.PhaseRes
 		case mean < 0.1:
 			digits = 5 // a modelled device is done with a small model in no time
 		}
-		c.text = decimal(mean, digits) + sureness(&p) + fmt.Sprintf(" (%s, %s)", p.System, t.Arms[i].Precision)
+		sure := p.ModelledConfidence.Of(float64(p.Sequences) / p.ModelledSeconds)
+		c.text = decimal(mean, digits) + sure + fmt.Sprintf(" (%s, %s)", p.System, t.Arms[i].Precision)
 	}
 	t.add(r)
-}
-
-// sureness follows a modelled figure: its interval, or that the program is unlike all that the model was checked on.
-func sureness(p *results.PhaseResult) string {
-	if c := p.ModelledConfidence; c != nil && c.Inside {
-		return fmt.Sprintf(" ±%.0f%%", 100*(c.High*p.ModelledSeconds/float64(p.Sequences)-1))
-	}
-	return outside
 }
 
 // fullSize adds the modelled hours of the recipe's counterpart, which nobody trained here.
@@ -105,16 +98,10 @@ func (t *table) fullSize() {
 			if recipe.PluginName(a.Backend) != f.Backend {
 				continue
 			}
-			sure := outside
-			if f.Inside {
-				sure = fmt.Sprintf(" ±%.0f%%", 100*(f.High/f.Hours-1))
-			}
+			sure := (&results.Confidence{High: f.High, Inside: f.Inside}).Of(f.Hours)
 			r.label = f.Training + ", hours"
 			r.cells[i].text = fmt.Sprintf("%.1f%s (%s, %s)", f.Hours, sure, f.System, f.Precision)
 		}
 	}
 	t.add(r)
 }
-
-// outside marks a modelled figure of a program that is unlike all that the model was checked on.
-const outside = " (outside)"
