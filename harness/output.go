@@ -36,13 +36,6 @@ func printSheet(cmd *cobra.Command, s *report.Sheet, f report.Format) error {
 	return report.WriteSheet(out, s, report.Options{Format: f, Width: w, Color: color(out)})
 }
 
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
-
 // newTable is a plain table whose cells are left as they are.
 func newTable(out io.Writer, header ...string) *tablewriter.Table {
 	t := tablewriter.NewTable(out,
