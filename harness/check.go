@@ -83,7 +83,7 @@ not run, and 3 when none has regressed and one is undecided.`,
 	cmd.Flags().StringVar(&baseline, "baseline", "scratch", "built-in baseline ("+strings.Join(baselines.Names(), ", ")+"), or a file")
 	cmd.Flags().StringArrayVar(&tolerances, "tolerance", nil, "change a tolerance, such as step_seconds=0.1 or squad.f1=1 (repeatable)")
 	shown.flags(cmd.Flags())
-	t.complete(cmd)
+	completeTraining(cmd)
 	return cmd
 }
 

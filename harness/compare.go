@@ -99,6 +99,6 @@ func newCompare() *cobra.Command {
 		"also train the first backend with as many other seeds (A/A): a difference no greater than theirs is not claimed")
 	cmd.Flags().StringVar(&format, "format", "table", report.Formats)
 	follow.flags(cmd.Flags())
-	t.complete(cmd)
+	completeTraining(cmd)
 	return cmd
 }

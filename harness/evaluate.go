@@ -48,6 +48,6 @@ Without --task and --recipe it takes those that harness finetune made the model 
 	f.flags(cmd, &t)
 	cmd.Flags().StringArrayVar(&files, "data", nil, "file to measure on (repeatable)")
 	cmd.Flags().StringVar(&out, "out", "", "folder for the answers; none: they are not kept")
-	t.complete(cmd)
+	completeTraining(cmd)
 	return cmd
 }

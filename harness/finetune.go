@@ -38,8 +38,8 @@ Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 			if err != nil {
 				return err
 			}
-			if err := t.checkSeeds(); err != nil {
-				return err
+			if t.Seeds < 1 {
+				return fmt.Errorf("--seeds is %d, want at least 1", t.Seeds)
 			}
 			if err := f.check(); err != nil {
 				return err
@@ -71,6 +71,6 @@ Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 	cmd.Flags().IntVar(&t.Seeds, "seeds", 1, "number of seeds: of the head's initial values, the order of the data, and dropout")
 	cmd.Flags().Uint64Var(&t.FirstSeed, "seed", 1, "the first seed")
 	cmd.Flags().StringVar(&format, "format", "table", report.Formats)
-	t.complete(cmd)
+	completeTraining(cmd)
 	return cmd
 }

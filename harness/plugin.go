@@ -17,21 +17,6 @@ func newPlugin() *cobra.Command {
 	return cmd
 }
 
-// completePlugin completes [KIND] NAME.
-func completePlugin(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	var words []string
-	for _, k := range extension.Kinds {
-		switch {
-		case len(args) == 0:
-			words = append(words, string(k))
-			words = append(words, catalog.Names(k)...)
-		case len(args) == 1 && args[0] == string(k):
-			words = catalog.Names(k)
-		}
-	}
-	return words, cobra.ShellCompDirectiveNoFileComp
-}
-
 // namedPlugin finds the plugin of the arguments [KIND] NAME, or of NAME and --kind.
 func namedPlugin(args []string, kind string) (catalog.Entry, error) {
 	if len(args) == 2 {

@@ -42,6 +42,6 @@ Without --task and --recipe it takes those that harness finetune made the model 
 	f.flags(cmd, &t)
 	cmd.Flags().StringArrayVar(&files, "data", nil, "file to answer (repeatable)")
 	cmd.Flags().StringVar(&out, "out", "predictions", "folder for the answers")
-	t.complete(cmd)
+	completeTraining(cmd)
 	return cmd
 }

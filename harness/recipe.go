@@ -12,11 +12,6 @@ func newRecipe() *cobra.Command {
 	return cmd
 }
 
-// recipeNames completes the names of recipes; files come from the shell.
-func recipeNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return recipe.Names(), cobra.ShellCompDirectiveDefault
-}
-
 func newRecipeSchema() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",

@@ -45,6 +45,6 @@ func newRun() *cobra.Command {
 	cmd.Flags().StringVar(&optimizer, "optimizer", "", "optimizer, NAME or NAME?OPTION=VALUE&... (default: the recipe's)")
 	cmd.Flags().Uint64Var(&t.FirstSeed, "seed", 1, "seed of everything random")
 	cmd.Flags().StringVar(&format, "format", "table", report.Formats)
-	t.complete(cmd)
+	completeTraining(cmd)
 	return cmd
 }

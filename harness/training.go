@@ -7,9 +7,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"harness.invalid/core/plugin"
-	"harness.invalid/core/recipe"
-	"harness.invalid/harness/catalog"
 	"harness.invalid/harness/experiment"
 	"harness.invalid/harness/hint"
 	"harness.invalid/harness/report"
@@ -61,28 +58,6 @@ func (t *training) runFlags(f *pflag.FlagSet) {
 	f.StringVar((*string)(&t.Transport), "transport", "memory", "how tensors reach the plugins: memory (shared) or stream (gRPC)")
 }
 
-// complete adds shell completion of what the flags take.
-func (t *training) complete(cmd *cobra.Command) {
-	words := func(flag string, list func() []string) {
-		if cmd.Flags().Lookup(flag) == nil {
-			return
-		}
-		_ = cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return list(), cobra.ShellCompDirectiveNoFileComp
-		})
-	}
-	words("transport", func() []string { return []string{"memory", "stream"} })
-	_ = cmd.RegisterFlagCompletionFunc("recipe", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return recipe.Names(), cobra.ShellCompDirectiveDefault
-	})
-	for _, flag := range []string{"backend", "backends"} {
-		words(flag, func() []string { return catalog.Names(plugin.Backend) })
-	}
-	for _, flag := range []string{"optimizer", "optimizers"} {
-		words(flag, func() []string { return catalog.Names(plugin.Optimizer) })
-	}
-}
-
 // scratchFlag asks for training from initial values.
 func (t *training) scratchFlag(f *pflag.FlagSet) {
 	f.BoolVar(&t.fromScratch, "from-scratch", false,
@@ -121,14 +96,6 @@ func (t *training) check() error {
 	if t.Resume && t.Dir == "" {
 		return hint.With(errors.New("--resume needs --out, the folder of the runs to go on with"),
 			"harness prints the folder at the start of a comparison")
-	}
-	return nil
-}
-
-// checkSeeds reports a number of seeds that can't be meant.
-func (t *training) checkSeeds() error {
-	if t.Seeds < 1 {
-		return fmt.Errorf("--seeds is %d, want at least 1", t.Seeds)
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ seeds that the search did not use.`,
 	cmd.Flags().IntVar(&t.Seeds, "seeds", 1, "seeds of each trial")
 	cmd.Flags().Uint64Var(&t.FirstSeed, "seed", 1, "the first seed")
 	cmd.Flags().StringVar(&format, "format", "table", report.Formats)
-	t.complete(cmd)
+	completeTraining(cmd)
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"fmt"
 	"time"
 
 	"harness.invalid/core/recipe"
@@ -19,6 +20,35 @@ type Event struct {
 	Left       time.Duration      // estimate for the run; 0: not known yet
 	Doubt      string             // reported before training begins; empty: a step or an evaluation is done
 	Counted    bool               // steps are sequences of a prediction, which have no loss
+}
+
+// String is the event in words.
+func (e Event) String() string {
+	if e.Doubt != "" {
+		return fmt.Sprintf("phase %s: %s", e.Phase, e.Doubt)
+	}
+	s := fmt.Sprintf("%s %d/%d", e.Phase, e.Step, e.Steps)
+	if e.Metrics != nil {
+		for _, m := range recipe.Metrics() {
+			if v, ok := e.Metrics[m.Name]; ok {
+				s += fmt.Sprintf("  %s %.4g", m.Name, v)
+			}
+		}
+		return s
+	}
+	if !e.Counted {
+		s += fmt.Sprintf("  loss %.3f", e.Loss)
+	}
+	if e.Skipped > 0 {
+		s += fmt.Sprintf("  skipped %d", e.Skipped)
+	}
+	if e.Throughput > 0 {
+		s += fmt.Sprintf("  %.0f sequences/s", e.Throughput)
+	}
+	if e.Left > 0 {
+		s += "  " + e.Left.Round(time.Second).String() + " left"
+	}
+	return s
 }
 
 // Observer receives the events of a run. Calls come from one goroutine and should return at once.
