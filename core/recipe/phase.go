@@ -206,12 +206,15 @@ func (p *Phase) Cut(b Backend) (Cut, error) {
 	return c, nil
 }
 
+const mostMicroBatch = 1 << 16
+
 // cut fills in the zeros of a global batch and its cut, and checks the product.
 func cut(global, micro, accumulation, replicas int) (int, Cut, error) {
 	given := fmt.Sprintf("global_batch %d, micro_batch %d, accumulation %d, replicas %d", global, micro, accumulation, replicas)
-	if global < 0 || micro < 0 || accumulation < 0 || replicas < 0 || global > 1<<30 || micro > 1<<16 || accumulation > 1<<20 ||
+	if global < 0 || micro < 0 || accumulation < 0 || replicas < 0 || global > 1<<30 || micro > mostMicroBatch || accumulation > 1<<20 ||
 		replicas > 1<<12 {
-		return 0, Cut{}, fmt.Errorf("%s: want micro_batch up to %d, accumulation up to %d, replicas up to %d", given, 1<<16, 1<<20, 1<<12)
+		return 0, Cut{}, fmt.Errorf("%s: want micro_batch up to %d, accumulation up to %d, replicas up to %d", given, mostMicroBatch,
+			1<<20, 1<<12)
 	}
 	if replicas == 0 {
 		replicas = 1

@@ -63,6 +63,35 @@ func ParseOptimizer(text string) (Spec, error) {
 	return s, nil
 }
 
+// MicroBatchOption is the option of a backend's spec that the host reads and no plugin sees: how many sequences of the
+// global batch are taken at once, gpu-ref?micro_batch=8. It changes the order of sums alone.
+const MicroBatchOption = "micro_batch"
+
+// ParseBackend is ParseSpec for a backend.
+func ParseBackend(text string) (Spec, error) {
+	s, err := ParseSpec(text)
+	if err != nil {
+		return Spec{}, err
+	}
+	if _, err := s.microBatch(); err != nil {
+		return Spec{}, fmt.Errorf("%s: %w", text, err)
+	}
+	return s, nil
+}
+
+// microBatch is the number in MicroBatchOption; 0: it is not given.
+func (s Spec) microBatch() (int, error) {
+	text, given := s.Options[MicroBatchOption]
+	if !given {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > mostMicroBatch {
+		return 0, fmt.Errorf("%s %q: want a number of sequences from 1 to %d", MicroBatchOption, text, mostMicroBatch)
+	}
+	return n, nil
+}
+
 // changedRate applies the text of LearningRateOption to a phase's rate.
 func changedRate(rate float64, text string) (float64, error) {
 	number, isFactor := strings.CutPrefix(text, "x")
@@ -109,16 +138,28 @@ func (r *Recipe) WithBackend(s Spec) *Recipe {
 	if len(s.Options) == 0 {
 		return r
 	}
+	micro, err := s.microBatch()
+	if err != nil {
+		panic("recipe: a backend's spec that ParseBackend did not read")
+	}
 	changed := *r
 	changed.Backends = map[string]Backend{}
 	maps.Copy(changed.Backends, r.Backends)
 	for _, key := range []string{s.Name, s.Base()} {
 		if b, ok := changed.Backends[key]; ok {
-			changed.Backends[key] = b.without(s.Options)
+			b = b.without(s.Options)
+			if micro > 0 {
+				b = b.uncut()
+			}
+			changed.Backends[key] = b
 		}
 	}
 	b := changed.Backends[s.Base()]
 	b.Options = b.Options.with(s.Options)
+	if micro > 0 {
+		delete(b.Options, MicroBatchOption)
+		b.MicroBatch = micro
+	}
 	changed.Backends[s.Base()] = b
 	return &changed
 }
@@ -133,6 +174,16 @@ func (s Backend) without(others Options) Backend {
 	s.Phases = maps.Clone(s.Phases)
 	for name, b := range s.Phases {
 		s.Phases[name] = b.without(others)
+	}
+	return s
+}
+
+// uncut returns the settings without a cut of their own.
+func (s Backend) uncut() Backend {
+	s.MicroBatch, s.Accumulation, s.Replicas = 0, 0, 0
+	s.Phases = maps.Clone(s.Phases)
+	for name, b := range s.Phases {
+		s.Phases[name] = b.uncut()
 	}
 	return s
 }

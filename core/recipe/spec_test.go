@@ -64,6 +64,32 @@ func TestLearningRateOption(t *testing.T) {
 	}
 }
 
+// TestMicroBatchOption: it replaces every other cut of that backend, and no plugin sees it.
+func TestMicroBatchOption(t *testing.T) {
+	r := parsed(t, small, `backends={
+		gpu-ref: {accumulation: 2, options: {a: "1"}, phases: {one: {replicas: 4}}}, ipu: {accumulation: 4}}`)
+	s, err := ParseBackend("gpu-ref:fp32?micro_batch=4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := r.WithBackend(s)
+	b := changed.ForBackend("gpu-ref", "fp32", "one")
+	if c, err := r.Phases[0].Cut(b); err != nil || c != (Cut{4, 8, 1}) || len(b.Options) != 1 {
+		t.Errorf("cut %+v, error %v, options %v, want 4 x 8 x 1 and one option", c, err, b.Options)
+	}
+	if b := changed.ForBackend("ipu", "fp16.16", "one"); b.Accumulation != 4 {
+		t.Errorf("accumulation %d of another backend, want 4", b.Accumulation)
+	}
+	if b := r.ForBackend("gpu-ref", "fp32", "one"); b.Replicas != 4 || changed.Fingerprint() != r.Fingerprint() {
+		t.Errorf("the recipe itself changed: %+v", b)
+	}
+	for _, wrong := range []string{"", "0", "-1", "8.0", "65537", "many"} {
+		if _, err := ParseBackend("ipu?micro_batch=" + wrong); err == nil || !strings.Contains(err.Error(), "want a number of sequences") {
+			t.Errorf("micro_batch %q: error %v", wrong, err)
+		}
+	}
+}
+
 // FuzzParseSpec: what is read is written as text that reads back equal, and that names the same plugin.
 func FuzzParseSpec(f *testing.F) {
 	for _, text := range []string{"ipu", "ipu:fp16.16?b=1&a=2", "a?b=c?d=e:f&g=", "x:?y=z", "?", "a:b:c?d==e"} {

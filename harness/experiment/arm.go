@@ -19,7 +19,7 @@ type Arm struct {
 
 // ParseArm returns the arm of a backend and an optimizer, each written as a recipe.Spec. The optimizer may be empty.
 func ParseArm(backend, optimizer string) (Arm, error) {
-	b, err := recipe.ParseSpec(backend)
+	b, err := recipe.ParseBackend(backend)
 	if err != nil {
 		return Arm{}, fmt.Errorf("backend %w", err)
 	}
