@@ -222,7 +222,7 @@ func (m matrix) read(scratch []float32) (x []float32, ld int) {
 
 // place is the place of one of this head's matrices.
 func (h *head) place(purpose random.Purpose, draw uint32, m matrix) place {
-	s := random.New(h.pass.Seed, purpose)
+	s := h.d.stream(h.pass, purpose)
 	s.Step, s.Site = h.pass.Step, h.op.Site.Stream(draw, uint32(h.index))
 	l := place{stream: s, sample: h.pass.Sample, rows: h.op.Length, tokens: m.tokens, width: m.width, stride: m.stride}
 	if len(m.tokens) == 0 {

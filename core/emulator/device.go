@@ -100,9 +100,19 @@ type place struct {
 	stride int     // distance of rows in the stream
 }
 
+// stream returns the stream of a purpose, which of the pass's seed comes to a place. The odd factor, of an LCG by Steele
+// and Vigna (2021, arXiv:2001.05304), keeps rounding seeds away from the seeds that neighbouring runs have.
+func (d *Device) stream(p *bert.Pass, purpose random.Purpose) random.Stream {
+	seed := p.Seed
+	if purpose == random.Rounding {
+		seed += d.policy.RoundingSeed * 0xd1342543de82ef95
+	}
+	return random.New(seed, purpose)
+}
+
 // place returns the place of a buffer of the pass whose rows have width elements.
 func (d *Device) place(p *bert.Pass, purpose random.Purpose, site bert.Site, draw uint32, r batchRows, width int) place {
-	s := random.New(p.Seed, purpose)
+	s := d.stream(p, purpose)
 	s.Step, s.Site = p.Step, site.Stream(draw, 0)
 	l := place{stream: s, sample: p.Sample, tokens: r.tokens, width: width, stride: width}
 	if l.rows = p.Length; len(r.tokens) == 0 {
@@ -228,7 +238,7 @@ func (d *Device) partials(p *bert.Pass, site bert.Site, draw, head uint32, sampl
 	}
 	r := numerics.Rounding{Format: c.Store.Format, Stochastic: c.Store.Stochastic, Overflow: d.policy.Overflow}
 	if r.Stochastic {
-		r.Stream = random.New(p.Seed, random.Rounding)
+		r.Stream = d.stream(p, random.Rounding)
 		r.Stream.Step, r.Stream.Sample, r.Stream.Site = p.Step, uint32(sample), site.Stream(drawPartials+draw, head)
 	}
 	return kernels.Partials{Chunk: c.Chunk, Rounding: r}

@@ -84,6 +84,9 @@ type Policy struct {
 	// keeps these as masters.
 	Working Store
 
+	// RoundingSeed chooses among independent draws of all stochastic rounding of one seed; 0 is as good as any.
+	RoundingSeed uint64
+
 	// Overflow says what becomes of values too large for FP16. The Device counts them unless it is numerics.Inf.
 	Overflow numerics.Overflow
 }

@@ -34,6 +34,7 @@ var info = backend.Info{
 		{Name: "stochastic_rounding", Default: "true", Doc: "round FP16 stochastically in training; false: to nearest; " +
 			"replica_identical_only: weights alone"},
 		{Name: "disable_sr_for_amp_vertices", Default: "false", Doc: "round partial sums that the matrix unit stores to nearest (fp16.16)"},
+		{Name: "rounding_seed", Default: "0", Doc: "another draw of all stochastic rounding with the same data and dropout, 0 to 65535"},
 		{Name: "loss_scale", Default: "4096", Doc: "static factor of the loss; auto: follows the histogram of the gradients"},
 		{Name: "initial_loss_scale", Default: "1", Doc: "first scale with loss_scale=auto"},
 		{Name: "loss_scale_period", Default: "1", Doc: "steps between two changes with loss_scale=auto"},

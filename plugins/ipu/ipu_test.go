@@ -156,6 +156,26 @@ func TestRounding(t *testing.T) {
 	}
 }
 
+// TestRoundingSeed: another one rounds otherwise, as far off as the first, and to nearest there is nothing to draw.
+func TestRoundingSeed(t *testing.T) {
+	exact, _ := gradients(t, program("fp32", 1, 1, nil), 1)
+	at := func(seed, stochastic string) []float32 {
+		g, _ := gradients(t, program("fp16.16", 1, 1, map[string]string{"rounding_seed": seed, "stochastic_rounding": stochastic}), 1)
+		return g
+	}
+	first := at("0", "true")
+	if none, _ := gradients(t, program("fp16.16", 1, 1, nil), 1); !slices.Equal(none, first) {
+		t.Error("rounding_seed 0 is not the default")
+	}
+	a, b := distance(first, exact), distance(at("1", "true"), exact)
+	if d := distance(first, at("1", "true")); d < 0.7*min(a, b) || d > 2.8*max(a, b) {
+		t.Errorf("gradients of two rounding seeds are %.2g apart, and %.2g and %.2g from FP32's, want about sqrt(2) times that", d, a, b)
+	}
+	if !slices.Equal(at("0", "false"), at("1", "false")) {
+		t.Error("rounding_seed changes rounding to nearest")
+	}
+}
+
 // TestAccumulation: mean and running mean of FP16 gradients, and replicas, come to the same gradient but for their
 // rounding; and that differs.
 func TestAccumulation(t *testing.T) {
@@ -227,6 +247,7 @@ func TestMask(t *testing.T) {
 func TestOptions(t *testing.T) {
 	for name, values := range map[string][]string{
 		"stochastic_rounding":         {"maybe", ""},
+		"rounding_seed":               {"-1", "x", "65536"},
 		"loss_scale":                  {"0", "-2", "NaN", "dynamic", "1e30"},
 		"initial_loss_scale":          {"0"},
 		"loss_scale_period":           {"0"},

@@ -34,6 +34,7 @@ func newPolicy(precision string, v *option.Values) emulator.Policy {
 	if v.Bool("disable_sr_for_amp_vertices") {
 		partials = nearest
 	}
+	seed := uint64(v.Int("rounding_seed", 0, 65535))
 	if precision == "fp32" {
 		return emulator.Policy{RunningMean: running}
 	}
@@ -43,6 +44,7 @@ func newPolicy(precision string, v *option.Values) emulator.Policy {
 		Embed:  row, Linear: row, Pointwise: row, Residual: row, Norm: row, Statistics: half,
 		Scores: row, Masked: half, Exponential: half, Reciprocal: half, Probabilities: row,
 		LossGrad: half, Accumulate: half, RunningMean: running, Reduce: half, Parameters: weights, Overflow: overflow,
+		RoundingSeed: seed,
 	}
 	if precision == "fp16.16" {
 		p.Partials = emulator.Partials{Chunk: chunk, Store: partials}
