@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"harness.invalid/core/format"
 	"harness.invalid/core/recipe"
 )
 
@@ -15,7 +16,7 @@ import (
 var documents = []string{
 	"README.md", "docs/README.md", "docs/recipes.md", "docs/data.md", "docs/tasks.md", "docs/execution.md",
 	"docs/machines.md", "docs/plugins.md", "docs/ten-minutes.md", "docs/results.md", "docs/plugin-protocol.md",
-	"docs/checkpoints.md", "docs/reports.md", "docs/performance.md", "docs/design.md", "harness/doc.go",
+	"docs/checkpoints.md", "docs/reports.md", "docs/performance.md", "docs/design.md", "docs/formats.md", "harness/doc.go",
 }
 
 // document reads one of them.
@@ -67,7 +68,8 @@ func exampleRecipe(t *testing.T) string {
 	return found[0].text
 }
 
-// TestDocumentedRecipes loads every recipe in the documents. Parts of one are parts of a recipe that extends quick.
+// TestDocumentedRecipes loads every recipe and number format in the documents. Parts of a recipe are those of one that
+// extends quick.
 func TestDocumentedRecipes(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -81,6 +83,12 @@ func TestDocumentedRecipes(t *testing.T) {
 	for _, name := range documents {
 		for _, b := range blocks(t, name, "yaml") {
 			text := b.text
+			if name == "docs/formats.md" {
+				if _, err := format.Parse("shown", []byte(text)); err != nil {
+					t.Errorf("%s: %v", b.where, err)
+				}
+				continue
+			}
 			if !wholeRecipe.MatchString(text) {
 				text = "extends: quick\n" + text
 			}

@@ -90,7 +90,7 @@ reach the same accuracy and how long they take.`,
 		{"Look", []*cobra.Command{newReport(), newServe(), newPlot(), newRuns(), newExport()}},
 		{"Data and models", []*cobra.Command{newRecipe(), newData(), newVocab(), newTokenize(), newConvert(), newInspect()}},
 		{"Machines", []*cobra.Command{newEstimate(), newProfile(), newBench()}},
-		{"Extend", []*cobra.Command{newPlugin()}},
+		{"Extend", []*cobra.Command{newPlugin(), newFormats()}},
 		{"Check", []*cobra.Command{newCheck(), newBaseline(), newScore(), newMLPerf(), newAlgoPerf()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})

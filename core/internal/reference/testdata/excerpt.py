@@ -21,8 +21,8 @@ def place(name):
     return path
 
 
-def subset(name, keep):
-    """Writes the tensors of a safetensors file whose names pass keep. Values are copied, not converted."""
+def subset(name, keep, part=lambda shape, values: (shape, values)):
+    """Writes a part of the tensors of a safetensors file whose names pass keep. Values are copied, not converted."""
     data = (SOURCE / name).read_bytes()
     (size,) = struct.unpack_from("<Q", data)
     header = json.loads(data[8 : 8 + size])
@@ -33,9 +33,10 @@ def subset(name, keep):
             out[tensor] = entry
         elif keep(tensor):
             begin, end = entry["data_offsets"]
-            chunks.append(body[begin:end])
-            out[tensor] = entry | {"data_offsets": [at, at + end - begin]}
-            at += end - begin
+            shape, values = part(entry["shape"], body[begin:end])
+            chunks.append(values)
+            out[tensor] = entry | {"shape": shape, "data_offsets": [at, at + len(values)]}
+            at += len(values)
     text = json.dumps(out, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     place(name).write_bytes(struct.pack("<Q", len(text)) + text + b"".join(chunks))
@@ -79,6 +80,23 @@ def cut_learning_rates(name, steps):
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     place(name).write_bytes(struct.pack("<Q", len(text)) + text + body + rates)
+
+
+def some_casts(shape, values):
+    """One of 23 elements of four bytes."""
+    chosen = [values[4 * i : 4 * i + 4] for i in range(3, shape[0], 23)]
+    return [len(chosen)], b"".join(chosen)
+
+
+def some_blocks(shape, values):
+    """Two blocks of 32 elements of four bytes in one of 21 rows."""
+    rows = range(0, shape[0] - 2, 21)
+    return [len(rows), 64], b"".join(values[4 * r * shape[1] :][: 4 * 64] for r in rows)
+
+
+def mx(tensor):
+    """Formats whose scales depend on blocks of 32 elements alone."""
+    return tensor == "x" or tensor.startswith("x.mx")
 
 
 def normal(answer):
@@ -126,6 +144,8 @@ def main():
     subset("golden/bert/classification.safetensors", bert(not_encoder_matrix, {"logits", "pooler_output"}))
     subset("golden/optimizers.safetensors", first_steps)
     cut_learning_rates("golden/optimizers.safetensors", 3)
+    subset("golden/formats/casts.safetensors", lambda tensor: True, some_casts)
+    subset("golden/formats/blocks.safetensors", mx, some_blocks)
     for name in ("golden/pretraining/sample_text_wwm_seed7.json", "data/corpus/sample_text.txt", "data/vocab/bert-base-uncased-vocab.txt"):
         shutil.copyfile(SOURCE / name, place(name))
     lines = (SOURCE / "golden/tokenization/regression_uncased.txt").read_text(encoding="utf-8").splitlines(keepends=True)
