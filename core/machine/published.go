@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -34,8 +35,20 @@ type Row struct {
 	AttentionDropout float64 `yaml:"attention_dropout"`
 	// SequencesPerSecond that were published.
 	SequencesPerSecond float64 `yaml:"sequences_per_second"`
-	// HeldOut rows are not fitted.
+	// Times that were published instead: how many times as many sequences a second as the same program has when its batch
+	// is cut as in Base.
+	Times float64 `yaml:"times"`
+	Base  Cut     `yaml:"base"`
+	// HeldOut rows are not fitted: they judge the model.
 	HeldOut bool `yaml:"held_out"`
+	// Unexplained says of a row beyond the goal what the model does not know.
+	Unexplained string `yaml:"unexplained"`
+}
+
+// Cut is another way to share out a global batch.
+type Cut struct {
+	Accumulation int `yaml:"accumulation"`
+	Replicas     int `yaml:"replicas"`
 }
 
 // Rule is the optimizer of a row.
@@ -54,11 +67,37 @@ func ReadRows(text []byte) ([]Row, error) {
 		if _, err := r.Program(); err != nil {
 			return nil, fmt.Errorf("%s: %w", r.Name, err)
 		}
-		if !(r.SequencesPerSecond > 0) {
-			return nil, fmt.Errorf("%s: sequences_per_second is %g, want a positive number", r.Name, r.SequencesPerSecond)
+		switch {
+		case r.Times > 0 && r.SequencesPerSecond == 0:
+			if _, err := r.at(r.Base).Program(); err != nil {
+				return nil, fmt.Errorf("%s: base: %w", r.Name, err)
+			}
+		case !(r.SequencesPerSecond > 0) || r.Times != 0:
+			return nil, fmt.Errorf("%s: sequences_per_second is %g and times %g, want one of them, positive",
+				r.Name, r.SequencesPerSecond, r.Times)
 		}
 	}
 	return rows, nil
+}
+
+// at is the row with its batch cut another way.
+func (r *Row) at(c Cut) *Row {
+	o := *r
+	o.Accumulation, o.Replicas = c.Accumulation, c.Replicas
+	return &o
+}
+
+// Published is the published figure.
+func (r *Row) Published() float64 { return cmp.Or(r.Times, r.SequencesPerSecond) }
+
+// Modelled is what a model says in place of the published figure, where rate is the throughput that it gives a row.
+func (r *Row) Modelled(rate func(*Row) (sequencesPerSecond float64, err error)) (float64, error) {
+	v, err := rate(r)
+	if err != nil || r.Times == 0 {
+		return v, err
+	}
+	base, err := rate(r.at(r.Base))
+	return v / base, err
 }
 
 // Program is what ran.
@@ -98,11 +137,11 @@ func Fit(rows []Row, start []float64, modelled func(r *Row, constants []float64)
 	loss := func(steps []int) (float64, error) {
 		c, sum := constants(steps), 0.
 		for i := range rows {
-			v, err := modelled(&rows[i], c)
+			v, err := rows[i].Modelled(func(r *Row) (float64, error) { return modelled(r, c) })
 			if err != nil {
 				return 0, fmt.Errorf("%s: %w", rows[i].Name, err)
 			}
-			d := math.Log(v / rows[i].SequencesPerSecond)
+			d := math.Log(v / rows[i].Published())
 			sum += d * d
 		}
 		return sum, nil

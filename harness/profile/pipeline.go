@@ -16,7 +16,7 @@ var partColours = map[string]struct {
 	dark bool
 }{
 	"forward": {"#0072B2", true}, "recomputation": {"#56B4E9", false}, "backward": {"#E69F00", false}, "weights": {"#CC79A7", false},
-	"streaming": {"#009E73", true}, "all_reduce": {"#D55E00", true}, "optimizer": {"#F0E442", false}, "host_io": {"#999999", false},
+	"streaming": {"#009E73", true}, "all_reduce": {"#D55E00", true}, "optimizer": {"#F0E442", false}, "data_loader": {"#999999", false},
 }
 
 func partColour(name string) string {
@@ -169,7 +169,8 @@ func (d *pipelinePicture) update() {
 // rank is the order of parts in a legend.
 func rank(name string) int {
 	order := []string{
-		"weights", "forward", "recomputation", "backward", "launch", "all_reduce", "second_gradient", "optimizer", "streaming", "host_io",
+		"weights", "forward", "recomputation", "backward", "launch", "all_reduce", "second_gradient", "optimizer", "streaming",
+		"data_loader", "host_exchange", "engine_start", "program",
 	}
 	if i := slices.Index(order, name); i >= 0 {
 		return i

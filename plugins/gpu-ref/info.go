@@ -5,6 +5,7 @@ import (
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/option"
+	"harness.invalid/plugins/gpu-ref/costmodel"
 	"harness.invalid/plugins/gpu-ref/execution"
 )
 
@@ -32,7 +33,5 @@ var info = backend.Info{
 		{Name: "loss_scale", Default: "auto", Doc: "dynamic, a number, or auto: dynamic in fp16 and fp16-o2, 1 in other formats"},
 		{Name: "init_scale", Default: "65536", Doc: "first scale of a dynamic loss scale"},
 		{Name: "growth_interval", Default: "2000", Doc: "good steps in a row after which a dynamic loss scale doubles"},
-	}, execution.Options, []option.Option{
-		{Name: "system", Default: "dgx-a100-80gb", Doc: "whose time and memory are modelled, see harness estimate; none: nothing is"},
-	}),
+	}, execution.Options, costmodel.Options),
 }

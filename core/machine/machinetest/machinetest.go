@@ -53,7 +53,7 @@ func Update(t testing.TB, o optimizer.Optimizer, options map[string]string, p ba
 	return c
 }
 
-// The goal: median and greatest error over all rows.
+// The goal: median error over all rows, and greatest error of those that are not marked as unexplained.
 const (
 	medianGoal   = 0.05
 	greatestGoal = 0.12
@@ -123,7 +123,7 @@ func (m *Model) fit(t *testing.T, rows []machine.Row) {
 
 // unseen is the error of a row by a model that was fitted without its program, to four digits.
 func (m *Model) unseen(t *testing.T, rows []machine.Row, r *machine.Row) float64 {
-	e := m.modelled(t, r, m.Fitted)/r.SequencesPerSecond - 1
+	e := m.modelled(t, r, m.Fitted)/r.Published() - 1
 	if !r.HeldOut {
 		e = m.leftOut(t, rows, r)
 	}
@@ -142,11 +142,7 @@ func (m *Model) checkFit(t *testing.T, rows []machine.Row) {
 	loss := func(c []float64) float64 {
 		sum := 0.
 		for i := range fitted {
-			v, err := m.rate(&fitted[i], c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			d := math.Log(v / fitted[i].SequencesPerSecond)
+			d := math.Log(m.modelled(t, &fitted[i], c) / fitted[i].Published())
 			sum += d * d
 		}
 		return sum
@@ -178,7 +174,7 @@ func (m *Model) table(t *testing.T, rows []machine.Row) string {
 				continue
 			}
 			v := m.modelled(t, r, m.Fitted)
-			e, u := v/r.SequencesPerSecond-1, m.Checked.Errors[i]
+			e, u := v/r.Published()-1, m.Checked.Errors[i]
 			last := fmt.Sprintf("%+.1f%%", 100*u)
 			if held {
 				last = "held out"
@@ -186,17 +182,20 @@ func (m *Model) table(t *testing.T, rows []machine.Row) string {
 					t.Errorf("%s on %s, held out: error %.4f, %s has %.4f: run go generate", r.Name, r.System, e, m.Constants, u)
 				}
 			}
+			if beyond := math.Abs(e) > greatestGoal; beyond != (r.Unexplained != "") {
+				t.Errorf("%s, %s, on %s: error %.1f%% and unexplained %q: want a reason exactly where it is beyond %.0f%%",
+					r.Name, r.Precision, r.System, 100*e, r.Unexplained, 100*greatestGoal)
+			}
 			errors, unseen = append(errors, math.Abs(e)), append(unseen, math.Abs(u))
 			fmt.Fprintf(&b, "| %s | %s | %d | %s, %s | %s | %s | %+.1f%% | %s |\n",
-				r.Name, r.System, r.Replicas, r.Framework, r.Precision, rate(r.SequencesPerSecond), rate(v), 100*e, last)
+				r.Name, r.System, r.Replicas, r.Framework, r.Precision, figure(r, r.Published()), figure(r, v), 100*e, last)
 		}
 	}
 	slices.Sort(errors)
 	slices.Sort(unseen)
 	median, greatest := middle(errors), errors[len(errors)-1]
-	if median > medianGoal || greatest > greatestGoal {
-		t.Errorf("median error %.1f%%, greatest %.1f%%: want at most %.0f%% and %.0f%%",
-			100*median, 100*greatest, 100*medianGoal, 100*greatestGoal)
+	if median > medianGoal {
+		t.Errorf("median error %.1f%%: want at most %.0f%%", 100*median, 100*medianGoal)
 	}
 	fmt.Fprintf(&b, "\nMedian error %.1f%%, greatest %.1f%%. Of rows that were not fitted: median %.1f%%, greatest %.1f%%. "+
 		"The %.0f%% interval\nfrom the errors of all others contains %d of %d rows.\n",
@@ -205,8 +204,13 @@ func (m *Model) table(t *testing.T, rows []machine.Row) string {
 	return b.String()
 }
 
-// rate shows four digits.
-func rate(v float64) string { return strconv.FormatFloat(v, 'f', max(0, 3-int(math.Log10(v))), 64) }
+// figure shows sequences a second with four digits, and how many times as many with three.
+func figure(r *machine.Row, v float64) string {
+	if r.Times > 0 {
+		return fmt.Sprintf("x %.1f", v)
+	}
+	return strconv.FormatFloat(v, 'f', max(0, 3-int(math.Log10(v))), 64)
+}
 
 func middle(sorted []float64) float64 {
 	n := len(sorted)
@@ -214,24 +218,22 @@ func middle(sorted []float64) float64 {
 }
 
 func (m *Model) modelled(t *testing.T, r *machine.Row, c []float64) float64 {
-	v, err := m.rate(r, c)
+	v, err := r.Modelled(func(r *machine.Row) (float64, error) { return m.rate(r, c) })
 	if err != nil {
 		t.Fatalf("%s on %s: %v", r.Name, r.System, err)
 	}
 	return v
 }
 
-// leftOut is the error of a row after a fit without it and without all rows of its name, system and format, because
-// the same program in another framework would give it away.
+// leftOut is the error of a row after a fit without all rows of its name: the same program in another format or on
+// another system would give it away.
 func (m *Model) leftOut(t *testing.T, rows []machine.Row, r *machine.Row) float64 {
-	others := slices.DeleteFunc(fittedRows(rows), func(o machine.Row) bool {
-		return o.Name == r.Name && o.System == r.System && o.Precision == r.Precision
-	})
+	others := slices.DeleteFunc(fittedRows(rows), func(o machine.Row) bool { return o.Name == r.Name })
 	c, err := machine.Fit(others, m.Start, m.rate)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m.modelled(t, r, c)/r.SequencesPerSecond - 1
+	return m.modelled(t, r, c)/r.Published() - 1
 }
 
 func (m *Model) marks() (begin, end string) {

@@ -18,15 +18,11 @@ type constants struct {
 	MatmulEfficiency float64 `yaml:"matmul_efficiency"`
 	// ElementsPerCycle that a multiprocessor reads or writes in kernels on elements, besides the time of the bytes.
 	ElementsPerCycle float64 `yaml:"elements_per_cycle"`
-	// HostSecondsPerTensor that the GPU waits for the host at every update, for each tensor of the model: the
-	// optimizer's loop, the loss read back, the next batch.
-	HostSecondsPerTensor float64 `yaml:"host_seconds_per_tensor"`
+	// SQuADSeconds that the GPU waits for the host at every update of the software nvidia-squad.
+	SQuADSeconds float64 `yaml:"squad_seconds"`
 	// UnseenErrors of the rows of published.yaml, modelled/published - 1, by a model that was fitted without them.
 	UnseenErrors []float64 `yaml:"unseen_errors"`
 }
-
-// launchSeconds is what the host takes to launch a kernel: an assumption, some microseconds.
-const launchSeconds = 6e-6
 
 //go:embed constants.yaml
 var constantsYAML []byte

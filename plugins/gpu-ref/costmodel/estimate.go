@@ -1,9 +1,9 @@
 // Package costmodel models time and memory of BERT on NVIDIA's GPUs.
 //
 // A micro-batch is a list of kernels. A matrix product runs on the multiprocessors in blocks and waves, bound by
-// arithmetic, cache or memory; everything else is bound by memory. The host launches the kernels, and the slower of
-// host and device sets the time. GPUs sum gradients by a ring within the node and one between nodes, in parallel
-// with the last backward pass.
+// arithmetic, cache or memory; everything else is bound by memory. The host submits the kernels, as its software does,
+// and the slower of host and device sets the time. GPUs sum gradients by a ring within the node and one between nodes,
+// in parallel with the last backward pass.
 //
 // docs/machines.md compares the model with published throughput and says what it cannot explain.
 package costmodel
@@ -23,6 +23,7 @@ type model struct {
 	program              backend.Program
 	plan                 execution.Plan
 	system               *System
+	software             *software
 	format               format
 	flops                float64
 	memoryBytesPerSecond float64
@@ -61,6 +62,10 @@ func newModel(p backend.Program, plan execution.Plan, sys *System, on backend.Ma
 		return nil, fmt.Errorf("%s: %d replicas take %d GPUs, the system has at most %d in %d nodes",
 			sys.Name, p.Replicas, p.Replicas, most, sys.Nodes)
 	}
+	program, err := softwareNamed(p.Options[softwareOption])
+	if err != nil {
+		return nil, err
+	}
 	l, err := bert.Parameters(p.Model, p.Head)
 	if err != nil {
 		return nil, err
@@ -71,7 +76,8 @@ func newModel(p backend.Program, plan execution.Plan, sys *System, on backend.Ma
 		}
 	}
 	return &model{
-		program: p, plan: plan, system: sys, format: formats[name], flops: flops, layout: l, update: on.Update, packing: max(1, on.Packing),
+		program: p, plan: plan, system: sys, software: program, format: formats[name], flops: flops, layout: l, update: on.Update,
+		packing:              max(1, on.Packing),
 		memoryBytesPerSecond: sys.Chip.MemoryBytesPerSecond * sys.Chip.MemoryEfficiency, constants: c,
 	}, nil
 }
@@ -108,6 +114,3 @@ func (m *model) lengths() []int {
 
 // parameters of the model.
 func (m *model) parameters() float64 { return float64(m.layout.Parameters()) }
-
-// tensors of the model.
-func (m *model) tensors() float64 { return float64(16*m.program.Model.NumHiddenLayers + 9) }

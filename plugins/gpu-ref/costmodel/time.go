@@ -13,7 +13,8 @@ import (
 type work struct {
 	cost                              // forward and backward
 	forward, backward, again, seconds float64
-	launch                            float64 // seconds that the GPU waits for the host
+	launch                            float64 // seconds between kernels, and that the GPU waits for the host
+	loader                            float64 // seconds that it waits for the data
 	macs                              float64 // of a forward pass
 }
 
@@ -30,14 +31,18 @@ func (m *model) work() work {
 			again = layers.forward
 		}
 		kernels := done.plus(again)
-		w.launch += share * max(0, kernels.kernels*launchSeconds-kernels.seconds())
+		sequences, length := float64(m.program.MicroBatch), float64(S)
+		busy := kernels.seconds() + kernels.kernels*m.software.gapSeconds
+		total := max(busy, m.software.hostSeconds(kernels.kernels, sequences, length))
+		w.launch += share * (total - kernels.seconds())
+		w.loader += share * m.software.loaderSeconds(sequences, length, total)
 		w.forward += share * all.forward.seconds()
 		w.backward += share * all.backward.seconds()
 		w.again += share * again.seconds()
 		w.cost = w.cost.plus(done.times(share))
 		w.macs += share * m.forwardMACs(S)
 	}
-	w.seconds = w.forward + w.backward + w.again + w.launch
+	w.seconds = w.forward + w.backward + w.again + w.launch + w.loader
 	return w
 }
 
@@ -49,23 +54,27 @@ func (m *model) time() backend.Estimate {
 	if m.plan.ReduceEach {
 		reduce *= micro
 	}
-	e := backend.Estimate{System: m.system.Name, Breakdown: []backend.Phase{
+	gradient := []backend.Phase{
 		{Name: "compute", Seconds: micro * w.compute},
 		{Name: "memory", Seconds: micro * w.memory},
 		{Name: "launch", Seconds: micro * w.launch},
 		{Name: "recomputation", Seconds: micro * w.again},
-		{Name: "all_reduce", Seconds: reduce},
-		{Name: "optimizer", Seconds: m.updateSeconds()},
-		{Name: "host_io", Seconds: m.tensors() * m.constants.HostSecondsPerTensor},
-	}}
-	if m.update.Probes {
-		second := backend.Phase{Name: "second_gradient"}
-		for _, b := range e.Breakdown[:5] {
+	}
+	update := []backend.Phase{{Name: "all_reduce", Seconds: reduce}}
+	if m.update.Probes { // of the same batch
+		second := backend.Phase{Name: "second_gradient", Seconds: reduce}
+		for _, b := range gradient {
 			second.Seconds += b.Seconds
 		}
-		e.Breakdown = slices.Insert(e.Breakdown, 5, second)
+		update = append(update, second)
 		w.macs *= 2
 	}
+	update = append(update, backend.Phase{Name: "optimizer", Seconds: m.updateSeconds()})
+	if m.software.waits {
+		update = append(update, backend.Phase{Name: "program", Seconds: m.constants.SQuADSeconds})
+	}
+	e := backend.Estimate{System: m.system.Name}
+	e.Breakdown = slices.Concat(gradient, []backend.Phase{{Name: "data_loader", Seconds: micro * w.loader}}, update)
 	for _, b := range e.Breakdown {
 		e.StepSeconds += b.Seconds
 	}
@@ -73,7 +82,7 @@ func (m *model) time() backend.Estimate {
 	e.GlobalBatch = int(math.Round(sequences))
 	e.SequencesPerSecond = sequences / e.StepSeconds
 	e.PeakShare = 6 * w.macs * micro / (e.StepSeconds * m.flops)
-	e.Pipeline = m.pipeline(&w, e.Breakdown[4:])
+	e.Pipeline = m.pipeline(&w, update)
 	e.Assumptions = m.assumptions()
 	return e
 }
@@ -88,6 +97,7 @@ func (m *model) pipeline(w *work, update []backend.Phase) backend.Pipeline {
 	if w.launch > 0 {
 		stage.Parts = append(stage.Parts, backend.Phase{Name: "launch", Seconds: w.launch})
 	}
+	stage.Parts = append(stage.Parts, backend.Phase{Name: "data_loader", Seconds: w.loader})
 	p := backend.Pipeline{Stages: []backend.Stage{stage}, Cycles: m.plan.Cycles(m.program.Accumulation), CycleSeconds: w.seconds}
 	for _, b := range update {
 		if b.Seconds > 0 {
@@ -100,6 +110,9 @@ func (m *model) pipeline(w *work, update []backend.Phase) backend.Pipeline {
 // assumptions are what the machine does and the run does not, or what nobody says.
 func (m *model) assumptions() []backend.Assumption {
 	list := m.updateAssumptions()
+	if m.program.Options[softwareOption] == "" {
+		list = append(list, backend.Assumption{Setting: softwareOption, Modelled: m.software.name, Reason: m.software.doc})
+	}
 	if lengths := m.lengths(); len(lengths) > 1 {
 		list = append(list, backend.Assumption{
 			Setting: "length_bins", Modelled: fmt.Sprint(m.plan.LengthBins), Run: "0",

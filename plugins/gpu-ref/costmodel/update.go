@@ -25,6 +25,7 @@ func (m *model) updateSeconds() float64 {
 		return 0
 	}
 	grad, mixed := m.format.weightBytes, m.format.masters > 0
+	fused := m.update.Fused || m.software.fused || mixed && m.software.fusedMixed
 	var bytes, flops, kernels, products float64
 	var operations float64 // on tensors without kernels of their own
 	together := false
@@ -36,25 +37,25 @@ func (m *model) updateSeconds() float64 {
 			together = true
 			operations += w.Flops
 		}
-		if w.Kernels > 0 || mixed || m.update.Fused {
+		if w.Kernels > 0 || fused {
 			bytes += m.update.MovedBytes(i, t.Len(), fp32Bytes, grad)
 		}
 		if mixed {
 			bytes += n * (2*grad + m.format.weightBytes)
 		}
 		for _, p := range w.Products {
-			products += p.Count * max(launchSeconds, m.singlePrecision().multiply(p.Groups, p.M, p.K, p.N).seconds())
+			products += p.Count * max(m.software.updateKernelSeconds(), m.singlePrecision().multiply(p.Groups, p.M, p.K, p.N).seconds())
 		}
 	}
 	switch {
 	case !together:
-	case mixed || m.update.Fused:
+	case fused:
 		kernels += fusedKernels
 	default:
 		bytes += operations * accessesPerOperation * fp32Bytes
-		kernels += m.tensors() * operations / m.parameters() * kernelsPerOperation
+		kernels += float64(len(m.layout.Tensors())) * operations / m.parameters() * kernelsPerOperation
 	}
-	return max(bytes/m.memoryBytesPerSecond, flops/m.singlePrecision().flops, kernels*launchSeconds) + products
+	return max(bytes/m.memoryBytesPerSecond, flops/m.singlePrecision().flops, kernels*m.software.updateKernelSeconds()) + products
 }
 
 // singlePrecision is the model of a machine that computes in FP32, as optimizers do.

@@ -107,7 +107,7 @@ type unstated struct{ optimizer.Optimizer }
 // TestAssumed: what nobody states is an assumption.
 func TestAssumed(t *testing.T) {
 	e, _, _ := under(t, "fp16", unstated{adamw.New()}, nil)
-	if len(e.Assumptions) != 1 || !strings.Contains(e.Assumptions[0].Reason, "adamw does not state its cost") {
+	if len(e.Assumptions) != 2 || !strings.Contains(e.Assumptions[0].Reason, "adamw does not state its cost") {
 		t.Errorf("it assumes %v", e.Assumptions)
 	}
 }

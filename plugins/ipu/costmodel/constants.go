@@ -16,7 +16,7 @@ type constants struct {
 	// VectorCycles a tile takes for one pass over an element in FP16: load, compute, store, and the overhead of
 	// vertices.
 	VectorCycles float64 `yaml:"vector_cycles"`
-	// HostBytesPerSecond at which the host prepares a global batch while the IPUs wait.
+	// HostBytesPerSecond at which the data loader prepares a global batch while the IPUs wait.
 	HostBytesPerSecond float64 `yaml:"host_bytes_per_second"`
 	// UnseenErrors of the rows of published.yaml, modelled/published - 1, by a model that was fitted without them.
 	UnseenErrors []float64 `yaml:"unseen_errors"`

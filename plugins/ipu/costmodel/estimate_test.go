@@ -123,3 +123,27 @@ func sums(t testing.TB, e *backend.Estimate) {
 		t.Errorf("cycles and update take %g s, the step %g s", all, e.StepSeconds)
 	}
 }
+
+// TestHost: a step of BERT-Tiny waits for the host, mostly for the start of its program; the sum over a step of
+// BERT-Large as published is less than 2% of it, and its start cannot be seen.
+func TestHost(t *testing.T) {
+	of := func(p backend.Program, name string) (seconds, share float64) {
+		e := modelled(t, p, "bow-pod16")
+		for _, b := range e.Breakdown {
+			if b.Name == name {
+				return b.Seconds, b.Seconds / e.StepSeconds
+			}
+		}
+		t.Fatalf("no %s in %v", name, e.Breakdown)
+		return 0, 0
+	}
+	large := large(t)
+	if _, share := of(large, "engine_start"); share > 1e-4 {
+		t.Errorf("the start of the program is %.2g of a step of BERT-Large", share)
+	}
+	seconds, share := of(large, "host_exchange")
+	bytes := 4 * (3*large.Length + 3*large.MaxPredictions + 2) * large.MicroBatch * large.Accumulation
+	if least := float64(bytes) * 8 / 26.4e9; seconds < least || seconds > 2*least || share > 0.02 {
+		t.Errorf("%d bytes reach a replica in %.3g s, %.2g of a step", bytes, seconds, share)
+	}
+}

@@ -1,6 +1,8 @@
 package costmodel
 
 import (
+	"slices"
+
 	"harness.invalid/core/backend"
 	"harness.invalid/core/emulator"
 )
@@ -94,16 +96,15 @@ func (m *model) timePhased(phases []stage) backend.Estimate {
 		{Name: "all_reduce", Seconds: reduce},
 		{Name: "optimizer", Seconds: m.updateSeconds(u)},
 		{Name: "streaming", Seconds: w.once + micro*(w.waiting+w.moving) + update},
-		{Name: "host_io", Seconds: m.hostSeconds()},
 	}}
+	e.Breakdown = append(e.Breakdown, m.host()...)
 	e.Pipeline = backend.Pipeline{
 		Stages: w.visits, Cycles: m.program.Accumulation, Sequential: true,
 		CycleSeconds: m.loadSeconds(w.load) + w.waiting + w.moving,
 	}
 	second := w.once + micro*e.Pipeline.CycleSeconds + reduce
-	behind := []backend.Phase{
-		e.Breakdown[5], e.Breakdown[6], {Name: "streaming", Seconds: w.once + update}, e.Breakdown[8],
-	}
+	behind := slices.Clone(e.Breakdown[5:])
+	behind[2].Seconds = w.once + update // the rest of streaming is within the cycles
 	e.Breakdown = m.withSecond(e.Breakdown, second)
 	m.complete(&e, m.withSecond(behind, second))
 	return e

@@ -56,8 +56,8 @@ func (m *model) time(stages []stage) backend.Estimate {
 		{Name: "all_reduce", Seconds: reduce},
 		{Name: "optimizer", Seconds: update},
 		{Name: "streaming", Seconds: streaming},
-		{Name: "host_io", Seconds: m.hostSeconds()},
 	}
+	e.Breakdown = append(e.Breakdown, m.host()...)
 	e.Breakdown = m.withSecond(e.Breakdown, inCycles+reduce)
 	m.complete(&e, e.Breakdown[5:])
 	return e
