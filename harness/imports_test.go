@@ -24,6 +24,8 @@ var layers = []struct {
 	{"core/random", nil, nil},
 	{"core/spelling", nil, nil},
 	{"core/bounded", nil, nil},
+	{"core/fault", nil, nil},
+	{"core/durable", []string{"core/fault"}, nil},
 	{"core/filename", nil, nil},
 	{"core/secret", nil, nil},
 	{"core/option", []string{"core/spelling"}, nil},

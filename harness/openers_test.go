@@ -14,6 +14,7 @@ import (
 var openers = map[string]string{
 	"core/bounded/bounded.go":                 "the one way",
 	"core/durable/durable.go":                 "folders to flush, and files just written",
+	"core/durable/file.go":                    "files that are written; who appends checks that it is one",
 	"core/machine/machinetest/machinetest.go": "tests",
 	"core/plugin/python/python.go":            "a cache whose content is compared",
 	"core/plugin/host/discover.go":            "folders of $PATH",
@@ -25,7 +26,6 @@ var openers = map[string]string{
 	"harness/check_output.go":                 "a file that is written",
 	"harness/processes/memory.go":             "/proc",
 	"harness/fetch/download.go":               "a file that is written",
-	"results/lines.go":                        "a file that is written, and is checked to be one",
 	"results/environment_linux.go":            "/proc and /sys",
 }
 

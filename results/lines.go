@@ -10,13 +10,12 @@ import (
 	"fmt"
 	"hash"
 	"hash/crc32"
-	"io"
 	"io/fs"
 	"iter"
-	"os"
 	"path/filepath"
 
 	"harness.invalid/core/bounded"
+	"harness.invalid/core/durable"
 )
 
 // ErrDamaged is wrapped by errors about lines that are not the ones that were recorded.
@@ -82,7 +81,7 @@ func (c *chain) open(line []byte) ([]byte, error) {
 
 // appender writes one JSON value a line at the end of a file.
 type appender struct {
-	file   *os.File
+	file   *durable.File
 	lines  int
 	end    int64
 	chain  chain
@@ -96,7 +95,7 @@ func (a *appender) sum() string { return hex.EncodeToString(a.digest.Sum(nil)) }
 // file with fewer lines is an error, and so is one whose lines are damaged or have another digest, unless that is
 // empty.
 func openLines(path string, lines int, digest string) (_ *appender, err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := durable.Append(path)
 	if err != nil {
 		return nil, err
 	}
@@ -136,13 +135,7 @@ func openLines(path string, lines int, digest string) (_ *appender, err error) {
 }
 
 // cut removes what comes after the lines. It precedes add.
-func (a *appender) cut() error {
-	if err := a.file.Truncate(a.end); err != nil {
-		return err
-	}
-	_, err := a.file.Seek(a.end, io.SeekStart)
-	return err
-}
+func (a *appender) cut() error { return a.file.Cut(a.end) }
 
 // add writes a line in one call, so that a crash leaves all of it, or a line without an end.
 func (a *appender) add(v any) error {

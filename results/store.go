@@ -74,7 +74,7 @@ type Mark struct {
 // holds it, the error is durable.ErrLocked.
 func Create(dir string, id Identity, r *recipe.Recipe, env Environment) (_ *Writer, err error) {
 	fail := func(err error) (*Writer, error) { return nil, fmt.Errorf("run %s: %w", dir, err) }
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := durable.MkdirAll(dir); err != nil {
 		return fail(err)
 	}
 	unlock, err := lock(dir)
@@ -145,7 +145,7 @@ func open(dir string, at Mark, unlock func() error) (*Writer, error) {
 	w := &Writer{dir, steps, evaluations, unlock}
 	// Before a line is cut off: a run with an end has all of its lines.
 	for _, name := range []string{resultFile, stopFile} {
-		if e := os.Remove(filepath.Join(dir, name)); !errors.Is(e, fs.ErrNotExist) {
+		if e := durable.Remove(filepath.Join(dir, name)); !errors.Is(e, fs.ErrNotExist) {
 			err = errors.Join(err, e)
 		}
 	}
@@ -199,10 +199,10 @@ func (w *Writer) closeFiles() error {
 func (w *Writer) Discard() error {
 	err := w.closeFiles()
 	for _, name := range []string{runFile, recipeFile, environmentFile, stepsFile, evaluationsFile} {
-		err = errors.Join(err, os.Remove(w.Path(name)))
+		err = errors.Join(err, durable.Remove(w.Path(name)))
 	}
-	err = errors.Join(err, w.unlock(), os.Remove(w.Path(lockFile)))
-	_ = os.Remove(w.dir)
+	err = errors.Join(err, w.unlock(), durable.Remove(w.Path(lockFile)))
+	_ = durable.Remove(w.dir)
 	return err
 }
 
@@ -340,10 +340,10 @@ func (r *Run) path(name string) string { return filepath.Join(r.Dir, name) }
 // Remove deletes a run's folder. The file that makes it a run goes first, so that a crash leaves nothing that looks
 // like one.
 func Remove(dir string) error {
-	if err := os.Remove(filepath.Join(dir, runFile)); err != nil {
+	if err := durable.Remove(filepath.Join(dir, runFile)); err != nil {
 		return err
 	}
-	return os.RemoveAll(dir)
+	return durable.RemoveAll(dir)
 }
 
 // Find returns the folders of all runs in a folder and below it, sorted.

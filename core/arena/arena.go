@@ -30,6 +30,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"harness.invalid/core/fault"
 	"harness.invalid/core/tensor"
 )
 
@@ -62,7 +63,11 @@ type Region struct {
 
 // New creates an empty arena, shared where the system has shared memory.
 func New() (*Arena, error) {
-	f, err := create()
+	var f *os.File
+	err := fault.Do(&fault.Op{Kind: fault.Share}, func() (err error) {
+		f, err = create()
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("arena: create shared memory: %w", err)
 	}
@@ -178,7 +183,11 @@ func (a *Arena) Map(l *tensor.Layout, offsets []int64) (*Region, error) {
 func (a *Arena) mapSections(l *tensor.Layout, offsets []int64) (*Region, error) {
 	r := &Region{arena: a, layout: l, offsets: slices.Clone(offsets)}
 	for _, offset := range offsets {
-		b, err := mapFile(a.file, offset, l.Len()*4)
+		var b []byte
+		err := fault.Do(&fault.Op{Kind: fault.Map, Offset: offset}, func() (err error) {
+			b, err = mapFile(a.file, offset, l.Len()*4)
+			return err
+		})
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("arena: map %d bytes: %w", l.Len()*4, err), r.unmap())
 		}
@@ -233,7 +242,7 @@ func grow(f *os.File, n int64) error {
 	if err != nil || info.Size() >= n {
 		return err
 	}
-	return f.Truncate(n)
+	return fault.Do(&fault.Op{Kind: fault.Grow, Offset: n}, func() error { return f.Truncate(n) })
 }
 
 // NewRegion returns zeroed memory of this process for sections of a layout, aligned like an arena's, for a plugin

@@ -38,16 +38,16 @@ const tempSuffix = ".tmp"
 // replaceDir puts a folder at path whose files write makes. It gets its name only once all of it is on disk.
 func replaceDir(path string, write func(*sumWriter) error) (err error) {
 	parent := filepath.Dir(path)
-	if err := os.MkdirAll(parent, 0o777); err != nil {
+	if err := durable.MkdirAll(parent); err != nil {
 		return err
 	}
 	temp := filepath.Join(parent, fmt.Sprintf(".%s.%08x%s", filepath.Base(path), rand.Uint32(), tempSuffix))
-	if err := os.Mkdir(temp, 0o777); err != nil {
+	if err := durable.Mkdir(temp); err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, os.RemoveAll(temp))
+			err = errors.Join(err, durable.RemoveAll(temp))
 		}
 	}()
 	w := &sumWriter{dir: temp}
@@ -60,7 +60,7 @@ func replaceDir(path string, write func(*sumWriter) error) (err error) {
 	}); err != nil {
 		return err
 	}
-	if err := os.Rename(temp, path); err == nil {
+	if err := durable.Rename(temp, path); err == nil {
 		return durable.SyncDir(parent)
 	} else if _, statErr := os.Lstat(path); statErr != nil {
 		return err
@@ -68,13 +68,13 @@ func replaceDir(path string, write func(*sumWriter) error) (err error) {
 	// A folder cannot be renamed over a non-empty one. Between the two renames the path is missing, but both
 	// versions exist.
 	old := strings.TrimSuffix(temp, tempSuffix) + ".old" + tempSuffix
-	if err := os.Rename(path, old); err != nil {
+	if err := durable.Rename(path, old); err != nil {
 		return err
 	}
-	if err := os.Rename(temp, path); err != nil {
-		return errors.Join(err, os.Rename(old, path))
+	if err := durable.Rename(temp, path); err != nil {
+		return errors.Join(err, durable.Rename(old, path))
 	}
-	return errors.Join(durable.SyncDir(parent), os.RemoveAll(old))
+	return errors.Join(durable.SyncDir(parent), durable.RemoveAll(old))
 }
 
 // readSums reads a folder's list of files and checks each file against it.

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"time"
+
+	"harness.invalid/core/fault"
 )
 
 // ErrDiffers is the error of WriteOnce for a file that is there with other content.
@@ -23,7 +25,7 @@ var ErrDiffers = errors.New("there is one with other content")
 // WriteFile replaces the file at path by what write writes. It writes to a temporary file beside it, flushes that
 // to disk, and renames it. If anything fails, the old file stays as it was.
 func WriteFile(path string, write func(w io.Writer) error) error {
-	return writeBeside(path, write, func(temp string) error { return os.Rename(temp, path) })
+	return writeBeside(path, write, func(temp string) error { return Rename(temp, path) })
 }
 
 // WriteOnce is WriteFile for a file that others may be using: if there is one with the same content it stays as it is,
@@ -33,11 +35,11 @@ func WriteOnce(path string, write func(w io.Writer) error) error {
 		same, err := equal(temp, path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return os.Rename(temp, path)
+			return Rename(temp, path)
 		case err == nil && !same:
 			err = fmt.Errorf("%s: %w", path, ErrDiffers)
 		}
-		return errors.Join(err, os.Remove(temp))
+		return errors.Join(err, Remove(temp))
 	})
 }
 
@@ -49,7 +51,7 @@ func writeBeside(path string, write func(w io.Writer) error, place func(temp str
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, ignore(f.Close(), fs.ErrClosed), ignore(os.Remove(f.Name()), fs.ErrNotExist))
+			err = errors.Join(err, ignore(f.Close(), fs.ErrClosed), ignore(Remove(f.Name()), fs.ErrNotExist))
 		}
 	}()
 	w := bufio.NewWriterSize(f, 64<<10)
@@ -103,10 +105,10 @@ func equal(a, b string) (bool, error) {
 
 // createBeside creates a file with a unique name in path's folder. Unlike os.CreateTemp it leaves the permissions
 // to the umask, because the file will stay.
-func createBeside(path string) (*os.File, error) {
+func createBeside(path string) (*File, error) {
 	dir, name := filepath.Split(path)
 	for range 100 {
-		f, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf(".%s.%08x.tmp", name, rand.Uint32())), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		f, err := open(filepath.Join(dir, fmt.Sprintf(".%s.%08x.tmp", name, rand.Uint32())), os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 		if !errors.Is(err, fs.ErrExist) {
 			return f, err
 		}
@@ -123,7 +125,7 @@ func RemoveLeftovers(dir string, age time.Duration) error {
 			continue
 		}
 		if info, gone := e.Info(); gone == nil && time.Since(info.ModTime()) >= age {
-			err = errors.Join(err, ignore(os.Remove(filepath.Join(dir, e.Name())), fs.ErrNotExist))
+			err = errors.Join(err, ignore(Remove(filepath.Join(dir, e.Name())), fs.ErrNotExist))
 		}
 	}
 	return err
@@ -134,11 +136,13 @@ func SyncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil // folders can't be opened for flushing there; NTFS journals renames
 	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return fault.Do(&fault.Op{Kind: fault.SyncDir, Path: dir}, func() error {
+		d, err := os.Open(dir)
+		if err != nil {
+			return err
+		}
+		return errors.Join(d.Sync(), d.Close())
+	})
 }
 
 // ignore returns an error unless it is what.
