@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 
 	"harness.invalid/core/bounded"
+	"harness.invalid/core/durable"
 )
 
 // ErrNoneIntact is the error of Latest for a folder all of whose checkpoints are damaged.
@@ -57,8 +59,21 @@ func Prune(dir string, keep int) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range append(outdated, names[:max(0, len(names)-keep)]...) {
-		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+	// A checkpoint loses its name before it loses its files, so that a crash leaves no half of one.
+	for _, name := range names[:max(0, len(names)-keep)] {
+		torn := fmt.Sprintf(".%s.%08x.old%s", name, rand.Uint32(), tempSuffix)
+		if err := durable.Rename(filepath.Join(dir, name), filepath.Join(dir, torn)); err != nil {
+			return err
+		}
+		outdated = append(outdated, torn)
+	}
+	if len(names) > keep {
+		if err := durable.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	for _, name := range outdated {
+		if err := durable.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}
