@@ -38,7 +38,7 @@ differ, recipe and environment. --format prints the table alone, as compare does
 				if err != nil {
 					return err
 				}
-				return page.Write(w, records)
+				return page.Write(w, records, page.Options{Modelled: modelled})
 			}
 			if format != pageFormat {
 				f, err := report.ParseFormat(format)

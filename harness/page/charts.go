@@ -78,7 +78,25 @@ func (n numbers) MarshalJSON() ([]byte, error) {
 // Records may have the means of more steps already (series.OpenMeans).
 const MostPoints = 60000
 
-func newCharts(c *verdict.Comparison, records []*series.Record) *charts {
+// checked reports whether every modelled time is of a program that the model was checked on. A run tells it at the end of
+// a phase, so a run in its first phase has no such time yet.
+func checked(c *verdict.Comparison) bool {
+	for i := range c.Runs {
+		phases := c.Runs[i].Phases
+		for j := range phases {
+			if sure := phases[j].ModelledConfidence; phases[j].ModelledSeconds > 0 && (sure == nil || !sure.Inside) {
+				return false
+			}
+		}
+		if len(phases) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// newCharts are the curves of all runs; modelled: also against modelled time.
+func newCharts(c *verdict.Comparison, records []*series.Record, modelled bool) *charts {
 	out := &charts{Arms: []string{}, Phases: []string{}, Targets: []target{}}
 	for _, a := range c.Arms {
 		out.Arms = append(out.Arms, a.Arm.String())
@@ -100,13 +118,19 @@ func newCharts(c *verdict.Comparison, records []*series.Record) *charts {
 		if q.Evaluated && !evaluatedOften(records, q) {
 			continue // the table has it
 		}
+		if q.Name == series.ModelledStepSeconds && !modelled {
+			continue
+		}
 		out.Quantities = append(out.Quantities, quantity{Name: q.Name, Label: q.Label, Evaluated: q.Evaluated, Log: spans(records, q)})
 	}
 	for _, r := range records {
 		arm := slices.IndexFunc(c.Arms, func(a verdict.ArmSummary) bool { return a.Arm == r.Arm() })
-		out.Runs = append(out.Runs, run{
-			Name: r.Name(), Arm: arm, Seed: r.Seed, Steps: columns(r.Steps, first, out.Every), Tests: columns(r.Evaluations, first, 1),
-		})
+		steps, tests := columns(r.Steps, first, out.Every), columns(r.Evaluations, first, 1)
+		if !modelled {
+			steps.Modelled, tests.Modelled = nil, nil
+			delete(steps.Values, series.ModelledStepSeconds)
+		}
+		out.Runs = append(out.Runs, run{Name: r.Name(), Arm: arm, Seed: r.Seed, Steps: steps, Tests: tests})
 	}
 	return out
 }

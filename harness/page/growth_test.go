@@ -30,7 +30,7 @@ func writePage(dir string) error {
 	if err != nil {
 		return err
 	}
-	return Write(io.Discard, records)
+	return Write(io.Discard, records, Options{})
 }
 
 // BenchmarkReport reports on pairs of runs that are as long as those of scratch.

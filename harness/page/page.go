@@ -82,10 +82,17 @@ type page struct {
 // source is a recipe as text.
 type source struct{ Name, Text string }
 
+// Options are what a reader wants of a page.
+type Options struct {
+	// Modelled shows modelled figures, and the axis of modelled time, even where the model was never checked on such a
+	// program.
+	Modelled bool
+}
+
 // Write writes the page of runs of one recipe on the same data. The other arms are compared with that of the first
 // run. The error is verdict.ErrIncomparable, with what differs, if the runs are of several experiments.
-func Write(w io.Writer, records []*series.Record) error {
-	p, err := newPage(records)
+func Write(w io.Writer, records []*series.Record, o Options) error {
+	p, err := newPage(records, o)
 	if err != nil {
 		return err
 	}
@@ -101,7 +108,7 @@ func (p *page) write(w io.Writer) error {
 	return err
 }
 
-func newPage(records []*series.Record) (*page, error) {
+func newPage(records []*series.Record, o Options) (*page, error) {
 	runs := make([]*results.Run, len(records))
 	for i, r := range records {
 		runs[i] = r.Run
@@ -118,13 +125,13 @@ func newPage(records []*series.Record) (*page, error) {
 	first := records[0]
 	p := &page{Title: title(c), Recipe: c.Recipe, Doc: first.Recipe.Doc, Facts: facts(c, records)}
 	var table bytes.Buffer
-	if err := report.Write(&table, c, report.Options{Format: report.HTML}); err != nil {
+	if err := report.Write(&table, c, report.Options{Format: report.HTML, Modelled: o.Modelled}); err != nil {
 		return nil, err
 	}
 	p.Table = template.HTML(table.String())
 	p.Running = running(records)
 	p.Cards = cards(c)
-	p.Data = newCharts(c, records)
+	p.Data = newCharts(c, records, o.Modelled || checked(c))
 	p.Times = times(c)
 	p.Memory = memory(c)
 	if p.Answers, err = disagreements(c, records); err != nil {

@@ -26,7 +26,7 @@ var (
 func write(t *testing.T, records []*series.Record) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := page.Write(&out, records); err != nil {
+	if err := page.Write(&out, records, page.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -144,7 +144,7 @@ func TestNumbers(t *testing.T) {
 	lost := gpu
 	lost.NaN = 60
 	modelled := ipu
-	modelled.ModelledSeconds = 0.001
+	modelled.ModelledSeconds, modelled.Inside = 0.001, true
 	d := data(t, write(t, seriestest.Write(t, t.TempDir(), 2, modelled, lost)))
 	if strings.Join(d.Arms, " ") != "ipu/adamw gpu-ref:fp16/adamw" || strings.Join(d.Phases, " ") != "phase1 squad" ||
 		len(d.Runs) != 4 || d.Every != 1 {
@@ -199,7 +199,29 @@ func TestOneRun(t *testing.T) {
 
 func TestIncomparable(t *testing.T) {
 	a, b := seriestest.Write(t, t.TempDir(), 1, ipu), seriestest.Write(t, t.TempDir(), 1, ipu)
-	if err := page.Write(io.Discard, append(a, b...)); !errors.Is(err, verdict.ErrIncomparable) {
+	if err := page.Write(io.Discard, append(a, b...), page.Options{}); !errors.Is(err, verdict.ErrIncomparable) {
 		t.Errorf("error is %v, want ErrIncomparable", err)
+	}
+}
+
+// TestModelledAxis: where the model was never checked, curves have modelled time only on request.
+func TestModelledAxis(t *testing.T) {
+	a := ipu
+	a.ModelledSeconds = 0.001
+	records := seriestest.Write(t, t.TempDir(), 1, a, gpu)
+	for _, asked := range []bool{false, true} {
+		var out bytes.Buffer
+		if err := page.Write(&out, records, page.Options{Modelled: asked}); err != nil {
+			t.Fatal(err)
+		}
+		d := data(t, out.String())
+		quantity := false
+		for _, q := range d.Quantities {
+			quantity = quantity || q.Name == series.ModelledStepSeconds
+		}
+		_, values := d.Runs[0].Steps.Values[series.ModelledStepSeconds]
+		if points := d.Runs[0].Steps.Modelled; len(points) > 0 != asked || quantity != asked || values != asked {
+			t.Errorf("asked %v: %d points of modelled time, its quantity %v, values %v", asked, len(points), quantity, values)
+		}
 	}
 }

@@ -216,7 +216,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		Broken        []string
 	}{Title: "Runs in " + s.source.Name, Events: "/events", Broken: broken}
 	for _, e := range all {
-		p, err := newPage(e.records)
+		p, err := newPage(e.records, Options{})
 		if err != nil {
 			view.Broken = append(view.Broken, err.Error())
 			continue
@@ -245,7 +245,7 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "there are no such runs (any more): see the list at /", http.StatusNotFound)
 		return
 	}
-	p, err := newPage(all[i].records)
+	p, err := newPage(all[i].records, Options{})
 	if err != nil {
 		fail(w, err)
 		return
