@@ -39,6 +39,9 @@ func (r *Run) readStop() error {
 	return err
 }
 
+// Writing reports whether a process writes into the folder of a run.
+func Writing(dir string) (bool, error) { return durable.Held(filepath.Join(dir, lockFile)) }
+
 // State is where the run stands now, and why where that was recorded. A run without a result and without a Stop is
 // Running while a process holds its folder, and BrokenOff otherwise: it was killed, or its machine went down. Where
 // the lock cannot be asked for, it is Unfinished.
@@ -49,7 +52,7 @@ func (r *Run) State() (Status, string) {
 	case r.Stop != nil:
 		return r.Stop.Status, r.Stop.Reason
 	}
-	switch held, err := durable.Held(filepath.Join(r.Dir, lockFile)); {
+	switch held, err := Writing(r.Dir); {
 	case err != nil:
 		return Unfinished, ""
 	case held:

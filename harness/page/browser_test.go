@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +115,39 @@ func take(t *testing.T, seen <-chan []byte, v any) {
 	}
 }
 
+// useCharts does with the charts of a page what a reader may do, and reports what is there then.
+const useCharts = `
+  d.getElementById("more").open = true; await until(() => d.querySelectorAll("#more path.curve").length);
+  const count = s => d.querySelectorAll("#curves figure" + s).length, first = [...d.querySelectorAll("#curves figure:not([hidden])")]
+    .find(f => f.textContent.startsWith("Trained: loss")).querySelector("svg.chart");
+  const ticks = () => [...first.querySelectorAll("text[text-anchor=middle]")].map(e => e.textContent);
+  const v = {charts: count(":not([hidden])"), curves: count(" path.curve"), areas: count(" path.area"),
+    skipped: count(":not([hidden]) g line[style]"), all: ticks()};
+  v.label = first.getAttribute("aria-label");
+  v.overflow = d.documentElement.scrollWidth - w.innerWidth;
+  v.nan = [...d.querySelectorAll("path")].filter(p => /NaN|Infinity/.test(p.getAttribute("d"))).length;
+  const arm = [...d.querySelectorAll("#legend button")].find(b => b.textContent === "ipu/adamw");
+  arm.click(); v.without = count(" path.curve"); [...d.querySelectorAll("#legend button")].find(b => b.textContent === "ipu/adamw").click();
+  const [axis, phase, mode] = d.querySelectorAll("#controls select");
+  const choose = (s, value) => { s.value = value; s.dispatchEvent(new w.Event("change")); };
+  choose(axis, "measured-seconds"); v.seconds = ticks(); choose(axis, "steps");
+  choose(phase, "1"); v.squad = ticks(); choose(phase, "-1");
+  choose(mode, "runs"); v.each = count(" path.curve"); choose(mode, "mean");
+  first.dispatchEvent(new w.KeyboardEvent("keydown", {key: "+"})); v.zoomed = ticks();
+  first.dispatchEvent(new w.KeyboardEvent("keydown", {key: "0"})); v.back = ticks();
+  const log = d.querySelector("figure:not([hidden]) figcaption button"), pressed = log.getAttribute("aria-pressed");
+  log.click(); v.log = pressed !== log.getAttribute("aria-pressed");
+  const box = first.getBoundingClientRect();
+  first.dispatchEvent(new w.PointerEvent("pointermove", {clientX: box.left + box.width * .7, clientY: box.top + 50}));
+  const tip = d.querySelector(".tip:not([hidden])");
+  v.tip = tip ? tip.textContent : ""; v.tipInside = !!tip && tip.getBoundingClientRect().right <= w.innerWidth + 1;
+  w.dispatchEvent(new w.Event("beforeprint")); v.open = d.querySelectorAll("details:not([open])").length;
+  v.pressed = [...d.querySelectorAll("[aria-pressed]")].map(b => b.getAttribute("aria-pressed")).filter(p => p !== "true" && p !== "false");
+  v.alike = first.parentNode.querySelector(".alike").textContent;
+  v.strange = (d.body.innerText.match(/.*(NaN|undefined|\bnull\b).*/) || [""])[0];
+  v.errors = errors;
+  report(v);`
+
 // TestInBrowser: the script draws, zooms, toggles, changes axes and shows values, on a wide screen and on a phone,
 // where nothing is wider than the screen.
 func TestInBrowser(t *testing.T) {
@@ -123,38 +157,14 @@ func TestInBrowser(t *testing.T) {
 		_, _ = io.WriteString(w, text)
 	})
 	for _, width := range []int{1200, 360} {
-		seen := drive(t, width, pages, "/page", `
-  const count = s => d.querySelectorAll(s).length, first = d.querySelector("figure:not([hidden]) svg.chart");
-  const ticks = () => [...first.querySelectorAll("text[text-anchor=middle]")].map(e => e.textContent);
-  const v = {charts: count("figure:not([hidden])"), curves: count("path.curve"), areas: count("path.area"),
-    skipped: count("figure:not([hidden]) g line[style]"), all: ticks()};
-  v.label = first.getAttribute("aria-label");
-  v.overflow = d.documentElement.scrollWidth - w.innerWidth;
-  v.nan = [...d.querySelectorAll("path")].filter(p => /NaN|Infinity/.test(p.getAttribute("d"))).length;
-  const arm = [...d.querySelectorAll("#legend button")].find(b => b.textContent === "ipu/adamw");
-  arm.click(); v.without = count("path.curve"); [...d.querySelectorAll("#legend button")].find(b => b.textContent === "ipu/adamw").click();
-  const [axis, phase, mode] = d.querySelectorAll("#controls select");
-  const choose = (s, value) => { s.value = value; s.dispatchEvent(new w.Event("change")); };
-  choose(axis, "measured-seconds"); v.seconds = ticks(); choose(axis, "steps");
-  choose(phase, "1"); v.squad = ticks(); choose(phase, "-1");
-  choose(mode, "runs"); v.each = count("path.curve"); choose(mode, "mean");
-  first.dispatchEvent(new w.KeyboardEvent("keydown", {key: "+"})); v.zoomed = ticks();
-  first.dispatchEvent(new w.KeyboardEvent("keydown", {key: "0"})); v.back = ticks();
-  const log = d.querySelector("figure:not([hidden]) figcaption button"), pressed = log.getAttribute("aria-pressed");
-  log.click(); v.log = pressed !== log.getAttribute("aria-pressed");
-  const box = first.getBoundingClientRect();
-  first.dispatchEvent(new w.PointerEvent("pointermove", {clientX: box.left + box.width * .7, clientY: box.top + 50}));
-  const tip = d.querySelector(".tip:not([hidden])");
-  v.tip = tip ? tip.textContent : ""; v.tipInside = !!tip && tip.getBoundingClientRect().right <= w.innerWidth + 1;
-  w.dispatchEvent(new w.Event("beforeprint")); v.open = count("details:not([open])");
-  v.errors = errors;
-  report(v);`)
+		seen := drive(t, width, pages, "/page", useCharts)
 		var v struct {
 			Error                                                              string
 			Errors                                                             []string
 			Charts, Curves, Areas, Skipped, Overflow, NaN, Without, Each, Open int
 			All, Seconds, Squad, Zoomed, Back                                  []string
-			Label, Tip                                                         string
+			Label, Tip, Alike, Strange                                         string
+			Pressed                                                            []string
 			Log, TipInside                                                     bool
 		}
 		take(t, seen, &v)
@@ -183,11 +193,67 @@ func TestInBrowser(t *testing.T) {
 			!v.TipInside {
 			t.Errorf("%d wide: the tip says %q, inside: %v", width, v.Tip, v.TipInside)
 		}
-		if !strings.Contains(v.Label, "loss, nats against step. ipu/adamw, mean of 3: from") {
+		if len(v.Pressed) > 0 || v.Strange != "" {
+			t.Errorf("%d wide: buttons are pressed %q, and the page shows %q", width, v.Pressed, v.Strange)
+		}
+		if v.Alike != "Coincide: ipu/adamw, gpu-ref:fp16/adamw." {
+			t.Errorf("%d wide: the arms have the same losses, and the chart says %q", width, v.Alike)
+		}
+		if !strings.Contains(v.Label, "loss, nats against step. "+v.Alike+" ipu/adamw, mean of 3: from") {
 			t.Errorf("%d wide: the first chart is described as %q", width, v.Label)
 		}
 		if !v.Log || v.Open != 0 {
 			t.Errorf("%d wide: log button %v, %d details closed on paper", width, v.Log, v.Open)
+		}
+	}
+}
+
+// TestAxe: axe-core finds nothing wrong with a page. It is not part of this repository: HARNESS_AXE is the path of its
+// axe.min.js, as in the package axe-core of npm.
+func TestAxe(t *testing.T) {
+	path := os.Getenv("HARNESS_AXE")
+	if path == "" {
+		t.Skip("HARNESS_AXE does not say where axe-core is")
+	}
+	axe, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	records := seriestest.Write(t, dir, 3, ipu, gpu)
+	if err := os.Remove(filepath.Join(records[5].Dir, "result.json")); err != nil {
+		t.Fatal(err)
+	}
+	server := page.NewServer(page.InFolder(dir))
+	reply := httptest.NewRecorder()
+	server.ServeHTTP(reply, httptest.NewRequest("GET", "/", nil))
+	report := html.UnescapeString(link.FindStringSubmatch(reply.Body.String())[1])
+	// The page's policy, which forbids scripts of others, is left out.
+	policy := regexp.MustCompile(`<meta http-equiv[^>]*>`)
+	pages := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/axe.js" {
+			_, _ = w.Write(axe)
+			return
+		}
+		reply := httptest.NewRecorder()
+		server.ServeHTTP(reply, r)
+		w.Header().Set("Content-Type", reply.Header().Get("Content-Type"))
+		_, _ = io.WriteString(w, policy.ReplaceAllString(reply.Body.String(), `<script src="/axe.js"></script>`))
+	})
+	for _, address := range []string{"/", report} {
+		for _, width := range []int{1280, 390} {
+			seen := drive(t, width, pages, address, `
+  const found = await w.axe.run(d, {resultTypes: ["violations"]});
+  report({passes: found.passes.length, found: found.violations.map(v => v.impact + " " + v.id + ": " + v.nodes[0].html)});`)
+			var v struct {
+				Error  string
+				Passes int
+				Found  []string
+			}
+			take(t, seen, &v)
+			if v.Error != "" || v.Passes == 0 || len(v.Found) > 0 {
+				t.Errorf("%s, %d wide: %s, %d rules kept, broken: %s", address, width, v.Error, v.Passes, strings.Join(v.Found, "\n"))
+			}
 		}
 	}
 }
@@ -207,7 +273,7 @@ func TestLiveInBrowser(t *testing.T) {
 		t.Fatalf("the list has no link:\n%s", list)
 	}
 	seen := drive(t, 1200, s, html.UnescapeString(m[1]), `
-  const shows = text => until(() => d.getElementById("verdict").textContent.includes(text));
+  const shows = text => until(() => d.getElementById("standing").textContent.includes(text));
   const axis = d.querySelector("#controls select");
   axis.value = "samples"; axis.dispatchEvent(new w.Event("change"));
   w.mark = "the same page";

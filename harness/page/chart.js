@@ -8,6 +8,7 @@ function make(tag, attributes, ...children) {
   const e = svg ? document.createElementNS(SVG, tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {})) {
     if (name.startsWith("on")) e.addEventListener(name.slice(2), value);
+    else if (name.startsWith("aria-")) e.setAttribute(name, String(value)); // there, false is not the same as absent
     else if (value !== false && value !== undefined) e.setAttribute(name, value === true ? "" : value);
   }
   e.append(...children.filter(c => c !== undefined && c !== null));
@@ -58,7 +59,8 @@ class Chart {
     this.svg = make("svg", {class: "chart", role: "img", tabindex: 0});
     this.tip = make("div", {class: "tip", role: "status", hidden: true});
     const title = make("span", {}, (q.evaluated ? "Evaluated: " : "Trained: ") + q.label);
-    this.figure = make("figure", {}, make("figcaption", {}, title, this.logButton), this.svg, this.tip);
+    this.alike = make("p", {class: "alike"});
+    this.figure = make("figure", {}, make("figcaption", {}, title, this.logButton), this.svg, this.alike, this.tip);
     this.listen();
   }
 
@@ -114,6 +116,7 @@ class Chart {
     s.append(inside);
     this.curves(inside);
     if (!this.q.evaluated) this.skipped(inside);
+    this.coincide();
     this.over = make("g", {});
     s.append(this.over);
     s.setAttribute("aria-label", this.describe());
@@ -156,7 +159,7 @@ class Chart {
   grid(W, H) {
     const {svg: s, log, x0, x1, y0, y1} = this;
     const yt = log ? logTicks(y0, y1) : ticks(y0, y1, H / 45);
-    const left = 14 + 6.2 * Math.max(2, ...yt.map(v => show(v).length)), right = W - 10, top = 8, bottom = H - 34;
+    const left = 14 + 6.2 * Math.max(2, ...yt.map(v => show(v).length)), right = W - 10, top = 18, bottom = H - 34;
     const X = v => left + (v - x0) / (x1 - x0) * (right - left);
     const share = v => log ? Math.log(v / y0) / Math.log(y1 / y0) : (v - y0) / (y1 - y0);
     const Y = v => bottom - share(v) * (bottom - top);
@@ -187,10 +190,29 @@ class Chart {
       if (l.low) inside.append(make("path", {class: "area", d: area(l, X, Y, log, y0), style: `fill:${color(l.arm)}`}));
     }
     for (const l of this.lines) {
-      const stroke = `stroke:${color(l.arm)}`;
-      inside.append(make("path", {class: l.thin ? "curve thin" : "curve", d: path(l, X, Y, log), style: stroke}));
+      const kind = l.thin ? "curve thin" : state.mode === "mean" ? strokeClass(l.arm) : "curve";
+      const dash = state.mode === "mean" && !l.thin ? dashes(l.arm) : "none";
+      inside.append(make("path", {class: kind, d: path(l, X, Y, log), style: `stroke:${color(l.arm)};stroke-dasharray:${dash}`}));
       if (this.q.evaluated && l.x.length <= 60) this.dots(inside, l);
     }
+  }
+
+  // coincide says which arms cannot be told apart here: whose lines are nowhere further apart than a line is thick.
+  coincide() {
+    const {Y, log} = this, groups = [];
+    const at = (l, i) => l.y[i] === null || log && l.y[i] <= 0 ? null : Y(l.y[i]);
+    const same = (a, b) => a.x.length === b.x.length && a.x.every((v, i) => {
+      const p = at(a, i), q = at(b, i);
+      return Math.abs(this.X(v) - this.X(b.x[i])) < 1.5 && (p === q || p !== null && q !== null && Math.abs(p - q) < 1.5);
+    });
+    if (state.mode === "mean") {
+      for (const l of this.lines.filter(l => !l.thin)) {
+        const group = groups.find(g => same(g[0], l));
+        if (group) group.push(l); else groups.push([l]);
+      }
+    }
+    const text = groups.filter(g => g.length > 1).map(g => g.map(l => data.arms[l.arm]).join(", "));
+    this.alike.textContent = text.length ? `Coincide: ${text.join("; ")}.` : "";
   }
 
   // dots marks the points of a line. A point alone in its phase has no curve to show it, and gets its band as a stroke.
@@ -223,7 +245,7 @@ class Chart {
       }
       const name = data.phases[ph[i - 1]];
       if (to - from > 7 * name.length && from >= room) {
-        s.append(make("text", {x: from + 4, y: this.top + 10}, name));
+        s.append(make("text", {x: from + 4, y: this.top - 6}, name));
         room = from + 7 * name.length;
       }
       begin = i;
@@ -243,7 +265,7 @@ class Chart {
   }
 
   describe() {
-    return `${this.q.label} against ${axes[state.axis]}. ` + this.lines.filter(l => !l.thin).map(l => {
+    return `${this.q.label} against ${axes[state.axis]}. ${this.alike.textContent} ` + this.lines.filter(l => !l.thin).map(l => {
       const last = l.y.length - 1;
       return `${l.label}: from ${show(l.y[0])} to ${show(l.y[last])}`;
     }).join("; ");

@@ -25,7 +25,8 @@ type quantity struct {
 	Name      string `json:"name"`
 	Label     string `json:"label"`
 	Evaluated bool   `json:"evaluated"`
-	Log       bool   `json:"log,omitempty"` // the values span so much that a logarithm suits them
+	Log       bool   `json:"log,omitempty"`  // the values span so much that a logarithm suits them
+	Main      bool   `json:"main,omitempty"` // verdicts are about it, or it is the loss: it is in view, the others are folded away
 }
 
 // target is a recipe's target, drawn as a line.
@@ -122,6 +123,25 @@ func newCharts(c *verdict.Comparison, records []*series.Record, modelled bool) *
 			continue
 		}
 		out.Quantities = append(out.Quantities, quantity{Name: q.Name, Label: q.Label, Evaluated: q.Evaluated, Log: spans(records, q)})
+	}
+	_, primary := splitMetric(c.Primary)
+	rank := func(q quantity) int {
+		_, judged := first.Verdict.Margins[q.Name]
+		switch {
+		case q.Evaluated && q.Name == primary:
+			return 0
+		case q.Evaluated && judged:
+			return 1
+		case !q.Evaluated && q.Name == "loss":
+			return 2
+		case q.Evaluated:
+			return 3
+		}
+		return 4
+	}
+	slices.SortStableFunc(out.Quantities, func(a, b quantity) int { return rank(a) - rank(b) })
+	for i := range out.Quantities {
+		out.Quantities[i].Main = rank(out.Quantities[i]) < 3
 	}
 	for _, r := range records {
 		arm := slices.IndexFunc(c.Arms, func(a verdict.ArmSummary) bool { return a.Arm == r.Arm() })

@@ -42,8 +42,17 @@ type armAnswer struct {
 	Texts []string // distinct answers, with the seeds that gave them where they differ
 }
 
-// mostExamples is how many questions a page shows.
-const mostExamples = 20
+// mostExamples is how many questions a page shows, the first openExamples of them unfolded.
+const (
+	mostExamples = 20
+	openExamples = 3
+)
+
+// First are the examples that are not folded away.
+func (a answers) First() []example { return a.Examples[:min(openExamples, len(a.Examples))] }
+
+// Rest are those that are.
+func (a answers) Rest() []example { return a.Examples[min(openExamples, len(a.Examples)):] }
 
 // armScores is how an arm did on a question.
 type armScores struct {
@@ -183,6 +192,9 @@ func compareAnswers(c *verdict.Comparison, records []*series.Record, phase strin
 	return out, nil
 }
 
+// mostSeeds is how many seeds are named beside an answer.
+const mostSeeds = 8
+
 // scoreArm scores the answers of an arm's runs to a question.
 func scoreArm(q squad.Question, predictions []map[string]string, seeds []uint64) armScores {
 	type scored struct {
@@ -218,7 +230,11 @@ func scoreArm(q squad.Question, predictions []map[string]string, seeds []uint64)
 			if len(by[text]) > 1 {
 				word = "seeds "
 			}
-			shown += " (" + word + strings.Join(by[text], ", ") + ")"
+			which := word + strings.Join(by[text], ", ")
+			if n := len(by[text]); n > mostSeeds {
+				which = fmt.Sprintf("%d of %d seeds", n, len(seeds))
+			}
+			shown += " (" + which + ")"
 		}
 		s.texts = append(s.texts, shown)
 	}

@@ -1,14 +1,12 @@
 package page
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
-	"harness.invalid/core/recipe"
 	"harness.invalid/harness/report"
 	"harness.invalid/harness/series"
 	"harness.invalid/results"
@@ -45,51 +43,6 @@ func facts(c *verdict.Comparison, records []*series.Record) []string {
 	}
 }
 
-// progress is how far an unfinished run is.
-type progress struct {
-	Name, Text string
-	Share      float64 // 0 to 1; NaN: not known
-}
-
-// Percent formats the share for the page.
-func (p progress) Percent() string { return strconv.FormatFloat(100*p.Share, 'f', 1, 64) }
-
-// Known reports whether the share is known.
-func (p progress) Known() bool { return !math.IsNaN(p.Share) }
-
-func running(records []*series.Record) []progress {
-	var all []progress
-	for _, r := range records {
-		if r.Result != nil {
-			continue
-		}
-		p := progress{Name: fmt.Sprintf("%s, seed %d", r.Arm(), r.Seed), Text: "no step yet", Share: math.NaN()}
-		if n := len(r.Steps); n > 0 {
-			at := r.Steps[n-1]
-			p.Text = fmt.Sprintf("%s, step %d", at.Phase, at.Step)
-			total := 0
-			for _, phase := range r.Recipe.Phases {
-				if phase.Steps == 0 {
-					total = 0
-					break
-				}
-				total += phase.Steps
-				if phase.Name == at.Phase {
-					p.Text += fmt.Sprintf(" of %d", phase.Steps)
-				}
-			}
-			if total > 0 {
-				p.Share = float64(at.Total) / float64(total)
-			}
-			if loss, ok := at.Values["loss"]; ok {
-				p.Text += fmt.Sprintf(", loss %.3f", loss)
-			}
-		}
-		all = append(all, p)
-	}
-	return all
-}
-
 // runsSheet lists the runs.
 func runsSheet(c *verdict.Comparison, records []*series.Record) *report.Sheet {
 	s := &report.Sheet{Columns: []report.Column{
@@ -97,10 +50,7 @@ func runsSheet(c *verdict.Comparison, records []*series.Record) *report.Sheet {
 		{Name: "skipped", Right: true},
 		{Name: "measured seconds", Right: true},
 	}}
-	metric, phase := c.Primary, ""
-	if i := strings.LastIndex(metric, "."); i >= 0 {
-		phase, metric = metric[:i], metric[i+1:]
-	}
+	phase, metric := splitMetric(c.Primary)
 	if metric != "" {
 		s.Columns = append(s.Columns, report.Column{Name: strings.TrimSpace(phase + " " + report.Label(metric)), Right: true})
 	}
@@ -113,13 +63,8 @@ func runsSheet(c *verdict.Comparison, records []*series.Record) *report.Sheet {
 				seconds = records[i].Steps[n-1].Wall
 			}
 		}
-		state := report.Cell{Text: string(r.Status), Mark: report.Doubt}
-		switch r.Status {
-		case results.Complete:
-			state.Mark = report.Good
-		case results.Failed:
-			state.Mark = report.Bad
-		}
+		status, _ := records[i].State()
+		state := report.Cell{Text: string(status), Mark: stateMark(status)}
 		row := append(report.Texts(r.Arm.String(), r.Precision, strconv.FormatUint(r.Seed, 10)), state)
 		row = append(row, report.Texts(strconv.Itoa(steps), strconv.Itoa(skipped), strconv.FormatFloat(seconds, 'f', 1, 64))...)
 		if metric != "" {
@@ -132,6 +77,19 @@ func runsSheet(c *verdict.Comparison, records []*series.Record) *report.Sheet {
 		s.Rows = append(s.Rows, append(row, report.Texts(fmt.Sprintf("%.12s", r.BatchDigest), r.Dir)...))
 	}
 	return s
+}
+
+// stateMark is the mark of a state, hence its colour in a table.
+func stateMark(s results.Status) report.Mark {
+	switch stateClass(s) {
+	case "good":
+		return report.Good
+	case "bad":
+		return report.Bad
+	case "doubt":
+		return report.Doubt
+	}
+	return report.Plain
 }
 
 // machines says where the runs took place: a row for each fact, or for each of its values if runs differ.
@@ -235,41 +193,4 @@ func bytesText(n int64) string {
 		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 	}
 	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
-}
-
-// sources are the recipes of the runs. Runs share everything that the fingerprint covers; if settings of backends
-// differ, there are several.
-func sources(records []*series.Record) ([]source, error) {
-	var all []source
-	var names [][]string // of the runs of each source
-	written := map[*recipe.Recipe]int{}
-	for _, r := range records {
-		i, ok := written[r.Recipe]
-		if !ok {
-			var text bytes.Buffer
-			if err := r.Recipe.Write(&text); err != nil {
-				return nil, fmt.Errorf("run %s: recipe: %w", r.Dir, err)
-			}
-			i = slices.IndexFunc(all, func(s source) bool { return s.Text == text.String() })
-			if i < 0 {
-				all, names = append(all, source{Text: text.String()}), append(names, nil)
-				i = len(all) - 1
-			}
-			written[r.Recipe] = i
-		}
-		names[i] = append(names[i], r.Name())
-	}
-	for i := range all {
-		all[i].Name = strings.Join(names[i], ", ")
-	}
-	if len(all) == 1 {
-		all[0].Name = "all runs"
-	}
-	return all, nil
-}
-
-// higher reports whether more of a metric is better.
-func higher(metric string) bool {
-	m, _ := recipe.MetricNamed(metric)
-	return m.Higher
 }

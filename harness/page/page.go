@@ -1,9 +1,11 @@
 // Package page shows runs in a browser: one page that contains everything it needs and loads nothing, and a server
 // of such pages, which follow runs in progress.
 //
-// A page begins with the verdict. What it rests on follows: the table, curves, times, answers, recipe and
-// environment. Tables and pictures that do not change are made here. Curves are drawn in the browser by a script
-// (curves.js, chart.js, page.js) from numbers that lie in the page.
+// A page begins with the answer in a sentence, and says which runs are not complete and why. What the answer rests on
+// follows: a picture of each metric with its interval and margin, curves, times, what the arms' settings differ in, and
+// questions that they answer differently; then all numbers, with the statistics folded away. Tables and pictures that do
+// not change are made here. Curves are drawn in the browser by a script (curves.js, chart.js, page.js) from numbers that
+// lie in the page.
 package page
 
 import (
@@ -67,17 +69,24 @@ type page struct {
 	Events        string   // address of the events that tell that runs went on; "": the page is a file
 	Home          string   // address of the list of runs; "": there is none
 
-	Running  []progress
-	Cards    []card
-	Table    template.HTML
-	Data     *charts
-	Times    []phaseTimes
-	Memory   *report.Sheet
-	Answers  []answers
-	Runs     *report.Sheet
-	Recipes  []source
-	Machines *report.Sheet
+	Standing    standing
+	Count       string // of verdicts, where there are too many sentences for the head of the page
+	Sentences   []answer
+	Pictures    []picture
+	Data        *charts
+	Speed       []*report.Sheet // times and rates
+	Times       []phaseTimes
+	Differences *report.Sheet
+	Answers     []answers
+	Table       template.HTML
+	Runs        *report.Sheet
+	Memory      *report.Sheet
+	Recipes     []source
+	Machines    *report.Sheet
 }
+
+// ManyRuns reports whether the list of runs is too long to stand open.
+func (p *page) ManyRuns() bool { return len(p.Runs.Rows) > 12 }
 
 // source is a recipe as text.
 type source struct{ Name, Text string }
@@ -129,10 +138,13 @@ func newPage(records []*series.Record, o Options) (*page, error) {
 		return nil, err
 	}
 	p.Table = template.HTML(table.String())
-	p.Running = running(records)
-	p.Cards = cards(c)
+	p.Standing = standingOf(records)
+	p.Count, p.Sentences = answersOf(c)
+	p.Pictures = pictures(c)
 	p.Data = newCharts(c, records, o.Modelled || checked(c))
+	p.Speed = report.Speed(c, report.Options{Modelled: o.Modelled})
 	p.Times = times(c)
+	p.Differences = differences(c, records)
 	p.Memory = memory(c)
 	if p.Answers, err = disagreements(c, records); err != nil {
 		return nil, err
@@ -147,15 +159,12 @@ func newPage(records []*series.Record, o Options) (*page, error) {
 
 // title names the experiment.
 func title(c *verdict.Comparison) string {
-	t := c.Recipe + ": "
-	for i, a := range c.Arms {
-		switch {
-		case i == 1 && len(c.Arms) == 2:
-			t += " and "
-		case i > 0:
-			t += ", "
-		}
-		t += a.Arm.String()
+	switch first := c.Arms[0].Arm; len(c.Arms) {
+	case 1:
+		return fmt.Sprintf("%s: %s", c.Recipe, first)
+	case 2:
+		return fmt.Sprintf("%s: %s against %s", c.Recipe, c.Arms[1].Arm, first)
+	default:
+		return fmt.Sprintf("%s: %d arms against %s", c.Recipe, len(c.Arms)-1, first)
 	}
-	return t
 }

@@ -9,7 +9,7 @@ function note() {
   const parts = ["Drag across a chart to zoom, double-click for all; + − 0 and arrows on the keyboard. " +
     "Short lines at the bottom are skipped steps."];
   if (state.mode === "mean" && data.runs.length > data.arms.length) {
-    parts.push("Bands are one standard deviation over the seeds to each side.");
+    parts.unshift("Lines are means over the seeds, and bands one standard deviation to each side.");
   }
   if (data.every > 1) parts.push(`Each point is the mean of ${data.every} steps.`);
   if (state.smooth > 1) parts.push(`Trained quantities are means of the last ${state.smooth} points.`);
@@ -49,6 +49,8 @@ function zoomBy(factor) {
   zoom(middle - half, middle + half);
 }
 
+const mostSeeds = 12; // of an arm that have buttons
+
 function legend() {
   const box = $("legend");
   const toggle = (runs, hide) => {
@@ -59,10 +61,11 @@ function legend() {
   box.replaceChildren(...data.arms.map((name, arm) => {
     const runs = data.runs.filter(r => r.arm === arm), shown = runs.some(visible);
     const all = make("button", {type: "button", "aria-pressed": shown, onclick: () => toggle(runs, shown)},
-      make("span", {class: "swatch", style: `color:${color(arm)}`}), name);
+      make("svg", {class: "swatch stroke", viewBox: "0 0 29 11", "aria-hidden": true}, make("path",
+        {class: strokeClass(arm), d: "M0 5.5L29 5.5", style: `stroke:${color(arm)};stroke-dasharray:${dashes(arm)}`})), name);
     const seed = r => make("button", {type: "button", class: "seed", "aria-pressed": visible(r),
       "aria-label": `${name}, seed ${r.seed}`, onclick: () => toggle([r], visible(r))}, r.seed);
-    return make("span", {}, all, ...(runs.length < 2 ? [] : runs.map(seed)));
+    return make("span", {}, all, ...(runs.length < 2 || runs.length > mostSeeds ? [] : runs.map(seed)));
   }));
   box.hidden = false;
 }
@@ -74,10 +77,16 @@ function start() {
   const keys = data.quantities.map(q => (q.evaluated ? "e." : "s.") + q.name).join();
   if (charts.map(c => c.key).join() !== keys) {
     charts.length = 0;
-    // The loss first, then evaluations, which verdicts are about.
-    const rank = q => q.name === "loss" && !q.evaluated ? 0 : q.evaluated ? 1 : 2;
-    for (const q of [...data.quantities].sort((a, b) => rank(a) - rank(b))) charts.push(new Chart(q));
-    $("charts").replaceChildren(...charts.map(c => c.figure));
+    for (const q of data.quantities) charts.push(new Chart(q));
+    // In view is what the verdict is about; without that, all of it.
+    const first = charts.filter(c => c.q.main), rest = charts.filter(c => !c.q.main);
+    $("charts").replaceChildren(...(first.length ? first : rest).map(c => c.figure));
+    const more = $("more");
+    more.hidden = !first.length || !rest.length;
+    if (!more.hidden) {
+      more.querySelector("summary").textContent = `${rest.length} more curves`;
+      more.querySelector(".charts").replaceChildren(...rest.map(c => c.figure));
+    }
   }
   drawAll();
 }
@@ -102,7 +111,9 @@ function follow() {
         const html = fresh ? fresh.innerHTML : "";
         if (html === shown.get(old.id)) continue;
         shown.set(old.id, html);
+        const open = [...old.querySelectorAll("details")].map(d => d.open);
         old.replaceChildren(...(fresh ? fresh.childNodes : []));
+        old.querySelectorAll("details").forEach((d, i) => { d.open = !!open[i]; });
       }
       data = JSON.parse(next.getElementById("data").textContent);
       start();
@@ -120,6 +131,7 @@ function follow() {
 
 start();
 follow();
+if ($("more")) $("more").addEventListener("toggle", drawAll); // what is folded has no width to draw in
 let width = innerWidth;
 addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; drawAll(); } });
 // Nobody can click on paper: it shows all details, in the colours of paper.

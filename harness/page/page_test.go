@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
+	"harness.invalid/core/durable"
 	"harness.invalid/harness/page"
 	"harness.invalid/harness/series"
 	"harness.invalid/harness/series/seriestest"
@@ -48,14 +52,14 @@ func TestPage(t *testing.T) {
 	dir := t.TempDir()
 	html := write(t, seriestest.Write(t, dir, 3, ipu, gpu))
 	for id, wanted := range map[string][]string{
-		"verdict": {`DIFFERENT, better</span> gpu-ref:fp16/adamw against ipu/adamw`, "<strong>squad F1, %</strong>", "3 paired seeds",
-			"phase1 masked LM loss, nats", "EQUIVALENT"},
-		"table":   {"<caption>Recipe invented", `<th scope="row" class="in">F1, %</th>`, "steps to F1 50"},
-		"time":    {"ipu/adamw", "optimizer", "evaluation", "setup", "Measured seconds of the programs that ran here"},
-		"memory":  {"3.0 GiB", "20.0 MiB", "backend"},
-		"answers": {"both exactly right", "&lt;b&gt;wrong&lt;/b&gt;", "<mark>"},
-		"runs":    {"complete", "ipu-adamw-seed3", "70"},
-		"recipe":  {"name: invented", "all runs", "Made up, for tests"},
+		"verdict": {`<span class="arm">gpu-ref:fp16/adamw</span> <span class="badge good">DIFFERENT, better</span>`, "squad F1, %",
+			"difference to ipu/adamw", "&#43;12.29, 90% interval", "phase1 masked LM loss, nats", "EQUIVALENT"},
+		"table":       {"<caption>Recipe invented", `<th scope="row" class="in">F1, %</th>`, "steps to F1 50"},
+		"time":        {"ipu/adamw", "optimizer", "evaluation", "setup", "measured sequences/s", "Measured times are wall time"},
+		"differences": {`<th scope="row">backend</th><td>ipu</td><td>gpu-ref</td>`, "fp16.16"},
+		"answers":     {"both exactly right", "&lt;b&gt;wrong&lt;/b&gt;", "<mark>"},
+		"runs":        {"complete", "ipu-adamw-seed3", "70", "3.0 GiB", "20.0 MiB"},
+		"recipe":      {"name: invented", "all runs", "Made up, for tests"},
 		"environment": {
 			"Abacus 3000", "16.0 GiB", "SHA-256 abababababababab", "0.50 to 0.50",
 		},
@@ -86,9 +90,9 @@ func TestNothingLearned(t *testing.T) {
 	if !strings.Contains(html, `<p class="answer doubt">`) || !strings.Contains(html, "INCONCLUSIVE in F1, since neither arm is better") {
 		t.Errorf("the page begins with %.2000s", html[strings.Index(html, "</h1>"):])
 	}
-	card, _, _ := strings.Cut(section(t, html, "verdict"), "phase1 masked LM loss")
-	if strings.Contains(card, "good") {
-		t.Errorf("the verdict is shown as good:\n%s", card)
+	picture, _, _ := strings.Cut(section(t, html, "verdict"), "phase1 masked LM loss")
+	if strings.Contains(picture, "good") {
+		t.Errorf("the verdict is shown as good:\n%s", picture)
 	}
 }
 
@@ -188,12 +192,144 @@ func TestOneRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	html := write(t, []*series.Record{r})
-	if text := section(t, html, "verdict"); !strings.Contains(text, "ipu/adamw, seed 1: squad, step 40 of 40") ||
-		!strings.Contains(text, `value="100.0"`) {
+	if text := section(t, html, "standing"); !strings.Contains(text, "ipu/adamw, seed 1: squad, step 40 of 40") ||
+		!strings.Contains(text, `value="100.0"`) || !strings.Contains(text, "0 of 1 runs complete, 1 broke off.") {
+		t.Errorf("standing: %s", text)
+	}
+	if text := section(t, html, "runs"); !strings.Contains(text, `<td class="bad">broken off</td>`) {
+		t.Errorf("runs: %s", text)
+	}
+}
+
+// TestStanding: runs that go on, were stopped, failed and broke off look different and say why, and there is no verdict
+// while no pair is complete.
+func TestStanding(t *testing.T) {
+	dir := t.TempDir()
+	records := seriestest.Write(t, dir, 5, ipu, gpu)
+	for i, end := range []string{`{"status": "stopped", "reason": "signal: interrupt"}`, `{"status": "failed", "reason": "no space <left>"}`,
+		"", "hold", ""} {
+		d := records[2*i+1].Dir
+		if err := os.Remove(filepath.Join(d, "result.json")); err != nil {
+			t.Fatal(err)
+		}
+		switch end {
+		case "":
+		case "hold":
+			unlock, err := durable.Lock(filepath.Join(d, "lock"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = unlock() }()
+		default:
+			if err := os.WriteFile(filepath.Join(d, "stop.json"), []byte(end), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i := range records {
+		run, err := results.Open(records[i].Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if records[i], err = series.Read(run); err != nil {
+			t.Fatal(err)
+		}
+	}
+	html := write(t, records)
+	text := section(t, html, "standing")
+	for _, want := range []string{"5 of 10 runs complete, 1 is running, 1 failed, 2 broke off, 1 was stopped.",
+		`<span class="badge go">running</span> gpu-ref:fp16/adamw, seed 4`, `<span class="badge bad">failed</span> gpu-ref:fp16/adamw, seed 2`,
+		"no space &lt;left&gt;", `<span class="badge bad">broken off</span>`, "it was killed, or its machine went down",
+		`<span class="badge doubt">stopped</span>`, "signal: interrupt"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("standing has no %q:\n%s", want, text)
+		}
+	}
+	if text := section(t, html, "verdict"); !strings.Contains(text, "NO VERDICT YET") || strings.Contains(text, "INCONCLUSIVE") {
 		t.Errorf("verdict: %s", text)
 	}
-	if text := section(t, html, "runs"); !strings.Contains(text, "unfinished") {
-		t.Errorf("runs: %s", text)
+	if !strings.Contains(html, "no verdict yet, since no seed is complete in both arms") {
+		t.Errorf("the page begins with %.1000s", html[strings.Index(html, "</h1>"):])
+	}
+	if seen, _, _ := strings.Cut(html, `<script type="application/json"`); regexp.MustCompile(`NaN|Inf\b|>null|undefined`).MatchString(seen) {
+		t.Error("the page shows numbers that are none")
+	}
+}
+
+// TestManyArms: ten arms are counted at the head of the page and lie in one picture, three beside the first in a table.
+func TestManyArms(t *testing.T) {
+	arms := []seriestest.Arm{ipu}
+	for i := range 9 {
+		a := gpu
+		a.Backend, a.F1 = fmt.Sprintf("gpu-ref:fp16?loss_scale=%d", 1<<i), 70+float64(2*i)
+		arms = append(arms, a)
+	}
+	html := write(t, seriestest.Write(t, t.TempDir(), 3, arms...))
+	if !strings.Contains(html, "<h1>invented: 9 arms against ipu/adamw</h1>") || !strings.Contains(html, "9 arms against ipu:fp16.16") {
+		t.Errorf("the page begins with %.1000s", html[strings.Index(html, "<h1>"):])
+	}
+	text := section(t, html, "verdict")
+	if n := strings.Count(text, `<figure class="picture">`); n != 2 {
+		t.Errorf("%d pictures, want one for each metric with a margin, 2", n)
+	}
+	if n := strings.Count(text, `class="line"`); n != 2*9 {
+		t.Errorf("%d lines in the pictures, want 9 in each of 2", n)
+	}
+	if n := strings.Count(section(t, html, "time"), "<thead>"); n < 3 {
+		t.Errorf("%d tables of times, want 3 at least", n)
+	}
+	if !strings.Contains(section(t, html, "differences"), `<th scope="row">loss_scale</th><td>-</td><td>1</td>`) {
+		t.Errorf("differences: %s", section(t, html, "differences"))
+	}
+}
+
+// TestContrast: texts and lines stand out from what they lie on as WCAG 2.2 wants it at level AA: 4.5 for texts (1.4.3)
+// and 3 for lines (1.4.11), on white and in the dark.
+func TestContrast(t *testing.T) {
+	css, err := os.ReadFile("page.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile(`(?s):root[^{]*\{(.*?)\}`).FindAllStringSubmatch(string(css), 2)
+	if len(blocks) != 2 {
+		t.Fatalf("page.css has %d sets of colours, want 2", len(blocks))
+	}
+	for i, b := range blocks {
+		luminance := map[string]float64{}
+		for _, m := range regexp.MustCompile(`--(\w+): #([0-9a-f]+)`).FindAllStringSubmatch(b[1], -1) {
+			hex := m[2]
+			if len(hex) == 3 {
+				hex = strings.Repeat(hex[:1], 2) + strings.Repeat(hex[1:2], 2) + strings.Repeat(hex[2:], 2)
+			}
+			v, err := strconv.ParseUint(hex, 16, 32)
+			if err != nil || len(hex) != 6 {
+				continue // a shade
+			}
+			part := func(shift int) float64 {
+				c := float64(v>>shift&255) / 255
+				if c <= 0.04045 {
+					return c / 12.92
+				}
+				return math.Pow((c+0.055)/1.055, 2.4)
+			}
+			luminance[m[1]] = 0.2126*part(16) + 0.7152*part(8) + 0.0722*part(0)
+		}
+		check := func(least float64, on string, names ...string) {
+			for _, name := range names {
+				a, b := luminance[name], luminance[on]
+				if ratio := (max(a, b) + 0.05) / (min(a, b) + 0.05); ratio < least {
+					t.Errorf("set %d: %s on %s has a contrast of %.2f, want %g", i+1, name, on, ratio, least)
+				}
+			}
+		}
+		for _, on := range []string{"ground", "raised"} {
+			check(4.5, on, "ink", "faint", "link", "good", "bad", "doubt", "go")
+			check(3, on, "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7")
+		}
+		for _, name := range []string{"good", "bad", "doubt", "go"} {
+			check(4.5, name+"ground", name)
+		}
+		check(4.5, "gold", "ink")
 	}
 }
 

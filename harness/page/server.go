@@ -181,13 +181,16 @@ func (s *Server) look(dir string) read {
 	return now.(read)
 }
 
-// mark changes if the files of a run do.
+// mark changes if the files of a run do, and if the process ends that writes them, which may leave them as they are.
 func mark(dir string) string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err.Error()
 	}
 	var b strings.Builder
+	if held, err := results.Writing(dir); err == nil {
+		fmt.Fprintln(&b, held)
+	}
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && !e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
 			fmt.Fprintf(&b, "%s %d %d\n", e.Name(), info.Size(), info.ModTime().UnixNano())
@@ -200,7 +203,8 @@ func mark(dir string) string {
 type entry struct {
 	Name, Link string
 	Facts      []string
-	Running    []progress
+	Standing   standing
+	Sentences  []answer
 	Runs       *report.Sheet
 }
 
@@ -225,8 +229,8 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		if e.folder != "." {
 			name = e.folder + ": " + name
 		}
-		view.Experiments = append(view.Experiments, entry{Name: name, Link: "/report?" + e.query(), Facts: p.Facts, Running: p.Running,
-			Runs: p.Runs})
+		view.Experiments = append(view.Experiments, entry{Name: name, Link: "/report?" + e.query(), Facts: p.Facts, Standing: p.Standing,
+			Sentences: p.Sentences, Runs: p.Runs})
 	}
 	show(w, "list", view)
 }

@@ -140,7 +140,7 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	_, text := get(t, address)
-	if !strings.Contains(section(t, text, "verdict"), "squad, step 10 of 40") {
-		t.Errorf("verdict: %s", section(t, text, "verdict"))
+	if !strings.Contains(section(t, text, "standing"), "running</span> ipu/adamw, seed 1: squad, step 10 of 40") {
+		t.Errorf("standing: %s", section(t, text, "standing"))
 	}
 }

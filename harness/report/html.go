@@ -2,6 +2,7 @@ package report
 
 import (
 	"html/template"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -24,7 +25,8 @@ var htmlTemplates = template.Must(template.New("").Funcs(template.FuncMap{
 <table class="sheet">
 {{with .Caption}}<caption>{{.}}</caption>
 {{end}}<thead><tr>
-{{- range .Columns}}<th scope="col"{{if .Right}} class="right"{{end}}>{{.Name}}</th>{{end}}</tr></thead>
+{{- range .Columns}}{{if .Name}}<th scope="col"{{if .Right}} class="right"{{end}}>{{.Name}}</th>
+{{- else}}<td></td>{{end}}{{end}}</tr></thead>
 <tbody>
 {{$sheet := .}}{{range $row := .Rows}}<tr{{if .Heading}} class="heading"{{end}}>
 {{- range $i, $cell := .}}
@@ -37,11 +39,14 @@ var htmlTemplates = template.Must(template.New("").Funcs(template.FuncMap{
 
 {{- define "comparison" -}}
 <div class="comparison">
-{{template "sheet" .Sheet}}{{range .Verdicts}}<p>{{.Heading}}</p>
+{{range .Sheets}}{{template "sheet" .}}{{end}}
+{{- if .Verdicts}}<details><summary>Verdicts in words{{if .Statistics}}, and statistics{{end}}</summary>
+{{range .Verdicts}}<p>{{.Heading}}</p>
 <ul>
 {{range .Lines}}<li>{{.}}</li>
 {{end}}</ul>
-{{end}}{{range .Statistics}}{{template "sheet" .}}{{end}}{{range .Remarks}}<p class="note">{{.}}</p>{{end}}
+{{end}}{{range .Statistics}}{{template "sheet" .}}{{end}}</details>
+{{end}}{{range .Remarks}}<p class="note">{{.}}</p>{{end}}
 {{with .Notes}}<ol class="notes">
 {{range .}}<li>{{.}}</li>
 {{end}}</ol>
@@ -51,18 +56,57 @@ var htmlTemplates = template.Must(template.New("").Funcs(template.FuncMap{
 // RightAt reports whether a column is right-aligned.
 func (s *Sheet) RightAt(i int) bool { return s.Columns[i].Right }
 
+// armsAbreast is how many arms a table of HTML has side by side, the first one among them: so many fit on paper.
+const armsAbreast = 4
+
+// abreast are the arms of the table in groups that begin with the first one.
+func (t *table) abreast() (groups [][]int) {
+	if len(t.Arms) == 1 {
+		return [][]int{{0}}
+	}
+	for others := range slices.Chunk(t.all()[1:], armsAbreast-1) {
+		groups = append(groups, append([]int{0}, others...))
+	}
+	return groups
+}
+
+// Speed has the times and rates of a comparison alone, measured and modelled as in Write, for as many arms at a time as fit side by
+// side.
+func Speed(c *verdict.Comparison, o Options) (sheets []*Sheet) {
+	t := newTable(c, o)
+	none := true
+	t.rows = slices.DeleteFunc(t.rows, func(r row) bool {
+		if strings.HasPrefix(r.quantity, "measured_") || strings.HasPrefix(r.quantity, "modelled_") {
+			none = false
+			return false
+		}
+		return r.quantity != "format" && r.quantity != "optimizer" // tell arms apart
+	})
+	if none {
+		return nil
+	}
+	for _, arms := range t.abreast() {
+		sheets = append(sheets, t.sheet(arms, &footnotes{}, false))
+	}
+	sheets[len(sheets)-1].Notes = t.remarks()
+	return sheets
+}
+
 func writeHTML(out *strings.Builder, c *verdict.Comparison, o Options) error {
 	t := newTable(c, o)
 	foot := newFootnotes(c)
-	s := t.sheet(t.all(), foot, true)
-	s.Caption = title(c)
+	var sheets []*Sheet
+	for _, arms := range t.abreast() {
+		sheets = append(sheets, t.sheet(arms, foot, true))
+	}
+	sheets[0].Caption = title(c)
 	return htmlTemplates.ExecuteTemplate(out, "comparison", struct {
-		Sheet      *Sheet
+		Sheets     []*Sheet
 		Verdicts   []said
 		Statistics []*Sheet
 		Remarks    []string
 		Notes      []string
-	}{s, verdicts(c), statisticsSheets(c, 0), t.remarks(), foot.texts()})
+	}{sheets, verdicts(c), statisticsSheets(c, 0), t.remarks(), foot.texts()})
 }
 
 // latexEscapes covers the ten characters that TeX takes for commands, and those of tables for which its fonts have

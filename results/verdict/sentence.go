@@ -18,6 +18,9 @@ func (c *Comparison) sentence(p *Pairing) string {
 		return head + "no verdict, since the recipe names no primary metric with a margin" + c.others(p, "; ") + "."
 	}
 	d := &p.Metrics[i]
+	if d.Baseline.N == 0 && c.unfinished(p) {
+		return head + "no verdict yet, since no seed is complete in both arms."
+	}
 	cost := counted(d.Baseline.N, "seed") + d.minutes()
 	text := head + c.headline(d)
 	switch {
@@ -49,6 +52,13 @@ func (c *Comparison) sentence(p *Pairing) string {
 		but = "; and "
 	}
 	return text + c.others(p, but) + "."
+}
+
+// unfinished reports whether a run of either arm may still come to its end.
+func (c *Comparison) unfinished(p *Pairing) bool {
+	return slices.ContainsFunc(c.Runs, func(r RunSummary) bool {
+		return (r.Arm == p.Arm || r.Arm == p.Baseline) && (r.Status == results.Unfinished || r.Status == results.Stopped)
+	})
 }
 
 // headline is the verdict and the metric, such as "DIFFERENT in F1, worse". It names the phase if others measure the same.
