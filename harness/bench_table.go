@@ -18,11 +18,9 @@ func printFigures(out io.Writer, figures []bench.Figure) error {
 			quiet = fmt.Sprintf("%.1f (%d)", 100*bench.Median(alone[i]), len(alone[i]))
 		}
 		times := fmt.Sprintf("%.4g %.4g %.4g", f.Time.Min, f.Time.Median, f.Time.Max)
-		if err := table.Append(f.Name, fmt.Sprint(f.Count), times, rate, limit, share, quiet); err != nil {
-			return err
-		}
+		table.add(f.Name, fmt.Sprint(f.Count), times, rate, limit, share, quiet)
 	}
-	return table.Render()
+	return table.print()
 }
 
 // rates are the cells of a figure beside its times.

@@ -34,14 +34,12 @@ func newFormatsList() *cobra.Command {
 					return err
 				}
 				list = append(list, f)
-				if err := t.Append(name, number(f.Element.Max()), number(f.Element.Tiny()), f.Line()); err != nil {
-					return err
-				}
+				t.add(name, number(f.Element.Max()), number(f.Element.Tiny()), f.Line())
 			}
 			if as == "json" {
 				return writeJSON(cmd.OutOrStdout(), list)
 			}
-			return t.Render()
+			return t.print()
 		},
 	}
 	cmd.Flags().StringVar(&as, "format", "table", "table or json")
@@ -128,12 +126,9 @@ func tellFormats(out io.Writer, r *oracle.Report) error {
 		if !c.Pass() {
 			failed++
 		}
-		err := t.Append(c.File, c.Tensor, c.Format, strconv.Itoa(c.Values), strconv.Itoa(c.Mismatches), fmt.Sprintf("%.2g", c.Worst))
-		if err != nil {
-			return err
-		}
+		t.add(c.File, c.Tensor, c.Format, strconv.Itoa(c.Values), strconv.Itoa(c.Mismatches), fmt.Sprintf("%.2g", c.Worst))
 	}
-	if err := t.Render(); err != nil {
+	if err := t.print(); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(out, "%d tensors, %d failed\n", len(r.Cases), failed)

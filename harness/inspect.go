@@ -92,9 +92,7 @@ func tellInspection(out io.Writer, in *weights.Inspection, statistics bool) erro
 			}
 			row = append(row, i.Notes())
 		}
-		if err := t.Append(row); err != nil {
-			return err
-		}
+		t.add(row...)
 	}
-	return t.Render()
+	return t.print()
 }

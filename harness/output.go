@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/olekukonko/tablewriter"
-	"github.com/olekukonko/tablewriter/tw"
 	"github.com/spf13/cobra"
 
 	"harness.invalid/harness/report"
@@ -36,13 +34,22 @@ func printSheet(cmd *cobra.Command, s *report.Sheet, f report.Format) error {
 	return report.WriteSheet(out, s, report.Options{Format: f, Width: w, Color: color(out)})
 }
 
-// newTable is a plain table whose cells are left as they are.
-func newTable(out io.Writer, header ...string) *tablewriter.Table {
-	t := tablewriter.NewTable(out,
-		tablewriter.WithHeaderAutoFormat(tw.Off),
-		tablewriter.WithHeaderAlignment(tw.AlignLeft),
-		tablewriter.WithRendition(tw.Rendition{Borders: tw.BorderNone, Settings: tw.Settings{Separators: tw.Separators{BetweenColumns: tw.Off}}}),
-		tablewriter.WithRowMaxWidth(72))
-	t.Header(header)
+// table is a table of texts, which is as wide as the terminal, or report.DefaultWidth elsewhere.
+type table struct {
+	out   io.Writer
+	sheet report.Sheet
+}
+
+func newTable(out io.Writer, header ...string) *table {
+	t := &table{out: out}
+	for _, name := range header {
+		t.sheet.Columns = append(t.sheet.Columns, report.Column{Name: name})
+	}
 	return t
+}
+
+func (t *table) add(cells ...string) { t.sheet.Rows = append(t.sheet.Rows, report.Texts(cells...)) }
+
+func (t *table) print() error {
+	return report.WriteSheet(t.out, &t.sheet, report.Options{Width: width(t.out), Color: color(t.out)})
 }

@@ -54,12 +54,9 @@ func tellDescription(out io.Writer, d *extension.Description) error {
 	if len(d.Precisions) > 0 {
 		t := newTable(out, "precision", "output tolerance", "gradient tolerance", "what")
 		for _, p := range d.Precisions {
-			err := t.Append(p.Name, fmt.Sprintf("%.2g", p.OutputTolerance), fmt.Sprintf("%.2g", p.GradientTolerance), p.Doc)
-			if err != nil {
-				return err
-			}
+			t.add(p.Name, fmt.Sprintf("%.2g", p.OutputTolerance), fmt.Sprintf("%.2g", p.GradientTolerance), p.Doc)
 		}
-		if err := t.Render(); err != nil {
+		if err := t.print(); err != nil {
 			return err
 		}
 	}
@@ -69,11 +66,9 @@ func tellDescription(out io.Writer, d *extension.Description) error {
 	}
 	t := newTable(out, "option", "default", "what")
 	for _, o := range d.Options {
-		if err := t.Append(o.Name, o.Default, o.Doc); err != nil {
-			return err
-		}
+		t.add(o.Name, o.Default, o.Doc)
 	}
-	return t.Render()
+	return t.print()
 }
 
 // tellPlugin prints what a plugin is and where.

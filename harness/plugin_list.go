@@ -22,7 +22,8 @@ func newPluginList() *cobra.Command {
 harness-optimizer-NAME, or folders of that name with such an executable in them, in the folders of
 $HARNESS_PLUGIN_PATH, in your plugin folder, and in $PATH.
 
-It starts each for a moment and asks what it is. For one that does not answer or can't be used, the row says why.`,
+It starts each for a moment and asks what it is. For one that does not answer or can't be used, the row says why.
+harness plugin inspect has the defaults of options and what they do; --format json has all, with SHA-256 of the programs.`,
 		Example: `  harness plugin list
   harness plugin list --format json
   HARNESS_PLUGIN_PATH=build harness plugin list --timeout 1m`,
@@ -54,7 +55,7 @@ It starts each for a moment and asks what it is. For one that does not answer or
 }
 
 func printList(out io.Writer, rows []extension.Listing) error {
-	t := newTable(out, "kind", "name", "version", "precisions; capabilities; options", "where", "SHA-256")
+	t := newTable(out, "kind", "name", "version", "precisions; capabilities; options", "where")
 	for _, r := range rows {
 		takes, where := r.Takes(), r.Path
 		switch {
@@ -71,9 +72,7 @@ func printList(out io.Writer, rows []extension.Listing) error {
 		case r.Pinned:
 			where += " (pinned)"
 		}
-		if err := t.Append(string(r.Kind), r.Name, r.Version, takes, where, fmt.Sprintf("%.12s", r.SHA256)); err != nil {
-			return err
-		}
+		t.add(string(r.Kind), r.Name, r.Version, takes, where)
 	}
-	return t.Render()
+	return t.print()
 }

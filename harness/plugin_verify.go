@@ -83,11 +83,9 @@ func tellVerification(out io.Writer, v *extension.Verification, format string) e
 		if !r.Pass {
 			failed++
 		}
-		if err := rules.Append(r.Rule, word[r.Pass], r.Error); err != nil {
-			return err
-		}
+		rules.add(r.Rule, word[r.Pass], r.Error)
 	}
-	if err := rules.Render(); err != nil {
+	if err := rules.print(); err != nil {
 		return err
 	}
 	if len(v.Cases) > 0 {
@@ -96,12 +94,9 @@ func tellVerification(out io.Writer, v *extension.Verification, format string) e
 			if !r.Pass {
 				failed++
 			}
-			err := cases.Append(r.Case, r.Task, r.Precision, r.Quantity, fmt.Sprintf("%.2e", r.RelError), fmt.Sprintf("%.0e", r.Limit), word[r.Pass])
-			if err != nil {
-				return err
-			}
+			cases.add(r.Case, r.Task, r.Precision, r.Quantity, fmt.Sprintf("%.2e", r.RelError), fmt.Sprintf("%.0e", r.Limit), word[r.Pass])
 		}
-		if err := cases.Render(); err != nil {
+		if err := cases.print(); err != nil {
 			return err
 		}
 	}

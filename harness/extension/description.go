@@ -117,14 +117,14 @@ func optionsOf(options []option.Option) []Option {
 	return described
 }
 
-// Takes summarizes a plugin in a line: precisions of a backend, capabilities, and options with their defaults.
+// Takes summarizes a plugin in a line: precisions of a backend, capabilities, and the names of its options.
 func (d *Description) Takes() string {
 	var precisions, options []string
 	for _, p := range d.Precisions {
 		precisions = append(precisions, p.Name)
 	}
 	for _, o := range d.Options {
-		options = append(options, o.Name+"="+o.Default)
+		options = append(options, o.Name)
 	}
 	var capabilities []string
 	for _, c := range d.Capabilities() {

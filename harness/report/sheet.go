@@ -219,7 +219,11 @@ func (s *Sheet) draw(w io.Writer, width int, markdown, color bool) error {
 		if !markdown && strings.HasPrefix(line, rule) {
 			line = strings.Repeat(rule, total(widths)) // the renderer draws it below the gap behind the last column, too
 		}
-		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+		line = strings.TrimRight(line, " \n")
+		for strings.HasSuffix(line, " "+plain) { // the renderer ends colours once more, behind the gap
+			line = strings.TrimRight(strings.TrimSuffix(line, plain), " ")
+		}
+		if _, err := fmt.Fprintln(w, line); err != nil {
 			return err
 		}
 	}
