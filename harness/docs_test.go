@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"harness.invalid/core/emulator"
 	"harness.invalid/core/format"
 	"harness.invalid/core/recipe"
 )
@@ -84,7 +85,11 @@ func TestDocumentedRecipes(t *testing.T) {
 		for _, b := range blocks(t, name, "yaml") {
 			text := b.text
 			if name == "docs/formats.md" {
-				if _, err := format.Parse("shown", []byte(text)); err != nil {
+				_, err := format.Parse("shown", []byte(text))
+				if strings.Contains(text, "\nproducts:") {
+					_, err = emulator.ParsePolicy("shown", []byte(text))
+				}
+				if err != nil {
 					t.Errorf("%s: %v", b.where, err)
 				}
 				continue

@@ -74,8 +74,10 @@ func (t *training) load() (err error) {
 		}
 		t.source.Recipe = "scratch"
 	}
-	t.Recipe, err = experiment.Load(t.source)
-	return advise(err)
+	if t.Recipe, err = experiment.Load(t.source); err != nil {
+		return advise(err)
+	}
+	return t.ReadPolicies()
 }
 
 // run trains, and shows how far it is.

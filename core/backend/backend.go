@@ -67,6 +67,10 @@ type Info struct {
 	RepeatsSteps bool
 }
 
+// PolicyOption is the option of a backend that takes a table of number formats as YAML, see emulator.ParsePolicy. The
+// precision is then a name for it and no longer one of Info.Precisions.
+const PolicyOption = "policy"
+
 // Precision finds a precision by name; the empty name is the first.
 func (i Info) Precision(name string) (Precision, error) {
 	names := make([]string, len(i.Precisions))

@@ -81,6 +81,13 @@ const (
 	drawKeyGrad
 	drawValueGrad
 	drawPartials // and above: drawPartials + d is for the partial sums of draw d
+
+	drawInputOperand   uint32 = 58 // operands of products that are quantised stochastically
+	drawWeightOperand  uint32 = 59
+	drawBackGradient   uint32 = 60
+	drawBackWeight     uint32 = 61
+	drawWeightGradient uint32 = 62
+	drawWeightInput    uint32 = 63
 )
 
 // batchRows are the rows of a buffer: as many for each sequence, or those of tokens, see bert.Norm.

@@ -43,6 +43,8 @@ func (d *Device) Linear(p *bert.Pass, op *bert.Linear) {
 			}
 		},
 	}
+	defer d.quantize(p, op.Site, &g, factor{d.policy.Products.Input, op.Rows, op.In, false, drawInputOperand},
+		factor{d.policy.Products.Weight, op.Out, op.In, false, drawWeightOperand})()
 	g.Run()
 }
 
@@ -125,14 +127,16 @@ func (d *Device) LinearBackward(p *bert.Pass, op *bert.Linear, dy, dx []float32,
 	// dz has the format of Pointwise.Grad, or of Linear.Grad where another product computed it. On every device that
 	// rounds inputs to a narrow storage format, both are that format.
 	read := d.policy.read(d.policy.Linear.Grad)
-	weight := d.weights(p, d.policy.product(d.policy.Linear.Weight), op.Site, drawWeight, op.In)
-	g := &s.gemm
+	weight, g := d.weights(p, d.policy.product(d.policy.Linear.Weight), op.Site, drawWeight, op.In), &s.gemm
 	*g = kernels.Gemm{
 		TransA: true, M: op.Out, N: op.In, K: op.Rows, A: dz, LDA: op.Out, B: op.X, LDB: op.In, C: op.DW, LDC: op.In,
 		RoundA: read, RoundB: d.policy.readHidden(), Inputs: d.policy.Inputs, Partials: d.partials(p, op.Site, drawWeight, 0, p.Sample),
 		Epilogue: d.epilogue(&weight),
 	}
+	done := d.quantize(p, op.Site, g, factor{d.policy.Products.WeightGradient, op.Rows, op.Out, true, drawWeightGradient},
+		factor{d.policy.Products.WeightInput, op.Rows, op.In, true, drawWeightInput})
 	g.Run()
+	done()
 	switch n := d.policy.Serialize; {
 	case n > 1 && op.Site.Op == bert.OpDecoder && dx != nil:
 		d.serialGrad(p, op, dz, dx, n)
@@ -162,6 +166,8 @@ func (d *Device) inputGrad(p *bert.Pass, op *bert.Linear, dz, dx []float32, accu
 		Partials: d.partials(p, op.Site, drawGrad, 0, p.Sample),
 		Epilogue: d.epilogue(&grad),
 	}
+	defer d.quantize(p, op.Site, g, factor{d.policy.Products.BackGradient, op.Rows, op.Out, false, drawBackGradient},
+		factor{d.policy.Products.BackWeight, op.Out, op.In, true, drawBackWeight})()
 	if accumulate && (grad.Format != numerics.FP32 || g.Partials.Chunk > 0) {
 		// The device stores the product before it adds it.
 		meet := d.outputs(p, d.policy.Residual.Grad, op.Site, drawMeet, rows, op.In)

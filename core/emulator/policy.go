@@ -28,7 +28,9 @@ type Store struct {
 // Row says how an operator stores what it computes: its result, the gradients of its inputs, and the gradients of
 // its parameters.
 type Row struct {
-	Out, Grad, Weight Store
+	Out    Store `yaml:"result"`
+	Grad   Store `yaml:"input_gradient"`
+	Weight Store `yaml:"parameter_gradient"`
 }
 
 // Policy is the number formats of an emulated device, as a table with a row for each kind of operator. Between the
@@ -39,6 +41,8 @@ type Policy struct {
 	Inputs numerics.Format
 	// Partials says how matrix products store partial sums, after every Chunk products; with Chunk 0 they do not.
 	Partials Partials
+	// Products narrow the operands of the products of linear operators further.
+	Products Products
 
 	Embed      Row   // word + position + type; Weight: their tables' gradients
 	Linear     Row   // X·Wᵀ + B; dX; dW and dB. Context = P·V is stored like Out, and dP, dQ, dK and dV like Grad
@@ -93,8 +97,8 @@ type Policy struct {
 
 // Partials says how partial sums of matrix products are stored.
 type Partials struct {
-	Chunk int // products between two stores, at most 256
-	Store Store
+	Chunk int   `yaml:"chunk"` // products between two stores, at most 256
+	Store Store `yaml:"store"`
 }
 
 // stores returns all stores of the policy.
@@ -124,7 +128,7 @@ func (p *Policy) Validate() error {
 	if p.Partials.Chunk < 0 || p.Partials.Chunk > 256 {
 		return fmt.Errorf("emulator: partial sums of %d products, want 0 (none) to 256", p.Partials.Chunk)
 	}
-	return nil
+	return p.Products.validate()
 }
 
 // Nearest returns the policy with all rounding to nearest, for evaluation, where the smallest error counts and bias
@@ -133,6 +137,7 @@ func (p Policy) Nearest() Policy {
 	for _, s := range p.stores() {
 		s.Stochastic = false
 	}
+	p.Products.nearest()
 	return p
 }
 

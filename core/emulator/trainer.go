@@ -61,6 +61,7 @@ func NewTrainer(p backend.Program, m backend.Memory, policy Policy, plan Plan) (
 	if err != nil {
 		return nil, err
 	}
+	policy.Products.layers = p.Model.NumHiddenLayers
 	t := &Trainer{
 		program: p, memory: m, model: model, train: New(policy), evaluate: New(policy.Nearest()),
 		micro: m.Grads, replicas: [][]float32{m.Grads},

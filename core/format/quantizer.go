@@ -6,7 +6,8 @@ import (
 	"harness.invalid/core/random"
 )
 
-// Quantizer rounds matrices as Format.Quantize does, bit for bit. It may be used by several goroutines.
+// Quantizer rounds matrices as Format.Quantize does, bit for bit, in bands of whole tiles that several goroutines may
+// take.
 type Quantizer struct {
 	format *Format
 	cast   *Caster
@@ -15,49 +16,144 @@ type Quantizer struct {
 // Quantizer returns the fast form of a valid format.
 func (f *Format) Quantizer() *Quantizer { return &Quantizer{f, f.Element.Caster()} }
 
-// Quantize rounds a matrix; dst may be src. Random bits of element i are stream.Uint16(i).
-func (q *Quantizer) Quantize(dst, src []float32, rows, columns int, stream random.Stream) {
-	if len(src) != rows*columns || len(dst) != len(src) {
-		panic("format: length of dst or src is not rows x columns")
+// Format is what the quantizer rounds to.
+func (q *Quantizer) Format() *Format { return q.format }
+
+// Matrix is what a Quantizer rounds: [Rows, Columns], row-major. Dst may be Src. Random bits of element i are
+// Stream.Uint16(i).
+type Matrix struct {
+	Dst, Src      []float32
+	Rows, Columns int
+	// AlongRows turns the tiles, for a product that sums over rows: the tile R x C is then C rows high and R columns wide.
+	AlongRows bool
+	Stream    random.Stream
+}
+
+// tile returns the size of a tile in a matrix; whole: the matrix is one tile, or needs none.
+func (q *Quantizer) tile(m *Matrix) (height, width int, whole bool) {
+	s := q.format.Scale
+	if s == nil || s.Rows == 0 && s.Columns == 0 {
+		return 1, max(m.Columns, 1), true
 	}
-	scale := q.format.Scale
-	if scale == nil {
-		q.cast.Cast(dst, src, stream, 0)
-		return
+	height, width = s.Rows, s.Columns
+	if m.AlongRows {
+		height, width = width, height
 	}
-	tensor := float32(0)
-	if scale.Tensor {
-		tensor = largest(src)
-	}
-	height, width := scale.Rows, scale.Columns
 	if height == 0 {
-		height = max(rows, 1)
+		height = max(m.Rows, 1)
 	}
 	if width == 0 {
-		width = max(columns, 1)
+		width = max(m.Columns, 1)
 	}
-	for r := 0; r < rows; r += height {
-		for c := 0; c < columns; c += width {
-			q.tile(dst, src, columns, r, min(r+height, rows), c, min(c+width, columns), tensor, stream)
+	return height, width, false
+}
+
+// Bands is the number of bands of a matrix.
+func (q *Quantizer) Bands(m *Matrix) int {
+	height, _, _ := q.tile(m)
+	return (m.Rows + height - 1) / height
+}
+
+// NeedsLargest reports whether Quantize wants the largest magnitude of the whole matrix.
+func (q *Quantizer) NeedsLargest() bool {
+	s := q.format.Scale
+	return s != nil && (s.Tensor || s.Rows == 0 && s.Columns == 0)
+}
+
+// Largest is the largest magnitude in x, NaN if there is a NaN. The largest of parts is Worse of their largest.
+func Largest(x []float32) float32 { return largest(x) }
+
+// Worse is the larger of two magnitudes, or NaN.
+func Worse(a, b float32) float32 { return worse(a, b) }
+
+// Quantize rounds bands b0 to b1 of a matrix. tensor is the largest magnitude of all of it, where NeedsLargest.
+func (q *Quantizer) Quantize(m *Matrix, b0, b1 int, tensor float32) {
+	if len(m.Src) < m.Rows*m.Columns || len(m.Dst) < m.Rows*m.Columns {
+		panic("format: matrix is shorter than its shape says")
+	}
+	height, width, whole := q.tile(m)
+	if whole {
+		i, j := b0*m.Columns, b1*m.Columns
+		f := factors{1, 1}
+		if q.format.Scale != nil {
+			if !(tensor <= math.MaxFloat32) {
+				fill(m.Dst[i:j], float32(math.NaN()))
+				return
+			}
+			f = q.format.Scale.choose(&q.format.Element, tensor, tensor)
 		}
+		q.cast.scaled(m.Dst[i:j], m.Src[i:j], f.encode, f.decode, m.Stream, i)
+		return
+	}
+	b := band{q: q, m: m, width: width, encode: make([]float32, m.Columns), decode: make([]float64, m.Columns)}
+	for k := b0; k < b1; k++ {
+		b.round(k*height, min((k+1)*height, m.Rows), tensor)
 	}
 }
 
-func (q *Quantizer) tile(dst, src []float32, columns, r0, r1, c0, c1 int, tensor float32, stream random.Stream) {
-	amax := float32(0)
-	for r := r0; r < r1; r++ {
-		amax = worse(amax, largest(src[r*columns+c0:r*columns+c1]))
+func fill(x []float32, v float32) {
+	for i := range x {
+		x[i] = v
 	}
-	finite := amax <= math.MaxFloat32
-	s := q.format.Scale.choose(&q.format.Element, amax, tensor)
+}
+
+// band is a row of tiles.
+type band struct {
+	q      *Quantizer
+	m      *Matrix
+	width  int
+	encode []float32 // by column; first the largest magnitudes
+	decode []float64
+}
+
+// round quantizes rows r0 to r1, one tile high.
+func (b *band) round(r0, r1 int, tensor float32) {
+	n := b.m.Columns
+	clear(b.encode)
 	for r := r0; r < r1; r++ {
-		i, j := r*columns+c0, r*columns+c1
-		if finite {
-			q.cast.scaled(dst[i:j], src[i:j], s.encode, s.decode, stream, i)
-			continue
+		row := b.m.Src[r*n : (r+1)*n]
+		for c, v := range row {
+			b.encode[c] = worse(b.encode[c], v)
 		}
-		for k := i; k < j; k++ {
-			dst[k] = float32(math.NaN())
+	}
+	for c0 := 0; c0 < n; c0 += b.width {
+		c1 := min(c0+b.width, n)
+		amax := largest(b.encode[c0:c1])
+		// A tile with NaN or infinity becomes NaN.
+		f := factors{float32(math.NaN()), math.NaN()}
+		if amax <= math.MaxFloat32 {
+			f = b.q.format.Scale.choose(&b.q.format.Element, amax, tensor)
 		}
+		for c := c0; c < c1; c++ {
+			b.encode[c], b.decode[c] = f.encode, f.decode
+		}
+	}
+	for r := r0; r < r1; r++ {
+		i := r * n
+		b.q.cast.columns(b.m.Dst[i:i+n], b.m.Src[i:i+n], b.encode, b.decode, b.m.Stream, i)
+	}
+}
+
+// columns is scaled with factors by column.
+func (c *Caster) columns(dst, src, encode []float32, decode []float64, stream random.Stream, pos int) {
+	if c.e.Rounding != Stochastic {
+		for i, x := range src {
+			dst[i] = x * encode[i]
+		}
+		c.scaled(dst, dst, 1, 1, stream, pos)
+		for i, y := range dst {
+			dst[i] = float32(float64(y) * decode[i])
+		}
+		return
+	}
+	var bits [random.Group]uint16
+	for at := 0; at < len(src); {
+		n := min(random.Group-(pos+at)%random.Group, len(src)-at)
+		stream.Uint16s(bits[:n], pos+at)
+		for i := range n {
+			k := at + i
+			dst[k] = float32(float64(c.one(src[k]*encode[k], bits[i])) * decode[k])
+		}
+		at += n
 	}
 }

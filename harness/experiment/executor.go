@@ -76,7 +76,7 @@ func (s *Session) train(ctx context.Context, p Planned) (*results.Run, error) {
 	}
 	job.Identity = results.Identity{
 		Recipe: s.Recipe.Name, Fingerprint: s.Recipe.Fingerprint(), DataDigest: s.data.Digest, Start: s.start,
-		Backend: shown.Backend, Precision: s.precisions[p.Spec().String()], Optimizer: shown.Optimizer, Seed: p.Seed,
+		Backend: shown.Backend, Precision: s.precisions[p.Spec().String()].Name, Optimizer: shown.Optimizer, Seed: p.Seed,
 	}
 	if job.Environment, err = s.environment(); err != nil {
 		return nil, err

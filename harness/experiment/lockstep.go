@@ -52,14 +52,7 @@ func (s *Session) follow(ctx context.Context, r *lockstep.Record, steps int) (er
 	}()
 	run := train.Lockstep{Steps: steps, Resync: r.Resync}
 	for i, a := range s.Arms {
-		info, err := s.pool.Backend(ctx, a.Backend)
-		if err != nil {
-			return err
-		}
-		p, err := info.Precision(s.precisions[a.Spec().String()])
-		if err != nil {
-			return err
-		}
+		p := s.precisions[a.Spec().String()]
 		r.Sides[i] = lockstep.Side{
 			Backend: a.Spec().String(), Precision: p.Name, OutputTolerance: p.OutputTolerance, GradientTolerance: p.GradientTolerance,
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"harness.invalid/core/backend"
 	"harness.invalid/core/kernels"
 	"harness.invalid/core/recipe"
 	"harness.invalid/harness/catalog"
@@ -20,9 +21,9 @@ type Session struct {
 	Experiment
 	pool       *processes.Pool
 	data       *train.Data
-	start      string            // digest of the model that runs start from; empty: none
-	precisions map[string]string // that will run, by the text of Arm.Spec
-	made       []string          // folders that were not there before
+	start      string                       // digest of the model that runs start from; empty: none
+	precisions map[string]backend.Precision // that will run, by the text of Arm.Spec
+	made       []string                     // folders that were not there before
 }
 
 // prepare asks every plugin whether it accepts its settings, so that a wrong name fails before anything is trained.
@@ -32,7 +33,7 @@ func prepare(ctx context.Context, e Experiment) (_ *Session, err error) {
 	if len(e.Arms) == 0 {
 		return nil, errors.New("the experiment has no arm")
 	}
-	s := &Session{Experiment: e, precisions: map[string]string{}}
+	s := &Session{Experiment: e, precisions: map[string]backend.Precision{}}
 	s.pool = processes.NewPool(processes.Options{Transport: e.Transport, Output: e.Observe})
 	defer func() {
 		if err != nil {
@@ -62,11 +63,9 @@ func (s *Session) askBackend(ctx context.Context, a Arm) error {
 			return err
 		}
 		if i == 0 {
-			p, err := info.Precision(settings.Precision)
-			if err != nil {
+			if s.precisions[a.Spec().String()], err = processes.Precision(info, settings); err != nil {
 				return err
 			}
-			s.precisions[a.Spec().String()] = p.Name
 		}
 	}
 	return nil

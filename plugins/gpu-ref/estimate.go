@@ -30,6 +30,9 @@ func (*Backend) Variations(context.Context, backend.Program, backend.Machine) ([
 }
 
 func estimate(p backend.Program, on backend.Machine) (backend.Estimate, error) {
+	if p.Options[backend.PolicyOption] != "" {
+		return backend.Estimate{}, fmt.Errorf("the machine models know no policy of one's own: %w", backend.ErrUnsupported)
+	}
 	precision, err := info.Precision(p.Precision)
 	if err != nil {
 		return backend.Estimate{}, err

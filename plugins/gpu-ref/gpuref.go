@@ -22,6 +22,8 @@
 //	sum over micro-batches       FP32    FP32         FP32
 //	sum over replicas            FP32    FP32         FP32, in the order of a ring
 //
+// policies/ has this table for each precision, as YAML that emulator.ParsePolicy reads; the option policy gives another.
+//
 // The tied word embeddings get FP32 gradients from the lookup and N gradients from the decoder, added in FP32.
 //
 // In fp16-o2 the whole model is FP16, as NVIDIA's apex casts it at its level O2: N is everywhere but inside softmax,
@@ -68,23 +70,23 @@ func (*Backend) Describe(context.Context) (backend.Info, error) { return info, n
 
 // Open implements backend.Backend.
 func (*Backend) Open(_ context.Context, p backend.Program, m backend.Memory) (backend.Session, error) {
-	precision, err := info.Precision(p.Precision)
-	if err != nil {
-		return nil, fmt.Errorf("gpu-ref: %w", err)
-	}
-	s, err := open(precision.Name, p, m)
+	s, err := open(p, m)
 	if err != nil {
 		return nil, fmt.Errorf("gpu-ref: %w", err)
 	}
 	return s, nil
 }
 
-func open(precision string, p backend.Program, m backend.Memory) (*session, error) {
+func open(p backend.Program, m backend.Memory) (*session, error) {
 	v, err := option.Read(info.Options, p.Options)
 	if err != nil {
 		return nil, err
 	}
-	scaler, err := readScaler(precision, v)
+	table, err := readPolicy(p.Precision, v)
+	if err != nil {
+		return nil, err
+	}
+	scaler, err := readScaler(&table, v)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +94,6 @@ func open(precision string, p backend.Program, m backend.Memory) (*session, erro
 	if err != nil {
 		return nil, err
 	}
-	table := policy(precision)
 	table.BucketBytes, table.FirstBucketBytes, table.ReduceFirst = plan.BucketBytes, firstBucketBytes, plan.ReduceEach
 	t, err := emulator.NewTrainer(p, m, table, plan.Plan)
 	if err != nil {
@@ -102,14 +103,14 @@ func open(precision string, p backend.Program, m backend.Memory) (*session, erro
 }
 
 // readScaler makes the loss scaler that the options ask for.
-func readScaler(precision string, v *option.Values) (*numerics.LossScaler, error) {
+func readScaler(p *emulator.Policy, v *option.Values) (*numerics.LossScaler, error) {
 	dynamic := numerics.NewDynamicLossScaler()
 	dynamic.Scale = float32(v.Float("init_scale", math.SmallestNonzeroFloat32, math.MaxFloat32))
 	dynamic.GrowthInterval = v.Int("growth_interval", 1, math.MaxInt32)
 	scale := v.Text("loss_scale")
 	if scale == "auto" {
 		scale = "1"
-		if precision == "fp16" || precision == "fp16-o2" {
+		if scaled(p) {
 			scale = "dynamic"
 		}
 	}

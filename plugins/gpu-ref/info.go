@@ -30,8 +30,9 @@ var info = backend.Info{
 	},
 	RepeatsSteps: true,
 	Options: slices.Concat([]option.Option{
-		{Name: "loss_scale", Default: "auto", Doc: "dynamic, a number, or auto: dynamic in fp16 and fp16-o2, 1 in other formats"},
+		{Name: "loss_scale", Default: "auto", Doc: "dynamic, a number, or auto: dynamic where gradients are FP16, 1 in other formats"},
 		{Name: "init_scale", Default: "65536", Doc: "first scale of a dynamic loss scale"},
 		{Name: "growth_interval", Default: "2000", Doc: "good steps in a row after which a dynamic loss scale doubles"},
+		{Name: backend.PolicyOption, Doc: "table of number formats as YAML, in place of a precision; gpu-ref:FILE.yaml reads it from a file"},
 	}, execution.Options, costmodel.Options),
 }

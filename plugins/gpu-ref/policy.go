@@ -1,48 +1,38 @@
 package gpuref
 
 import (
+	"embed"
+
+	"harness.invalid/core/backend"
 	"harness.invalid/core/emulator"
 	"harness.invalid/core/numerics"
+	"harness.invalid/core/option"
 )
 
-// policy is the table of a precision.
-func policy(precision string) emulator.Policy {
-	switch precision {
-	case "tf32":
-		return emulator.Policy{Inputs: numerics.TF32}
-	case "bf16":
-		return autocast(numerics.BF16)
-	case "fp16":
-		return autocast(numerics.FP16)
-	case "fp16-o2":
-		return pure(numerics.FP16)
-	}
-	return emulator.Policy{}
-}
-
-// pure is the table of a model that was cast to a narrow format as a whole.
-func pure(f numerics.Format) emulator.Policy {
-	n := emulator.Store{Format: f}
-	row := emulator.Row{Out: n, Grad: n, Weight: n}
-	return emulator.Policy{
-		Inputs: f,
-		Embed:  row, Linear: row, Pointwise: row, Residual: row, Norm: row, Scores: row, Probabilities: row,
-		LossGrad: n, Accumulate: n, Shares: true, Reduce: n, Divide: true, Working: n,
-	}
-}
+//go:embed policies/*.yaml
+var policies embed.FS
 
 // firstBucketBytes is the size of DistributedDataParallel's first bucket, so that the reduction begins early. Source:
 // pytorch, torch/csrc/distributed/c10d/reducer.hpp (kDefaultFirstBucketBytes).
 const firstBucketBytes = 1 << 20
 
-// autocast is PyTorch's table for a narrow format.
-func autocast(f numerics.Format) emulator.Policy {
-	n := emulator.Store{Format: f}
-	return emulator.Policy{
-		Inputs:    f,
-		Linear:    emulator.Row{Out: n, Grad: n, Weight: n},
-		Pointwise: emulator.Row{Out: n, Grad: n},
-		Scores:    emulator.Row{Out: n, Grad: n},
-		LossGrad:  n,
+// readPolicy returns the table of backend.PolicyOption or, where that is not given, of a precision.
+func readPolicy(precision string, v *option.Values) (emulator.Policy, error) {
+	if text := v.Text(backend.PolicyOption); text != "" {
+		return emulator.ParsePolicy(precision, []byte(text))
 	}
+	p, err := info.Precision(precision)
+	if err != nil {
+		return emulator.Policy{}, err
+	}
+	text, err := policies.ReadFile("policies/" + p.Name + ".yaml")
+	if err != nil {
+		return emulator.Policy{}, err
+	}
+	return emulator.ParsePolicy(p.Name, text)
+}
+
+// scaled reports whether a policy keeps gradients in FP16, which want a loss scale.
+func scaled(p *emulator.Policy) bool {
+	return p.LossGrad.Format == numerics.FP16 || p.Linear.Grad.Format == numerics.FP16
 }

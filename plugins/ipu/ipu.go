@@ -25,6 +25,8 @@
 //	unscaled gradient       FP32                                      FP32, for the optimizer
 //	parameters              the optimizer's FP32                      FP16
 //
+// policies/ has this table for each precision, as YAML that emulator.ParsePolicy reads; the options change it.
+//
 // A lookup of word embeddings adds to the decoder's gradient in FP32 before it is stored. The optimizer's moments are
 // FP32 and the host's.
 //
@@ -130,7 +132,10 @@ func open(p backend.Program, m backend.Memory) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	policy := newPolicy(precision.Name, v)
+	policy, err := newPolicy(precision.Name, v)
+	if err != nil {
+		return nil, err
+	}
 	if mask := v.Text("attention_mask_value"); mask != "model" {
 		p.Model.AttentionMask, err = strconv.ParseFloat(mask, 64)
 		if err != nil || !(p.Model.AttentionMask < 0) {

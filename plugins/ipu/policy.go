@@ -1,53 +1,51 @@
 package ipu
 
 import (
+	"embed"
+
 	"harness.invalid/core/emulator"
 	"harness.invalid/core/numerics"
 	"harness.invalid/core/option"
 )
 
-// ampChunk is the number of products that the matrix unit adds up between two stores of FP16 partial sums: dot
-// products of 4 in the 4 phases of f16v4hihoamp, 16 input channels. Source: poplibs,
-// conv_partial_1x1_half_float_8_and_half_half_h16.S.
-const ampChunk = 16
+//go:embed policies/*.yaml
+var policies embed.FS
 
-// newPolicy is the table of the package's documentation, without the parts of the embeddings.
-func newPolicy(precision string, v *option.Values) emulator.Policy {
-	rounding := v.Text("stochastic_rounding")
-	nearest := emulator.Store{Format: numerics.FP16}
-	half := nearest
-	weights := emulator.Store{Format: numerics.FP16, Stochastic: true}
-	if rounding != "replica_identical_only" {
-		half.Stochastic = v.Bool("stochastic_rounding")
-		weights = half
+// newPolicy is the table of the package's documentation, without the parts of the embeddings: that of the precision,
+// changed by the options.
+func newPolicy(precision string, v *option.Values) (emulator.Policy, error) {
+	text, err := policies.ReadFile("policies/" + precision + ".yaml")
+	if err != nil {
+		return emulator.Policy{}, err
 	}
-	chunk := ampChunk
+	p, err := emulator.ParsePolicy(precision, text)
+	if err != nil {
+		return p, err
+	}
+	rounding := v.Text("stochastic_rounding")
+	stochastic := rounding != "replica_identical_only" && v.Bool("stochastic_rounding")
+	chunk := p.Partials.Chunk
 	if v.Text("partials_chunk") != "amp" {
 		chunk = v.Int("partials_chunk", 1, 256)
 	}
-	running := v.OneOf("accumulation", "mean", "running_mean") == "running_mean"
+	p.RunningMean = v.OneOf("accumulation", "mean", "running_mean") == "running_mean"
 	overflow := numerics.Clip
 	if v.OneOf("overflow", "clip", "nan") == "nan" {
 		overflow = numerics.NaN
 	}
-	partials := half
-	if v.Bool("disable_sr_for_amp_vertices") {
-		partials = nearest
-	}
+	nearest := v.Bool("disable_sr_for_amp_vertices")
 	seed := uint64(v.Int("rounding_seed", 0, 65535))
 	if precision == "fp32" {
-		return emulator.Policy{RunningMean: running}
+		return p, nil
 	}
-	row := emulator.Row{Out: half, Grad: half, Weight: half}
-	p := emulator.Policy{
-		Inputs: numerics.FP16, // as everything is stored
-		Embed:  row, Linear: row, Pointwise: row, Residual: row, Norm: row, Statistics: half,
-		Scores: row, Masked: half, Exponential: half, Reciprocal: half, Probabilities: row,
-		LossGrad: half, Accumulate: half, RunningMean: running, Reduce: half, Parameters: weights, Overflow: overflow,
-		RoundingSeed: seed,
+	p.Overflow, p.RoundingSeed = overflow, seed
+	if !stochastic {
+		p = p.Nearest()
+		p.Parameters.Stochastic = rounding == "replica_identical_only"
 	}
-	if precision == "fp16.16" {
-		p.Partials = emulator.Partials{Chunk: chunk, Store: partials}
+	if p.Partials.Chunk > 0 {
+		p.Partials.Chunk = chunk
+		p.Partials.Store.Stochastic = p.Partials.Store.Stochastic && !nearest
 	}
-	return p
+	return p, nil
 }
