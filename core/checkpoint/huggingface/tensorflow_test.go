@@ -17,7 +17,7 @@ import (
 // TestTensorFlowRoundTrip: a checkpoint that TensorFlow wrote, with optimizer slots, through Hugging Face's folder
 // and back: the same bytes.
 func TestTensorFlowRoundTrip(t *testing.T) {
-	from := reference.Path(t, "data", "weights", "keras-bert-tf-ckpt")
+	from := reference.PathOrExcerpt(t, "data", "weights", "keras-bert-tf-ckpt")
 	for _, format := range []Format{Safetensors, PyTorch} {
 		there, rep := convert(t, from, Target{Format: format})
 		if diff := cmp.Diff(Report{}, rep); diff != "" {
@@ -43,7 +43,7 @@ func TestTensorFlowRoundTrip(t *testing.T) {
 
 // TestTensorFlow reads the same checkpoint as a model: kernels are transposed, slots are found, "gelu" is tanh.
 func TestTensorFlow(t *testing.T) {
-	dir := reference.Path(t, "data", "weights", "keras-bert-tf-ckpt")
+	dir := reference.PathOrExcerpt(t, "data", "weights", "keras-bert-tf-ckpt")
 	for _, path := range []string{dir, filepath.Join(dir, "bert_model.ckpt"), filepath.Join(dir, "bert_model.ckpt.index")} {
 		f, err := Open(path)
 		if err != nil {

@@ -25,7 +25,7 @@ import (
 // TestAgainstTensorFlow reads a checkpoint that TensorFlow's Saver wrote, checks all of its sums, and writes the
 // same two files again to the last bit.
 func TestAgainstTensorFlow(t *testing.T) {
-	dir := reference.Path(t, "data", "weights", "keras-bert-tf-ckpt")
+	dir := reference.PathOrExcerpt(t, "data", "weights", "keras-bert-tf-ckpt")
 	f, err := Open(filepath.Join(dir, "bert_model.ckpt"))
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import sys
 SOURCE = pathlib.Path(sys.argv[1])
 TARGET = pathlib.Path(__file__).parent
 SCORED_QUESTIONS = 120
+CHECKPOINT = "data/weights/keras-bert-tf-ckpt"
 LINES = 80  # one of so many lines of the tokenizer's corpus
 
 
@@ -148,6 +149,8 @@ def main():
     subset("golden/formats/blocks.safetensors", mx, some_blocks)
     for name in ("golden/pretraining/sample_text_wwm_seed7.json", "data/corpus/sample_text.txt", "data/vocab/bert-base-uncased-vocab.txt"):
         shutil.copyfile(SOURCE / name, place(name))
+    for file in sorted((SOURCE / CHECKPOINT).iterdir()):
+        shutil.copyfile(file, place(CHECKPOINT + "/" + file.name))
     lines = (SOURCE / "golden/tokenization/regression_uncased.txt").read_text(encoding="utf-8").splitlines(keepends=True)
     place("golden/tokenization/regression_uncased.txt").write_text("".join(lines[::LINES]), encoding="utf-8")
     squad()
