@@ -34,9 +34,10 @@ GOMAXPROCS sets the number of threads, and HARNESS_CPU=generic|avx2|avx512|avx51
   harness bench step --model tiny --backend ipu --format json
   harness bench kernels --filter base-
   harness bench optimizer --optimizer lamb --model base
-  harness bench memory`,
+  harness bench memory
+  harness bench machine`,
 	}
-	cmd.AddCommand(newBenchStep(), newBenchKernels(), newBenchOptimizer(), newBenchTokenizer(), newBenchMemory())
+	cmd.AddCommand(newBenchStep(), newBenchKernels(), newBenchOptimizer(), newBenchTokenizer(), newBenchMemory(), newBenchMachine())
 	return cmd
 }
 

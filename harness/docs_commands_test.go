@@ -39,7 +39,8 @@ func commandLines(t *testing.T, name string) []block {
 }
 
 // notRun are beginnings of command lines that a test of the program has no business to run.
-var notRun = []string{"harness data fetch ", "go test ./...", "go build -o ", "CGO_ENABLED=0 go build ", "go mod tidy"}
+var notRun = []string{"harness data fetch ", "go test ./...", "go build -o ", "CGO_ENABLED=0 go build ", "go mod tidy",
+	"harness bench machine", "harness estimate --backend torch"} // which measure PyTorch for a minute, or need what that left
 
 // isRun reports whether the test of the documents runs a line: scripts already run some lines word for word.
 func isRun(line string, inScripts map[string]bool) bool {

@@ -17,6 +17,7 @@ type Checked struct {
 	Errors []float64                     // of the rows, modelled/published - 1
 	Chips  []string                      // that the rows ran on
 	Format func(precision string) string // in which the model computes; nil: the precision itself
+	Kind   string                        // of the rows; "": published
 }
 
 // ConfidenceLevel is the share of published rows that intervals are made to contain. Some ten rows support no higher
@@ -31,7 +32,7 @@ const ConfidenceLevel = 0.8
 func (c *Checked) Confidence(p *backend.Program, chip string, sequencesPerSecond float64) *backend.Confidence {
 	width := c.width()
 	outside := c.outside(p, chip)
-	why := fmt.Sprintf("leave-one-out errors of %d published rows (%s)", len(c.Rows), strings.Join(c.software(), ", "))
+	why := fmt.Sprintf("leave-one-out errors of %d %s rows (%s)", len(c.Rows), c.kind(), strings.Join(c.software(), ", "))
 	if len(outside) > 0 {
 		why = strings.Join(outside, "; ")
 	}
@@ -55,16 +56,16 @@ func (c *Checked) width() float64 {
 	return errors[k-1]
 }
 
-// Covered is the number of rows that the interval from the errors of all others contains.
-func (c *Checked) Covered() (covered int) {
+// Covered reports of each row whether the interval from the errors of all others contains it.
+func (c *Checked) Covered() (covered []bool) {
 	for i, e := range c.Errors {
 		others := Checked{Errors: slices.Delete(slices.Clone(c.Errors), i, i+1)}
-		if math.Abs(math.Log1p(e)) <= others.width() {
-			covered++
-		}
+		covered = append(covered, math.Abs(math.Log1p(e)) <= others.width())
 	}
 	return covered
 }
+
+func (c *Checked) kind() string { return cmp.Or(c.Kind, "published") }
 
 func (c *Checked) software() []string {
 	var names []string
@@ -105,7 +106,7 @@ func (c *Checked) outside(p *backend.Program, chip string) []string {
 			if high > low {
 				published = fmt.Sprintf("%d to %d", low, high)
 			}
-			list = append(list, fmt.Sprintf("%d %s, published: %s", v, m.what, published))
+			list = append(list, fmt.Sprintf("%d %s, %s: %s", v, m.what, c.kind(), published))
 		}
 	}
 	format := func(precision string) string {
@@ -121,7 +122,7 @@ func (c *Checked) outside(p *backend.Program, chip string) []string {
 	}
 	slices.SortFunc(published, cmp.Compare)
 	if published = slices.Compact(published); !slices.Contains(published, of(chip, p.Precision)) {
-		list = append(list, fmt.Sprintf("%s, published: %s", of(chip, p.Precision), strings.Join(published, ", ")))
+		list = append(list, fmt.Sprintf("%s, %s: %s", of(chip, p.Precision), c.kind(), strings.Join(published, ", ")))
 	}
 	return list
 }

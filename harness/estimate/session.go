@@ -10,6 +10,7 @@ import (
 	"harness.invalid/core/plugin"
 	"harness.invalid/core/plugin/host"
 	"harness.invalid/harness/processes"
+	"harness.invalid/harness/thismachine"
 	"harness.invalid/harness/train"
 )
 
@@ -17,12 +18,15 @@ import (
 type Session struct {
 	*Estimation
 	estimator backend.Estimator
-	process   *host.Process
+	process   *host.Process // nil: the host has the model itself
 }
 
 // Start starts the backend of an estimation.
 func (e *Estimation) Start(ctx context.Context) (*Session, error) {
 	name, _, _ := strings.Cut(e.Backend, ":")
+	if name == thismachine.Backend {
+		return &Session{Estimation: e, estimator: thismachine.Estimator{}}, e.price(ctx)
+	}
 	p, err := processes.Launch(ctx, plugin.Backend, name, processes.Options{Transport: host.Stream})
 	if err != nil {
 		return nil, err
@@ -72,7 +76,12 @@ func (e *Estimation) price(ctx context.Context) (err error) {
 }
 
 // Close ends the backend.
-func (s *Session) Close() error { return s.process.Close() }
+func (s *Session) Close() error {
+	if s.process == nil {
+		return nil
+	}
+	return s.process.Close()
+}
 
 // Systems lists the systems that the backend knows by name.
 func (s *Session) Systems(ctx context.Context) ([]backend.System, error) {

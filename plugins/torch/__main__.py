@@ -1,4 +1,4 @@
-"""Serves PyTorch to harness: `backend`, or `optimizer CLASS` for a class of torch.optim."""
+"""Serves PyTorch to harness: `backend`, or `optimizer CLASS` for a class of torch.optim; `machine` measures this machine."""
 
 import sys
 
@@ -10,6 +10,11 @@ environment.prepare()
 def main() -> None:
     import harness_plugin
 
+    if sys.argv[1:] == ["machine"]:
+        from harness_torch import machine
+
+        machine.main()
+        return
     if sys.argv[1:] == ["backend"]:
         from harness_torch.backend import TorchBackend
 

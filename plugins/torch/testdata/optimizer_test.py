@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from harness_plugin import Kind, Layout, Memory, Tensor, Unsupported, Update, Values
+from harness_torch import machine
 from harness_torch.optimizer import TorchOptimizer
 
 LAYOUT = Layout([
@@ -114,6 +115,17 @@ class Optimizers(unittest.TestCase):
         for given in ({"beta1": "2"}, {"eps": "much"}, {"amsgrad": "perhaps"}, {"bta1": "0.9"}, {"foreach": "true"}):
             with self.subTest(given=given), self.assertRaises((ValueError, Unsupported)):
                 o.slots(Values(o.options, given))
+
+
+class Machine(unittest.TestCase):
+    def test_profile(self) -> None:
+        """Every figure of a profile is a positive number, whatever is measured of it."""
+        machine.ELEMENTS, machine.LOGITS, machine.GRADIENTS, machine.REPEATS = 1 << 15, (4, 64), 1 << 10, 1
+        p = machine.profile()
+        self.assertEqual([x["dimension"] for x in p["products"]], [64, 128, 256, 512, 1024])
+        pairs = [p["operator_seconds"], *p["products"], *p["attention"], *p["passes"].values()]
+        self.assertTrue(all(x["forward"] > 0 and x["backward"] >= 0 for x in pairs), pairs)
+        self.assertTrue(all(x > 0 for x in p["gradients"].values()), p["gradients"])
 
 
 if __name__ == "__main__":
