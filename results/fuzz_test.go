@@ -91,7 +91,7 @@ func FuzzRun(f *testing.F) {
 		_, _ = run.Curves()
 		_, _ = run.CountSteps()
 		_, _ = run.Tags()
-		_, _ = run.Scores("squad")
-		_, _ = run.Answers("squad")
+		_, _ = run.Scores("squad", nil)
+		_, _ = run.Answers("squad", Examples[string]{})
 	})
 }

@@ -37,8 +37,8 @@ func TestHostileFiles(t *testing.T) {
 			}
 		}
 		_, tags := run.Tags()
-		_, scores := run.Scores("squad")
-		_, given := run.Answers("squad")
+		_, scores := run.Scores("squad", nil)
+		_, given := run.Answers("squad", Examples[string]{})
 		return errors.Join(tags, scores, given)
 	}
 	for what, put := range map[string]func(path string) error{

@@ -14,6 +14,7 @@ import (
 	"harness.invalid/core/dataset/squad"
 	"harness.invalid/core/score"
 	"harness.invalid/harness/series"
+	"harness.invalid/results"
 	"harness.invalid/results/verdict"
 )
 
@@ -58,6 +59,7 @@ func (a answers) Rest() []example { return a.Examples[min(openExamples, len(a.Ex
 type armScores struct {
 	f1    float64 // mean over seeds
 	exact []bool  // by seed
+	given []int   // by seed: which of texts
 	texts []string
 }
 
@@ -115,32 +117,45 @@ func questions(records []*series.Record) (*squad.Data, error) {
 	return nil, nil
 }
 
-func compareAnswers(c *verdict.Comparison, records []*series.Record, phase string, data *squad.Data) (*answers, error) {
-	predictions := make([][]map[string]string, len(c.Arms)) // by arm, then by run
-	seeds := make([][]uint64, len(c.Arms))
+// givenAnswers are the answers of the arms' runs, with the seeds of the runs; nil if an arm has none.
+func givenAnswers(
+	c *verdict.Comparison, records []*series.Record, phase string,
+) (predictions [][]results.Examples[string], seeds [][]uint64, err error) {
+	predictions, seeds = make([][]results.Examples[string], len(c.Arms)), make([][]uint64, len(c.Arms))
+	var last results.Examples[string]
 	for i, a := range c.Arms {
 		for _, r := range records {
 			if r.Arm() != a.Arm {
 				continue
 			}
-			given, err := r.Answers(phase)
+			given, err := r.Answers(phase, last)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
-			if given == nil {
+			if len(given.IDs) == 0 {
 				continue
 			}
+			last = given
 			predictions[i] = append(predictions[i], given)
 			seeds[i] = append(seeds[i], r.Seed)
 		}
 		if len(predictions[i]) == 0 {
-			return nil, nil
+			return nil, nil, nil
 		}
+	}
+	return predictions, seeds, nil
+}
+
+func compareAnswers(c *verdict.Comparison, records []*series.Record, phase string, data *squad.Data) (*answers, error) {
+	predictions, seeds, err := givenAnswers(c, records, phase)
+	if predictions == nil || err != nil {
+		return nil, err
 	}
 	out := &answers{Phase: phase}
 	type candidate struct {
-		example
-		spread float64
+		paragraph *squad.Paragraph
+		question  *squad.Question
+		spread    float64
 	}
 	var found []candidate
 	total := 0
@@ -149,24 +164,32 @@ func compareAnswers(c *verdict.Comparison, records []*series.Record, phase strin
 		pairs[i] = pairedSeeds(seeds[0], seeds[i])
 	}
 	agree := make([][4]float64, len(c.Arms)) // against the first arm: both right, only the first, only the arm, neither; over common seeds
-	for _, article := range data.Articles {
-		for _, g := range article.Paragraphs {
-			for _, q := range g.Questions {
-				if _, ok := predictions[0][0][q.ID]; !ok || len(q.Answers) == 0 {
+	scoresOf := func(q *squad.Question) []armScores {
+		scores := make([]armScores, len(c.Arms))
+		for i := range c.Arms {
+			scores[i] = scoreArm(q, predictions[i])
+		}
+		return scores
+	}
+	for i := range data.Articles {
+		for j := range data.Articles[i].Paragraphs {
+			g := &data.Articles[i].Paragraphs[j]
+			for k := range g.Questions {
+				q := &g.Questions[k]
+				if _, ok := predictions[0][0].At(q.ID, total); !ok || len(q.Answers) == 0 {
 					continue
 				}
 				total++
-				scores := make([]armScores, len(c.Arms))
+				scores := scoresOf(q)
 				low, high := 1.0, 0.0
-				for i := range c.Arms {
-					scores[i] = scoreArm(q, predictions[i], seeds[i])
+				for i := range scores {
 					low, high = min(low, scores[i].f1), max(high, scores[i].f1)
 				}
 				for i := 1; i < len(c.Arms); i++ {
 					countAgreement(&agree[i], scores[0].exact, scores[i].exact, pairs[i])
 				}
 				if high > low {
-					found = append(found, candidate{newExample(c, &g, &q, scores), high - low})
+					found = append(found, candidate{g, q, high - low})
 				}
 			}
 		}
@@ -177,7 +200,7 @@ func compareAnswers(c *verdict.Comparison, records []*series.Record, phase strin
 	out.Disagree = len(found)
 	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Compare(b.spread, a.spread) })
 	for _, f := range found[:min(len(found), mostExamples)] {
-		out.Examples = append(out.Examples, f.example)
+		out.Examples = append(out.Examples, newExample(c, f.paragraph, f.question, scoresOf(f.question), seeds))
 	}
 	for i := 1; i < len(c.Arms); i++ {
 		n := agree[i][0] + agree[i][1] + agree[i][2] + agree[i][3]
@@ -196,49 +219,60 @@ func compareAnswers(c *verdict.Comparison, records []*series.Record, phase strin
 const mostSeeds = 8
 
 // scoreArm scores the answers of an arm's runs to a question.
-func scoreArm(q squad.Question, predictions []map[string]string, seeds []uint64) armScores {
+func scoreArm(q *squad.Question, predictions []results.Examples[string]) armScores {
 	type scored struct {
 		f1    float64
 		exact bool
 	}
-	var s armScores
-	by := map[string][]string{}
-	known := map[string]scored{} // answers repeat
-	var order []string
-	for i, given := range predictions {
-		text := given[q.ID]
-		a, ok := known[text]
-		if !ok {
+	s := armScores{exact: make([]bool, 0, len(predictions)), given: make([]int, 0, len(predictions))}
+	var known []scored // of texts: answers repeat
+	place := 0
+	if len(predictions) > 0 {
+		place, _ = slices.BinarySearch(predictions[0].IDs, q.ID)
+	}
+	for _, given := range predictions {
+		text, _ := given.At(q.ID, place)
+		at := slices.Index(s.texts, text)
+		if at < 0 {
+			var a scored
 			for _, gold := range q.Answers {
 				a.f1 = max(a.f1, score.TokenF1(text, gold.Text))
 				a.exact = a.exact || score.ExactMatch(text, gold.Text)
 			}
-			known[text] = a
-			order = append(order, text)
+			at, known, s.texts = len(known), append(known, a), append(s.texts, text)
 		}
-		s.f1 += a.f1 / float64(len(predictions))
-		s.exact = append(s.exact, a.exact)
-		by[text] = append(by[text], strconv.FormatUint(seeds[i], 10))
-	}
-	for _, text := range order {
-		shown := text
-		if shown == "" {
-			shown = "(no answer)"
-		}
-		if len(order) > 1 {
-			word := "seed "
-			if len(by[text]) > 1 {
-				word = "seeds "
-			}
-			which := word + strings.Join(by[text], ", ")
-			if n := len(by[text]); n > mostSeeds {
-				which = fmt.Sprintf("%d of %d seeds", n, len(seeds))
-			}
-			shown += " (" + which + ")"
-		}
-		s.texts = append(s.texts, shown)
+		s.f1 += known[at].f1 / float64(len(predictions))
+		s.exact, s.given = append(s.exact, known[at].exact), append(s.given, at)
 	}
 	return s
+}
+
+// shown are the distinct answers, with the seeds that gave them where they differ.
+func (s *armScores) shown(seeds []uint64) (list []string) {
+	for at, text := range s.texts {
+		if text == "" {
+			text = "(no answer)"
+		}
+		if len(s.texts) > 1 {
+			var of []string
+			for i, given := range s.given {
+				if given == at {
+					of = append(of, strconv.FormatUint(seeds[i], 10))
+				}
+			}
+			word := "seed "
+			if len(of) > 1 {
+				word = "seeds "
+			}
+			which := word + strings.Join(of, ", ")
+			if len(of) > mostSeeds {
+				which = fmt.Sprintf("%d of %d seeds", len(of), len(seeds))
+			}
+			text += " (" + which + ")"
+		}
+		list = append(list, text)
+	}
+	return list
 }
 
 // pairedSeeds are the places of the seeds that two lists have in common.
@@ -273,7 +307,7 @@ func countAgreement(n *[4]float64, a, b []bool, pairs [][2]int) {
 // around is how many characters of the passage are shown on each side of the answer.
 const around = 160
 
-func newExample(c *verdict.Comparison, g *squad.Paragraph, q *squad.Question, scores []armScores) example {
+func newExample(c *verdict.Comparison, g *squad.Paragraph, q *squad.Question, scores []armScores, seeds [][]uint64) example {
 	e := example{ID: q.ID, Question: q.Text, Gold: q.Answers[0].Text}
 	passage := []rune(g.Context)
 	start := q.Answers[0].Start
@@ -308,7 +342,8 @@ func newExample(c *verdict.Comparison, g *squad.Paragraph, q *squad.Question, sc
 		case 0:
 			class = "bad"
 		}
-		e.Arms = append(e.Arms, armAnswer{Arm: a.Arm.String(), F1: strconv.FormatFloat(100*s.f1, 'f', 0, 64), Class: class, Texts: s.texts})
+		e.Arms = append(e.Arms, armAnswer{Arm: a.Arm.String(), F1: strconv.FormatFloat(100*s.f1, 'f', 0, 64), Class: class,
+			Texts: s.shown(seeds[i])})
 	}
 	return e
 }

@@ -92,7 +92,7 @@ func TestFollow(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		scores, err := json.Marshal(results.Scores{"f1": {"q1": 50 + 10*arm, "q2": 90 + 10*arm}})
+		scores, err := json.Marshal(map[string]map[string]float64{"f1": {"q1": 50 + 10*arm, "q2": 90 + 10*arm}})
 		if err != nil {
 			t.Fatal(err)
 		}

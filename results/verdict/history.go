@@ -16,8 +16,8 @@ import (
 // history is what the complete runs of a comparison recorded on their way.
 type history struct {
 	*Comparison
-	curves map[runKey][]results.Curves          // by phase, in the order of the recipe
-	scores map[runKey]map[string]results.Scores // by the phase's name
+	curves map[runKey][]results.Curves // by phase, in the order of the recipe
+	runs   map[runKey]*results.Run
 }
 
 type runKey struct {
@@ -27,7 +27,7 @@ type runKey struct {
 
 // follow adds what steps and evaluations tell: curves, targets and times, and the bootstrap over examples.
 func (c *Comparison) follow(runs []*results.Run) error {
-	h := history{c, map[runKey][]results.Curves{}, map[runKey]map[string]results.Scores{}}
+	h := history{c, map[runKey][]results.Curves{}, map[runKey]*results.Run{}}
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	var found sync.Mutex
@@ -40,16 +40,10 @@ func (c *Comparison) follow(runs []*results.Run) error {
 			if err != nil {
 				return err
 			}
-			scores := map[string]results.Scores{}
-			for _, p := range c.Phases {
-				if scores[p.Name], err = r.Scores(p.Name); err != nil {
-					return err
-				}
-			}
 			found.Lock()
 			defer found.Unlock()
 			key := runKey{r.Arm(), r.Seed}
-			h.curves[key], h.scores[key] = curves, scores
+			h.curves[key], h.runs[key] = curves, r
 			return nil
 		})
 	}
@@ -61,7 +55,9 @@ func (c *Comparison) follow(runs []*results.Run) error {
 		h.arm(&c.Arms[i])
 	}
 	for i := range c.Comparisons {
-		h.pair(&c.Comparisons[i], runs[0].Recipe)
+		if err := h.pair(&c.Comparisons[i], runs[0].Recipe); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -103,7 +99,7 @@ func (h *history) bands(a results.Arm, runs []RunSummary, phase int) {
 }
 
 // pair compares the way of two arms, phase by phase.
-func (h *history) pair(p *Pairing, r *recipe.Recipe) {
+func (h *history) pair(p *Pairing, r *recipe.Recipe) error {
 	p.Curves, p.Targets, p.Times = []CurveDifference{}, []TargetDifference{}, []PhaseTimesDifference{}
 	for i, phase := range h.Phases {
 		var x, y []results.Curves
@@ -128,37 +124,61 @@ func (h *history) pair(p *Pairing, r *recipe.Recipe) {
 			p.Times = append(p.Times, d)
 		}
 	}
-	for i := range p.Metrics {
-		p.Metrics[i].MultiBootstrap = h.multiBootstrap(p, p.Metrics[i])
+	var g errgroup.Group
+	for _, phase := range h.Phases {
+		g.Go(func() error { return h.multiBootstrap(p, phase.Name) })
 	}
+	return g.Wait()
 }
 
-// multiBootstrap resamples seeds and examples, if all runs of the pairing kept scores of the same examples.
-func (h *history) multiBootstrap(p *Pairing, d Difference) *statistics.MultiBootstrap {
-	var rows [][]float64
-	var ids []string
-	if d.Inference == nil {
-		return nil
+// multiBootstrap resamples seeds and examples in the metrics of a phase of which all judged runs of the pairing kept
+// scores of the same examples. It holds the scores of one pair at a time: those of many runs are large.
+func (h *history) multiBootstrap(p *Pairing, phase string) error {
+	type table struct {
+		ids  []string
+		rows [][]float64 // by pair; nil: not comparable
 	}
-	for _, seed := range p.Seeds[:d.Baseline.N] {
-		a := h.scores[runKey{p.Baseline, seed}][d.Phase][d.Metric]
-		b := h.scores[runKey{p.Arm, seed}][d.Phase][d.Metric]
-		if ids == nil {
-			ids = slices.Sorted(maps.Keys(a))
+	judged := 0
+	for i := range p.Metrics {
+		if d := &p.Metrics[i]; d.Phase == phase && d.Inference != nil {
+			judged = max(judged, d.Baseline.N)
 		}
-		if len(ids) == 0 || len(a) != len(ids) || len(b) != len(ids) {
-			return nil
+	}
+	tables := map[string]*table{}
+	var a, b results.Scores
+	for i, seed := range p.Seeds[:judged] {
+		x, y := h.runs[runKey{p.Baseline, seed}], h.runs[runKey{p.Arm, seed}]
+		if x == nil || y == nil {
+			continue
 		}
-		row := make([]float64, len(ids))
-		for i, id := range ids {
-			x, okA := a[id]
-			y, okB := b[id]
-			if !okA || !okB {
-				return nil
+		var err error
+		if a, err = x.Scores(phase, a); err != nil {
+			return err
+		}
+		if b, err = y.Scores(phase, a); err != nil {
+			return err
+		}
+		for metric, of := range a {
+			t := tables[metric]
+			if t == nil {
+				t = &table{of.IDs, make([][]float64, judged)}
+				tables[metric] = t
 			}
-			row[i] = y - x
+			with := b[metric]
+			if len(t.ids) > 0 && slices.Equal(t.ids, of.IDs) && slices.Equal(t.ids, with.IDs) {
+				t.rows[i] = statistics.Differences(of.Values, with.Values)
+			}
 		}
-		rows = append(rows, row)
 	}
-	return statistics.NewMultiBootstrap(rows, d.Inference.Interval.Level)
+	for i := range p.Metrics {
+		d := &p.Metrics[i]
+		t := tables[d.Metric]
+		if d.Phase != phase || d.Inference == nil || t == nil {
+			continue
+		}
+		if rows := t.rows[:d.Baseline.N]; !slices.ContainsFunc(rows, func(row []float64) bool { return row == nil }) {
+			d.MultiBootstrap = statistics.NewMultiBootstrap(rows, d.Inference.Interval.Level)
+		}
+	}
+	return nil
 }
