@@ -24,7 +24,7 @@
 //	runs        list, show, compare, tag, export and remove runs
 //	export      write runs for TensorBoard, MLPerf, DLLogger, MLflow, Parquet and benchstat
 //
-//	recipe      list, show, compare, check and import recipes
+//	recipe      list, show, compare, check and import recipes, and shrink published ones to this machine
 //	data        download data sets, prepare text for pre-training, print instances as google-research/bert makes them
 //	vocab       learn a WordPiece vocabulary
 //	tokenize    turn lines of text into ids

@@ -128,6 +128,12 @@ var smallerTuning = []string{
 	"phases.*.steps=1", "phases.*.epochs=", "phases.*.global_batch=4", "phases.*.evaluation={every: 0, batch: 2, sequences: 2}",
 }
 
+// smallerShrunk are those for a recipe that was shrunk: pipeline, cut and packing stay.
+var smallerShrunk = []string{
+	"model.hidden_size=32", "model.intermediate_size=64", "vocab.size=300", "data.generated.people=50", "data.held_out=0.3",
+	"phases.*.steps=1", "phases.*.schedule.warmup_steps=1", "phases.*.evaluation={every: 0, batch: 2, sequences: 2}",
+}
+
 // longTraining is what a line says that trains for long itself.
 var longTraining = regexp.MustCompile(`steps=\d{3,}`)
 
@@ -156,6 +162,9 @@ func runLine(t *testing.T, shell, dir, line, runs string) {
 		sets := smaller
 		if strings.Contains(line, " model=") {
 			sets = smallerTuning
+		}
+		if strings.Contains(line, " pod.yaml") {
+			sets = smallerShrunk
 		}
 		if strings.Contains(line, "harness compare ") && !strings.Contains(line, "--seeds ") && !strings.Contains(line, "--lockstep ") {
 			line = strings.Replace(line, "harness compare ", "harness compare --budget 1ms ", 1) // ends after a pair

@@ -7,8 +7,9 @@ import (
 )
 
 func newRecipe() *cobra.Command {
-	cmd := &cobra.Command{Use: "recipe", Short: "List, show, compare, check and import recipes"}
-	cmd.AddCommand(newRecipeList(), newRecipeShow(), newRecipeDiff(), newRecipeValidate(), newRecipeImport(), newRecipeSchema())
+	cmd := &cobra.Command{Use: "recipe", Short: "List, show, compare, check, import and shrink recipes"}
+	cmd.AddCommand(newRecipeList(), newRecipeShow(), newRecipeDiff(), newRecipeValidate(), newRecipeImport(), newRecipeShrink(),
+		newRecipeSchema())
 	return cmd
 }
 
