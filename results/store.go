@@ -195,17 +195,6 @@ func (w *Writer) closeFiles() error {
 	return errors.Join(w.steps.file.Close(), w.evaluations.file.Close())
 }
 
-// Discard closes a record that has nothing, and removes its folder unless somebody put something there.
-func (w *Writer) Discard() error {
-	err := w.closeFiles()
-	for _, name := range []string{runFile, recipeFile, environmentFile, stepsFile, evaluationsFile} {
-		err = errors.Join(err, durable.Remove(w.Path(name)))
-	}
-	err = errors.Join(err, w.unlock(), durable.Remove(w.Path(lockFile)))
-	_ = durable.Remove(w.dir)
-	return err
-}
-
 // idDigits is the length of an ID in hexadecimal digits: among a million runs, two share one with a probability of
 // 2·10⁻³.
 const idDigits = 12
@@ -336,15 +325,6 @@ func (r *Run) recorded() Mark {
 func (r *Run) Checkpoints() string { return r.path(checkpointsDir) }
 
 func (r *Run) path(name string) string { return filepath.Join(r.Dir, name) }
-
-// Remove deletes a run's folder. The file that makes it a run goes first, so that a crash leaves nothing that looks
-// like one.
-func Remove(dir string) error {
-	if err := durable.Remove(filepath.Join(dir, runFile)); err != nil {
-		return err
-	}
-	return durable.RemoveAll(dir)
-}
 
 // Find returns the folders of all runs in a folder and below it, sorted.
 func Find(dir string) ([]string, error) {
