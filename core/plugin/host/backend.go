@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"time"
 
 	"harness.invalid/core/backend"
@@ -117,6 +118,9 @@ func (s *backendSession) stepped(c *call, w *pb.BackendStepResponse) (backend.St
 	if err != nil {
 		return backend.StepResult{}, localError{err}
 	}
+	if err := checkCounts(r, w.GetSeconds()); err != nil {
+		return backend.StepResult{}, localError{err}
+	}
 	if r.Finite {
 		// One pass over the gradients: their norm is finite if and only if all of them are, as no sum of squares of
 		// float32 leaves the range of float64.
@@ -132,6 +136,19 @@ func (s *backendSession) stepped(c *call, w *pb.BackendStepResponse) (backend.St
 	transport := max(0, time.Since(c.began).Seconds()-w.GetSeconds())
 	r.Phases = append(r.Phases, backend.Phase{Name: TransportPhase, Seconds: transport})
 	return r, nil
+}
+
+// checkCounts refuses counts and times that no step can have, which would spoil the record of the run.
+func checkCounts(r backend.StepResult, seconds float64) error {
+	if r.Overflows < 0 || r.Invalid < 0 {
+		return fmt.Errorf("it reports %d overflows and %d invalid results, want counts", r.Overflows, r.Invalid)
+	}
+	for _, p := range append([]backend.Phase{{Name: "the step", Seconds: seconds}}, r.Phases...) {
+		if !(p.Seconds >= 0 && p.Seconds <= math.MaxFloat32) {
+			return fmt.Errorf("it reports %g seconds for %s, want a time", p.Seconds, p.Name)
+		}
+	}
+	return nil
 }
 
 // TransportPhase names the last phase of a step through a process, after those of the backend: time that neither side

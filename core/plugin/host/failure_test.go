@@ -106,6 +106,8 @@ func TestBadBackends(t *testing.T) {
 	for role, texts := range map[string][]string{
 		"nan-gradient":   {"step 1: it left +Inf in the gradients of bert.embeddings.word_embeddings.weight, element 1"},
 		"nan-loss":       {"step 1: it reports a loss of NaN"},
+		"negative-count": {"step 1: it reports -1 overflows"},
+		"nan-seconds":    {"step 1: it reports NaN seconds for forward"},
 		"wrong-shape":    {"evaluate: it sent pooler_output with shape [2 3], want [2 32]"},
 		"missing-output": {"evaluate: it did not send output pooler_output"},
 	} {

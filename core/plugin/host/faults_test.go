@@ -53,8 +53,12 @@ var badRoles = map[string]func(){
 		return fmt.Errorf("sparse gradients: %w", backend.ErrUnsupported)
 	}),
 
-	"nan-gradient": badBackend(func(m backend.Memory, r *backend.StepResult) { m.Grads[1] = float32(math.Inf(1)) }, nil),
-	"nan-loss":     badBackend(func(_ backend.Memory, r *backend.StepResult) { r.Losses.MaskedLM.Sum = math.NaN() }, nil),
+	"nan-gradient":   badBackend(func(m backend.Memory, r *backend.StepResult) { m.Grads[1] = float32(math.Inf(1)) }, nil),
+	"nan-loss":       badBackend(func(_ backend.Memory, r *backend.StepResult) { r.Losses.MaskedLM.Sum = math.NaN() }, nil),
+	"negative-count": badBackend(func(_ backend.Memory, r *backend.StepResult) { r.Overflows = -1 }, nil),
+	"nan-seconds": badBackend(func(_ backend.Memory, r *backend.StepResult) {
+		r.Phases = []backend.Phase{{Name: "forward", Seconds: math.NaN()}}
+	}, nil),
 	"wrong-shape": badBackend(nil, func(o backend.Outputs) {
 		o["pooler_output"] = backend.Output{Shape: tensor.Shape{2, 3}, Values: make([]float32, 6)}
 	}),
