@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"harness.invalid/harness/catalog"
 )
 
 var (
@@ -25,6 +27,13 @@ var (
 func TestMain(m *testing.M) {
 	if play := role(); play != nil {
 		play()
+		return
+	}
+	if kind, name, ok := catalog.Asked(os.Args); ok { // a built-in plugin of a soak
+		if err := catalog.Serve(kind, name); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		return
 	}
 	runtime.GOMAXPROCS(1)

@@ -31,9 +31,10 @@ type saboteur struct {
 	mu     sync.Mutex
 	at     int // 0: none
 	way    string
-	n      int    // operations so far
-	struck string // the point of the operation that failed; empty: there were fewer
-	down   error  // of all operations from now on
+	n      int             // operations so far
+	struck string          // the point of the operation that failed; empty: there were fewer
+	down   error           // of all operations from now on
+	done   func(*fault.Op) // is told of operations that succeed; nil: nobody is
 }
 
 var errKilled = errors.New("the process was killed")
@@ -42,8 +43,15 @@ func (s *saboteur) intercept(op *fault.Op, do func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.n++
-	if op.Kind == fault.Sync || op.Kind == fault.SyncDir {
-		do = func() error { return nil }
+	act := do
+	do = func() (err error) {
+		if op.Kind != fault.Sync && op.Kind != fault.SyncDir {
+			err = act()
+		}
+		if err == nil && s.done != nil {
+			s.done(op)
+		}
+		return err
 	}
 	takes := op.Kind == fault.Write || op.Kind == fault.Create || op.Kind == fault.Mkdir || op.Kind == fault.Grow
 	switch {
@@ -113,7 +121,7 @@ func point(op *fault.Op) string {
 }
 
 // disturbed trains with plugins, with a fault or none.
-func (e *experiment) disturbed(dir string, d *devices, restarts int, s *saboteur) (outcome, error) {
+func (e *trained) disturbed(dir string, d *devices, restarts int, s *saboteur) (outcome, error) {
 	defer fault.Intercept(s.intercept)()
 	j := e.job(dir, d)
 	j.Restarts = restarts
@@ -125,7 +133,7 @@ func (e *experiment) disturbed(dir string, d *devices, restarts int, s *saboteur
 }
 
 // survive trains with faults one after the other, then without, and says what is wrong with the outcome.
-func (e *experiment) survive(dir string, faults ...*saboteur) (wrong error, struck []string) {
+func (e *trained) survive(dir string, faults ...*saboteur) (wrong error, struck []string) {
 	for _, f := range faults {
 		o, err := e.disturbed(dir, newDevices(), 0, f)
 		if f.struck != "" {
@@ -143,7 +151,7 @@ func (e *experiment) survive(dir string, faults ...*saboteur) (wrong error, stru
 }
 
 // recovers resumes a run without faults and says what is wrong with the outcome.
-func (e *experiment) recovers(dir string) error {
+func (e *trained) recovers(dir string) error {
 	o, err := e.disturbed(dir, newDevices(), 0, new(saboteur))
 	if err != nil {
 		return fmt.Errorf("resumed: %w", err)
@@ -188,9 +196,9 @@ func TestOperations(t *testing.T) {
 	}
 	draw := rand.New(rand.NewPCG(uint64(*seed), 1))
 	for s.more(short) {
-		faults := make([]*saboteur, 2+draw.IntN(3))
-		for i := range faults {
-			faults[i] = &saboteur{at: 1 + draw.IntN(count.n), way: ways[draw.IntN(len(ways))]}
+		faults := make([]*saboteur, 2+draw.IntN(9))
+		for i := range faults { // most in what a run does first when it is resumed, and in its next steps
+			faults[i] = &saboteur{at: 1 + draw.IntN(count.n)>>draw.IntN(3), way: ways[draw.IntN(len(ways))]}
 		}
 		one(faults...)
 	}

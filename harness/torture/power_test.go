@@ -21,19 +21,18 @@ type recorder struct {
 }
 
 func (r *recorder) record(op *fault.Op, do func() error) error {
-	err := r.intercept(op, do)
-	if err == nil && op.Path != "" {
-		kept := *op
-		kept.Data = slices.Clone(op.Data)
-		r.mu.Lock()
-		r.trace = append(r.trace, kept)
-		r.mu.Unlock()
+	r.done = func(op *fault.Op) {
+		if op.Path != "" {
+			kept := *op
+			kept.Data = slices.Clone(op.Data)
+			r.trace = append(r.trace, kept)
+		}
 	}
-	return err
+	return r.intercept(op, do)
 }
 
 // traced trains a run to its end, with the operations of that.
-func (e *experiment) traced(dir string) ([]fault.Op, error) {
+func (e *trained) traced(dir string) ([]fault.Op, error) {
 	var r recorder
 	defer fault.Intercept(r.record)()
 	d := newDevices()
@@ -54,7 +53,7 @@ type kept struct {
 }
 
 // add takes over what the trace says after an operation: a checkpoint, or a result, is safe once its folder is flushed.
-func (k *kept) add(e *experiment, trace []fault.Op, n int) {
+func (k *kept) add(e *trained, trace []fault.Op, n int) {
 	if n == 0 || trace[n].Kind != fault.SyncDir || trace[n-1].Kind != fault.Rename {
 		return
 	}
@@ -73,7 +72,7 @@ func (k *kept) add(e *experiment, trace []fault.Op, n int) {
 }
 
 // powerless resumes what a power cut left, and says what is wrong: other bits, or steps lost that were safe.
-func (e *experiment) powerless(dir string, safe kept) error {
+func (e *trained) powerless(dir string, safe kept) error {
 	before, err := results.Open(dir)
 	if over := err == nil && before.Result != nil; safe.over && !over {
 		return fmt.Errorf("the run was over, and is not any more (%w)", err)
@@ -96,7 +95,7 @@ func (e *experiment) powerless(dir string, safe kept) error {
 }
 
 // cuts cuts the power before each operation of a trace that begins with a disk, as long as try wants more.
-func cuts(e *experiment, d *disk, trace []fault.Op, safe kept, try func(n int, d *disk, safe kept) bool) {
+func cuts(e *trained, d *disk, trace []fault.Op, safe kept, try func(n int, d *disk, safe kept) bool) {
 	for n := range trace {
 		if !try(n, d, safe) {
 			return
@@ -107,8 +106,40 @@ func cuts(e *experiment, d *disk, trace []fault.Op, safe kept, try func(n int, d
 	try(len(trace), d, safe)
 }
 
+// cutAgain resumes a run, cuts the power before an operation, from 1, and leaves in the run's folder what the disk has. It
+// returns the point; empty: the run came to its end before.
+func (e *trained) cutAgain(dir string, n, state int, draw *rand.Rand) (string, error) {
+	base, err := newDisk(filepath.Dir(dir))
+	if err != nil {
+		return "", err
+	}
+	r := recorder{saboteur: saboteur{at: n, way: killed}}
+	remove := fault.Intercept(r.record)
+	d := newDevices()
+	o, err := e.run(e.job(dir, d))
+	remove()
+	if err := d.close(); err != nil {
+		return "", err
+	}
+	if r.struck == "" {
+		if err == nil {
+			if diff := e.whole.differs(o); diff != "" {
+				err = errors.New("it differs in " + diff)
+			}
+		}
+		return "", err
+	}
+	for i := range r.trace {
+		base.do(&r.trace[i])
+	}
+	if err := os.RemoveAll(filepath.Dir(dir)); err != nil {
+		return "", err
+	}
+	return r.struck, base.cut(state, draw, filepath.Dir(dir))
+}
+
 // TestPowerCuts: whatever a power cut leaves of what was not flushed, the run that is resumed ends with the same bits, and
-// no step is lost that was in a checkpoint. In the long form the power is cut again while the run is resumed.
+// no step is lost that was in a checkpoint. In the long form the power is cut again and again while the run is resumed.
 func TestPowerCuts(t *testing.T) {
 	e := whole(t)
 	s := newSuite(t, "power cuts", 0.35)
@@ -121,7 +152,7 @@ func TestPowerCuts(t *testing.T) {
 		t.Fatal(err)
 	}
 	draw := rand.New(rand.NewPCG(uint64(*seed), 2))
-	dir, again := filepath.Join(scratch, "cut", "run"), filepath.Join(scratch, "cut again", "run")
+	dir := filepath.Join(scratch, "cut", "run")
 	const short = 12
 	one := func(n, state int, d *disk, safe kept, deep bool) {
 		if err := d.cut(state, draw, filepath.Dir(dir)); err != nil {
@@ -137,24 +168,21 @@ func TestPowerCuts(t *testing.T) {
 			s.trial(what, e.powerless(dir, safe), at)
 			return
 		}
-		base, err := newDisk(filepath.Dir(dir))
-		if err != nil {
-			t.Fatal(err)
+		struck := []string{at}
+		for range 1 + draw.IntN(6) {
+			before, err := results.Open(dir)
+			over := err == nil && before.Result != nil
+			point, err := e.cutAgain(dir, 1+draw.IntN(len(trace))>>draw.IntN(3), draw.IntN(states), draw)
+			if over || err != nil || point == "" {
+				if err != nil {
+					s.trial(what, err, struck...)
+					return
+				}
+				break
+			}
+			struck = append(struck, point+" while it was resumed")
 		}
-		resumed, err := e.traced(dir)
-		if err != nil {
-			s.trial(what, err, at)
-			return
-		}
-		m := draw.IntN(len(resumed) + 1)
-		for i := range resumed[:m] {
-			base.do(&resumed[i])
-		}
-		if err := base.cut(draw.IntN(states), draw, filepath.Dir(again)); err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = os.RemoveAll(filepath.Dir(again)) }()
-		s.trial(fmt.Sprintf("%s, and again after %d", what, m), e.powerless(again, kept{steps: safe.steps}), at, at+" while it was resumed")
+		s.trial(fmt.Sprintf("%s, and %d times more", what, len(struck)-1), e.powerless(dir, kept{steps: safe.steps}), struck...)
 	}
 	begin := func() *disk { return &disk{base: parent, root: newFolder()} }
 	i, stride := 0, 1
