@@ -23,9 +23,8 @@ func (h *hostProcess) stopAfter(steps int, run string, sig syscall.Signal, args 
 	return h.disturb(steps, run, func(cmd *exec.Cmd, _ *os.File) error { return cmd.Process.Signal(sig) }, args...)
 }
 
-// disturb runs the program until a run has so many steps, and then does something to it or to the pipe that its standard
-// error is read from.
-
+// disturb runs the program until a run has recorded so many steps, and then does something to the process or to the pipe
+// from which its standard error is read.
 func (h *hostProcess) disturb(
 	steps int, run string, disturb func(*exec.Cmd, *os.File) error, args ...string,
 ) (stderr string, code int) {

@@ -59,7 +59,7 @@ func TestPaddingIsLeftOut(t *testing.T) {
 }
 
 // TestPaddingKeysNoBits: what the operators store for a sequence, dropout and stochastic rounding included, has the same
-// bits whatever padding the sequences before it have, and its own. Partial sums are left out, whose bits are keyed by
+// bits whatever padding it and the sequences before it have. This leaves out partial sums, whose random bits depend on
 // their place in the product.
 func TestPaddingKeysNoBits(t *testing.T) {
 	policy := half(true)

@@ -51,7 +51,7 @@ func TestParsePolicy(t *testing.T) {
 	}
 }
 
-// TestPolicyMistakes: what a table has wrong is named.
+// TestPolicyMistakes: errors name what is wrong in a table.
 func TestPolicyMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                          "it is empty",
@@ -182,7 +182,7 @@ func TestProducts(t *testing.T) {
 	}
 }
 
-// TestWide: where operands stay wide, gradients have the bits of the policy without them; elsewhere they have not.
+// TestWide: where operands stay wide, gradients have the same bits as without rounding of operands; elsewhere they differ.
 func TestWide(t *testing.T) {
 	gradients := func(text string) []float32 {
 		b := newBench(t, small, bert.Pretraining, 4)

@@ -9,7 +9,7 @@ import (
 	"harness.invalid/core/plugin/host"
 )
 
-// TestKeptHash: a hash that was kept is taken, and not for a file that has changed, nor if it was cut off.
+// TestKeptHash: a kept hash is used, unless the file has changed since or the kept hash is cut off.
 func TestKeptHash(t *testing.T) {
 	path, kept := filepath.Join(t.TempDir(), "program"), filepath.Join(t.TempDir(), "folder", "kept")
 	hashes := map[string]bool{}

@@ -61,8 +61,8 @@ func start(t *testing.T, q Request) *Session {
 	return s
 }
 
-// TestNew: a request without a recipe is one phase as published; with a recipe its fields take precedence in every
-// phase.
+// TestNew: a request without a recipe is one phase with published settings. With a recipe, the fields of the request
+// take precedence in every phase.
 func TestNew(t *testing.T) {
 	e, err := New(Request{Backend: "ipu", Task: "squad"})
 	if err != nil {
@@ -89,7 +89,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestFlags: what does not fit names the flags that make it fit, and they do.
+// TestFlags: an estimate that does not fit names flags that make it fit, and they do.
 func TestFlags(t *testing.T) {
 	for _, c := range []struct {
 		q    Request

@@ -130,7 +130,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestRefused: what can't be trained is an error before anything is.
+// TestRefused: what can't be trained is an error before any training begins.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct {
 		arms []experiment.Arm
@@ -157,7 +157,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestOtherData: runs in a folder share its data, which no later experiment replaces.
+// TestOtherData: all runs in a folder share its data, and no later experiment replaces it.
 func TestOtherData(t *testing.T) {
 	dir := t.TempDir()
 	e := experiment.Experiment{Recipe: mini(t), Arms: arms(t, []string{"gpu-ref"}, nil), Dir: dir, Executor: &elsewhere{}}

@@ -58,7 +58,7 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
-// TestFineTuningErrors: a model alone says neither what to learn nor from what.
+// TestFineTuningErrors: a missing task, an unknown one and an empty model folder are errors that say so.
 func TestFineTuningErrors(t *testing.T) {
 	model := t.TempDir()
 	if _, err := (experiment.FineTuning{Model: model}).LoadTrained(); !errors.Is(err, experiment.ErrNoTask) {

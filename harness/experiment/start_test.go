@@ -165,7 +165,7 @@ func TestStartModelAtOnce(t *testing.T) {
 	}
 }
 
-// TestNoStartFolder: without a folder for them, start models are trained and not kept.
+// TestNoStartFolder: where there is no folder to keep start models in, they are trained and not kept.
 func TestNoStartFolder(t *testing.T) {
 	for _, name := range []string{experiment.StartCacheVariable, "HOME", "XDG_CACHE_HOME"} {
 		t.Setenv(name, "")

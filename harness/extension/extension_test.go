@@ -12,7 +12,7 @@ import (
 	"harness.invalid/harness/catalog"
 )
 
-// TestFind: a name is enough where one kind has it, and errors name what is near.
+// TestFind: a name is enough where only one kind has it, and errors suggest similar names.
 func TestFind(t *testing.T) {
 	t.Setenv("HARNESS_PLUGIN_PATH", "")
 	e, err := Find("", "adamw")
@@ -30,7 +30,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestDebug: a debugger comes before the plugin; one for Python runs the script with the interpreter that has the modules.
+// TestDebug: the debugger's command comes before the plugin's; a debugger for Python runs the script with the interpreter
+// that has the modules.
 func TestDebug(t *testing.T) {
 	compiled := catalog.Entry{Kind: plugin.Optimizer, Name: "mine", Path: "/p/mine", Args: []string{"serve"}}
 	script := catalog.Entry{Kind: plugin.Optimizer, Name: "mine", Path: "/venv/python", Args: []string{"/p/mine"}, Script: "/p/mine"}
@@ -51,7 +52,7 @@ func TestDebug(t *testing.T) {
 	}
 }
 
-// TestPluginIn: a file by its name, a folder by the one plugin in it.
+// TestPluginIn: a file is a plugin by its name, a folder by the only plugin in it.
 func TestPluginIn(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, mode os.FileMode) string {
@@ -83,7 +84,7 @@ func TestPluginIn(t *testing.T) {
 	fails(dir, "has several plugins, harness-backend-mine, harness-optimizer-mine")
 }
 
-// TestCopyPlugin: all files go along with their executable bits, what tools left in the folder does not.
+// TestCopyPlugin: all files are copied with their executable bits, except what tools left in the folder.
 func TestCopyPlugin(t *testing.T) {
 	from, into := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "into")
 	for name, mode := range map[string]os.FileMode{"harness-optimizer-mine": 0o777, "rules/rule.py": 0o644, "__pycache__/rule.pyc": 0o644} {

@@ -156,8 +156,8 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// TestResume goes on in another process's place, unless the server has another file by then, knows no ranges, or
-// promises nothing by its tag.
+// TestResume continues the download of a process that ended, unless the server's file has changed since, the server
+// supports no ranges, or its tag promises nothing.
 func TestResume(t *testing.T) {
 	other := append([]byte("a new edition\n"), text...)
 	for _, test := range []struct {
@@ -246,7 +246,7 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// TestStall: a server that sends nothing any more is asked again for the rest.
+// TestStall: a server that stops sending is asked again for the rest.
 func TestStall(t *testing.T) {
 	s := &server{t: t, files: map[string][]byte{"example.org/f": text}, stalls: 1}
 	f := s.start()
@@ -282,7 +282,7 @@ func TestWholePart(t *testing.T) {
 	}
 }
 
-// TestLocked: one process at a time.
+// TestLocked: only one process at a time downloads a file.
 func TestLocked(t *testing.T) {
 	s := &server{t: t, files: map[string][]byte{"example.org/f": text}}
 	f := s.start()
@@ -355,7 +355,7 @@ func TestArchives(t *testing.T) {
 	}
 }
 
-// TestSets: names and addresses are whole, and no two files are in each other's way.
+// TestSets: names and addresses are complete, and no two files have the same place.
 func TestSets(t *testing.T) {
 	for _, s := range fetch.Sets("simple") {
 		names := map[string]bool{}

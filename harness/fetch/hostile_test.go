@@ -15,7 +15,7 @@ import (
 	"harness.invalid/harness/fetch"
 )
 
-// TestBombs: archives that unpack to far more than their own size, or to a hundred thousand files.
+// TestBombs: archives that unpack to far more than their own size, or to a hundred thousand files, are refused.
 func TestBombs(t *testing.T) {
 	zeros := strings.Repeat("\x00", 40<<20)
 	many := map[string]string{}
@@ -69,7 +69,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestPasswordOfMirror: errors do not show it.
+// TestPasswordOfMirror: errors do not show the password in a mirror's address.
 func TestPasswordOfMirror(t *testing.T) {
 	f := &fetch.Fetcher{Mirror: "http://ci:s3cret@127.0.0.1:1/data?password=s3cret", Wait: time.Millisecond}
 	var said strings.Builder

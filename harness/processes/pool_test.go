@@ -39,7 +39,7 @@ func kill(t *testing.T, p *host.Process) {
 	}
 }
 
-// TestDiedWaiting: a run takes the processes that were asked, unless one of them has died meanwhile.
+// TestDiedWaiting: a run takes the processes that were already started and asked, unless one of them has died since.
 func TestDiedWaiting(t *testing.T) {
 	pool := NewPool(Options{})
 	defer func() {

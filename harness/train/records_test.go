@@ -115,7 +115,7 @@ func TestDamagedRecord(t *testing.T) {
 	}
 }
 
-// TestForeignCheckpoints: folders of the user's among the checkpoints change nothing.
+// TestForeignCheckpoints: folders that the user put among the checkpoints change nothing.
 func TestForeignCheckpoints(t *testing.T) {
 	e := load(t, "phases.phase1.checkpoint_every=3")
 	whole := e.run(e.job("gpu-ref", t.TempDir()))

@@ -8,7 +8,7 @@ import (
 )
 
 // TestTextFloors: two tokens, one three times as frequent as the other, have the entropy -(3/4 ln 3/4 + 1/4 ln 1/4), and
-// are told right in three cases of four by one who always says the same. Padding does not count, neither among tokens
+// who always predicts the frequent one is right three times out of four. Padding does not count, neither among tokens
 // nor among packed pairs.
 func TestTextFloors(t *testing.T) {
 	entropy := func(p float64) float64 { return -(p*math.Log(p) + (1-p)*math.Log(1-p)) }

@@ -30,7 +30,7 @@ func withTarget(runs []*results.Run, steps ...int) []*results.Run {
 	return runs
 }
 
-// TestGuards: what withholds a verdict, what does not, and what is said first.
+// TestGuards: which findings withhold a verdict, which do not, and which is named first.
 func TestGuards(t *testing.T) {
 	low, high := []float64{10.8, 10.7, 10.9, 10.8, 10.8, 10.9}, []float64{90, 91, 89.5, 90.4, 90.2, 89.9}
 	but := func(v []float64, i int, x float64) []float64 {

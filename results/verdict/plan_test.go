@@ -18,7 +18,7 @@ import (
 	"harness.invalid/results/statistics"
 )
 
-// TestPlanBounds: a recipe takes the sequential plans that have levels, and no others.
+// TestPlanBounds: a recipe accepts exactly those sequential plans for which there are levels.
 func TestPlanBounds(t *testing.T) {
 	for n := range 60 {
 		v := recipe.Verdict{Alpha: 0.05, Primary: "f1", Plan: recipe.Plan{Kind: recipe.SequentialPlan, MaxSeeds: n}}

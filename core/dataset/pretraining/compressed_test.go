@@ -16,7 +16,7 @@ import (
 	"harness.invalid/core/dataset/pretraining"
 )
 
-// TestCompressed: a compressed text is the same text.
+// TestCompressed: a text reads the same from a compressed file.
 func TestCompressed(t *testing.T) {
 	temporary := t.TempDir() // of this test alone: other processes unpack text at the same time
 	t.Setenv("TMPDIR", temporary)

@@ -264,7 +264,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// TestReference: the published files that there are read to the last line.
+// TestReference: those published files that are at hand can be read to the last line.
 func TestReference(t *testing.T) {
 	for _, c := range []struct {
 		task     string

@@ -10,7 +10,7 @@ import (
 	"harness.invalid/core/plugin/host"
 )
 
-// TestHangLater: a call that is far longer than those before it is one that hangs, however much time a first call has.
+// TestHangLater: a call that takes far longer than those before it counts as hung, however long a first call may take.
 func TestHangLater(t *testing.T) {
 	for _, transport := range transports {
 		s := spec(t, plugin.Optimizer, "hang-later", transport)

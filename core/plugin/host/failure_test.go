@@ -135,7 +135,7 @@ func TestBadBackends(t *testing.T) {
 	}
 }
 
-// TestNotFinite: to commit parameters that are not finite is an error, whoever made them so.
+// TestNotFinite: committing parameters that are not finite is an error, whoever made them so.
 func TestNotFinite(t *testing.T) {
 	p := program()
 	l, err := bert.Parameters(p.Model, p.Head)

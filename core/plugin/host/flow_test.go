@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestFlow prints far more than is passed on: the beginning comes through, what is dropped is said, and output goes on
-// when there is room again.
+// TestFlow prints far more than is passed on: the beginning comes through, a line says how much was dropped, and output
+// goes on when there is room again.
 func TestFlow(t *testing.T) {
 	var sink bytes.Buffer
 	f, now := newFlow(&sink), time.Now()
@@ -41,7 +41,7 @@ func TestFlow(t *testing.T) {
 	}
 }
 
-// TestEndlessLine: of a line without an end, only the beginning is passed on, as a line.
+// TestEndlessLine: only the beginning of a line without an end is passed on, as a line.
 func TestEndlessLine(t *testing.T) {
 	var sink bytes.Buffer
 	f := newFlow(&sink)

@@ -99,8 +99,8 @@ func wantGone(t *testing.T, pid int) {
 	}
 }
 
-// TestDeadParent: a plugin that dies while a child of its holds its standard error holds up nobody, and the child dies
-// with it; one that left the process group lives on, but holds up nobody either.
+// TestDeadParent: nobody waits for a plugin that dies while its child holds its standard error open, and the child dies
+// with it. A child that left the process group lives on, and nobody waits for it either.
 func TestDeadParent(t *testing.T) {
 	for _, role := range []string{"dying-parent", "dying-parent-of-an-escapee"} {
 		t.Run(role, func(t *testing.T) {
@@ -156,8 +156,8 @@ func TestChildrenEnd(t *testing.T) {
 	}
 }
 
-// TestScriptAroundProcess: of a script that waits for a process and never says hello, both are killed when it is given
-// up, and when the start is cancelled.
+// TestScriptAroundProcess: when a start takes too long or is cancelled, a script that never says hello is killed together
+// with the process that it waits for.
 func TestScriptAroundProcess(t *testing.T) {
 	for _, cancelled := range []bool{false, true} {
 		t.Run(fmt.Sprintf("cancelled=%t", cancelled), func(t *testing.T) {
@@ -189,7 +189,8 @@ func TestScriptAroundProcess(t *testing.T) {
 	}
 }
 
-// TestFlood: a plugin that prints without measure is passed on in part, is not held up, and its last words are known.
+// TestFlood: a plugin that prints without end is never blocked; part of its output is passed on, and its last words are
+// kept.
 func TestFlood(t *testing.T) {
 	var printed buffer
 	s := spec(t, plugin.Optimizer, "flood", host.Stream)

@@ -76,8 +76,8 @@ func start(t testing.TB, s host.Spec) *host.Process {
 	return p
 }
 
-// TestExamples checks the example of the documentation, and one that probes and averages, against the contract. A
-// script test of the program runs the former over the stream.
+// TestExamples checks two plugins against the contract: the one that the documentation shows, and one that probes and
+// averages. A script test runs the first over the stream.
 func TestExamples(t *testing.T) {
 	for _, test := range []struct {
 		name      string
