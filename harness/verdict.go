@@ -27,7 +27,8 @@ metric, and seed. Values are paired by seed; --unpaired takes them for two indep
 The two are EQUIVALENT when two one-sided tests show at --alpha that the difference of the means lies within the
 margin, DIFFERENT when the difference is shown not to be 0 and its estimate reaches the margin, and INCONCLUSIVE
 otherwise. Paired tests are Student's, unpaired ones Welch's. With --sequential, seeds were added until the data
-decided: the verdict is that of the first look of the sequential plan that decides.
+decided: the verdict is that of the first look of the sequential plan that decides. A run far off the others of its
+file is named, and EQUIVALENT is withheld while there is one.
 
 The exit code is 0 whatever the verdict.`,
 		Example: `  harness verdict --values gpu.csv,ipu.csv --metric f1 --margin 0.5 --unpaired

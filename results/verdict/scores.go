@@ -113,11 +113,23 @@ type Answer struct {
 	PEquivalence results.Number   `json:"p_equivalence"`
 	PDifference  results.Number   `json:"p_difference"`
 	// SmallestMargin is the smallest margin within which the scores are equivalent at this level.
-	SmallestMargin results.Number    `json:"smallest_margin"`
-	Verdict        Decision          `json:"verdict"`
-	Reason         string            `json:"reason"`
-	Baseline       statistics.Sample `json:"baseline"`
-	Arm            statistics.Sample `json:"arm"`
+	SmallestMargin results.Number `json:"smallest_margin"`
+	Verdict        Decision       `json:"verdict"`
+	Reason         string         `json:"reason"`
+	// Withheld says which guard keeps the scores from a verdict; nil: none does. Collapses are the scores that are far
+	// worse than the others of their file, see Collapse.
+	Withheld  *Withheld         `json:"withheld,omitempty"`
+	Collapses []ScoreCollapse   `json:"collapses,omitempty"`
+	Baseline  statistics.Sample `json:"baseline"`
+	Arm       statistics.Sample `json:"arm"`
+}
+
+// ScoreCollapse is a score that is far worse than the others of its file.
+type ScoreCollapse struct {
+	Of     string         `json:"of"` // baseline or arm
+	Seed   *uint64        `json:"seed,omitempty"`
+	Value  results.Number `json:"value"`
+	Median results.Number `json:"median"`
 }
 
 // String is the verdict in two lines.
@@ -143,23 +155,87 @@ func OfScores(baseline, arm Scores, q Question) (Answer, error) {
 		if q.Sequential {
 			return Answer{}, errors.New("a sequential plan is one of pairs")
 		}
-		return q.answer(baseline.Values, arm.Values, len(baseline.Values)+len(arm.Values),
-			statistics.InferUnpaired(baseline.Values, arm.Values, q.Margin, q.Alpha)), nil
+		a := q.answer(baseline.Values, arm.Values, len(baseline.Values)+len(arm.Values),
+			statistics.InferUnpaired(baseline.Values, arm.Values, q.Margin, q.Alpha))
+		q.heed(&a, baseline, arm)
+		return a, nil
 	}
 	x, y, err := pairScores(baseline, arm)
 	if err != nil {
 		return Answer{}, err
 	}
+	a := Answer{}
 	if q.Sequential {
-		return q.follow(x, y)
+		a, err = q.follow(x.Values, y.Values)
+	} else {
+		a = q.answer(x.Values, y.Values, len(x.Values), statistics.InferPaired(statistics.Differences(x.Values, y.Values), q.Margin, q.Alpha))
 	}
-	return q.answer(x, y, len(x), statistics.InferPaired(statistics.Differences(x, y), q.Margin, q.Alpha)), nil
+	if err == nil {
+		q.heed(&a, x.first(a.N), y.first(a.N))
+	}
+	return a, err
+}
+
+// first are the first n scores.
+func (s Scores) first(n int) Scores { return Scores{s.Seeds[:n], s.Values[:n]} }
+
+// heed applies the guard against collapses, as Difference.heed does for runs. In a metric that harness does not know
+// nobody says which values are worse, and those that are far off on either side count.
+func (q Question) heed(a *Answer, scores ...Scores) {
+	signs := []float64{-1, 1}
+	if m, ok := recipe.MetricNamed(q.Metric); ok {
+		if signs = signs[:1]; m.Higher {
+			signs[0] = 1
+		}
+	}
+	for _, sign := range signs {
+		var arms [2][]float64
+		for side, s := range scores {
+			for _, v := range s.Values {
+				arms[side] = append(arms[side], sign*v)
+			}
+		}
+		places, _ := collapsed(arms, q.Margin)
+		for side, list := range places {
+			for _, i := range list {
+				c := ScoreCollapse{Of: [...]string{"baseline", "arm"}[side], Value: results.Number(scores[side].Values[i]),
+					Median: results.Number(statistics.Median(scores[side].Values))}
+				if scores[side].Seeds != nil {
+					c.Seed = &scores[side].Seeds[i]
+				}
+				a.Collapses = append(a.Collapses, c)
+			}
+		}
+	}
+	if len(a.Collapses) == 0 {
+		return
+	}
+	reason := a.collapseText()
+	if a.Verdict == Different {
+		a.Reason += "; " + reason
+		return
+	}
+	a.Withheld = &Withheld{Guard: Collapsed, Verdict: a.Verdict}
+	a.Verdict, a.Reason = Inconclusive, reason
+}
+
+// collapseText names the scores that collapsed.
+func (a *Answer) collapseText() string {
+	var list []string
+	for _, c := range a.Collapses {
+		which := "a score of the " + c.Of
+		if c.Seed != nil {
+			which = fmt.Sprintf("the %s with seed %d", c.Of, *c.Seed)
+		}
+		list = append(list, fmt.Sprintf("%s (%.4g, and the median is %.4g)", which, float64(c.Value), float64(c.Median)))
+	}
+	return counted(len(list), "run") + " collapsed: " + strings.Join(list, ", ")
 }
 
 // pairScores pairs scores by seed.
-func pairScores(baseline, arm Scores) (x, y []float64, err error) {
+func pairScores(baseline, arm Scores) (x, y Scores, err error) {
 	if baseline.Seeds == nil || arm.Seeds == nil {
-		return nil, nil, ErrNoSeeds
+		return x, y, ErrNoSeeds
 	}
 	at := make(map[uint64]float64, len(arm.Seeds))
 	for i, s := range arm.Seeds {
@@ -167,11 +243,12 @@ func pairScores(baseline, arm Scores) (x, y []float64, err error) {
 	}
 	for i, s := range baseline.Seeds {
 		if v, ok := at[s]; ok {
-			x, y = append(x, baseline.Values[i]), append(y, v)
+			x.Seeds, x.Values = append(x.Seeds, s), append(x.Values, baseline.Values[i])
+			y.Seeds, y.Values = append(y.Seeds, s), append(y.Values, v)
 		}
 	}
-	if len(x) == 0 {
-		return nil, nil, errors.New("the two have no seed in common")
+	if len(x.Values) == 0 {
+		return x, y, errors.New("the two have no seed in common")
 	}
 	return x, y, nil
 }

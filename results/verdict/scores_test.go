@@ -85,6 +85,63 @@ func TestScores(t *testing.T) {
 	}
 }
 
+// TestScoresThatCollapsed: one run of ten that is far off withholds EQUIVALENT, names itself, and does not withhold
+// DIFFERENT; where the metric is known, far better is no collapse.
+func TestScoresThatCollapsed(t *testing.T) {
+	values := func(last float64) Scores {
+		var s Scores
+		for i := range 10 {
+			s.Seeds, s.Values = append(s.Seeds, uint64(i+1)), append(s.Values, 90+0.1*float64(i%3))
+		}
+		s.Values[9] = last
+		return s
+	}
+	sound := values(90)
+	for name, c := range map[string]struct {
+		metric string
+		arm    Scores
+		margin float64
+		want   Decision
+		guard  Guard
+		reason string
+	}{
+		"sound":         {"f1", values(90.1), 2, Equivalent, "", "lies within"},
+		"collapsed":     {"f1", values(80), 3, Inconclusive, Collapsed, "1 run collapsed: the arm with seed 10 (80, and the median is 90.1)"},
+		"better":        {"f1", values(98), 3, Equivalent, "", "lies within"},
+		"a loss":        {"loss", values(98), 3, Inconclusive, Collapsed, "the arm with seed 10 (98"},
+		"unknown, high": {"BLEU", values(98), 3, Inconclusive, Collapsed, "the arm with seed 10 (98"},
+		"unknown, low":  {"BLEU", values(80), 3, Inconclusive, Collapsed, "the arm with seed 10 (80"},
+	} {
+		for _, unpaired := range []bool{false, true} {
+			a, err := OfScores(sound, c.arm, Question{Metric: c.metric, Margin: c.margin, Alpha: 0.05, Unpaired: unpaired})
+			if err != nil {
+				t.Fatal(err)
+			}
+			guard := Guard("")
+			if a.Withheld != nil {
+				guard = a.Withheld.Guard
+			}
+			if a.Verdict != c.want || guard != c.guard || !strings.Contains(a.Reason, c.reason) {
+				t.Errorf("%s, unpaired %v: %s, guard %q, %q; want %s, %q, %q", name, unpaired, a.Verdict, guard, a.Reason, c.want, c.guard,
+					c.reason)
+			}
+		}
+	}
+	worse := values(60)
+	for i := range 9 {
+		worse.Values[i] -= 10
+	}
+	a, err := OfScores(sound, worse, Question{Metric: "f1", Margin: 2, Alpha: 0.05})
+	if err != nil || a.Verdict != Different || a.Withheld != nil || !strings.Contains(a.Reason, "1 run collapsed") {
+		t.Errorf("%+v, error %v, want DIFFERENT and the collapse named", a, err)
+	}
+	none := Scores{Values: sound.Values}
+	a, err = OfScores(none, Scores{Values: values(80).Values}, Question{Metric: "f1", Margin: 3, Alpha: 0.05, Unpaired: true})
+	if err != nil || !strings.Contains(a.Reason, "a score of the arm (80") {
+		t.Errorf("%q, error %v, want the score named without a seed", a.Reason, err)
+	}
+}
+
 // TestScoresAreJudgedAsRuns: pairs of scores come to the verdict of the same values in runs.
 func TestScoresAreJudgedAsRuns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -100,6 +157,9 @@ func TestScoresAreJudgedAsRuns(t *testing.T) {
 		d.judge(x, y, fixedRule(n, 0.05))
 		d.conclude(fixedRule(n, 0.05))
 		a, err := OfScores(Scores{seeds, x}, Scores{seeds, y}, Question{Metric: "f1", Margin: 2, Alpha: 0.05})
+		if a.Withheld != nil { // by a guard, which runs have after this
+			a.Verdict = a.Withheld.Verdict
+		}
 		if err != nil || a.Verdict != d.Verdict || a.PDifference != d.Inference.PDifference {
 			t.Errorf("%s and %v, want %s as of runs", a.Verdict, err, d.Verdict)
 		}
