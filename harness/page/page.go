@@ -134,7 +134,7 @@ func newPage(records []*series.Record, o Options) (*page, error) {
 	first := records[0]
 	p := &page{Title: title(c), Recipe: c.Recipe, Doc: first.Recipe.Doc, Facts: facts(c, records)}
 	var table bytes.Buffer
-	if err := report.Write(&table, c, report.Options{Format: report.HTML, Modelled: o.Modelled}); err != nil {
+	if err := report.Write(&table, c, report.Options{Format: report.HTML, Bare: true, Modelled: o.Modelled}); err != nil {
 		return nil, err
 	}
 	p.Table = template.HTML(table.String())

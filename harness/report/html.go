@@ -39,7 +39,8 @@ var htmlTemplates = template.Must(template.New("").Funcs(template.FuncMap{
 
 {{- define "comparison" -}}
 <div class="comparison">
-{{range .Sheets}}{{template "sheet" .}}{{end}}
+{{range .Sentences}}<p class="answer">{{.}}</p>
+{{end}}{{range .Sheets}}{{template "sheet" .}}{{end}}
 {{- if .Verdicts}}<details><summary>Verdicts in words{{if .Statistics}}, and statistics{{end}}</summary>
 {{range .Verdicts}}<p>{{.Heading}}</p>
 <ul>
@@ -100,13 +101,20 @@ func writeHTML(out *strings.Builder, c *verdict.Comparison, o Options) error {
 		sheets = append(sheets, t.sheet(arms, foot, true))
 	}
 	sheets[0].Caption = title(c)
+	var sentences []string
+	for i := range c.Comparisons {
+		if !o.Bare {
+			sentences = append(sentences, c.Comparisons[i].Sentence)
+		}
+	}
 	return htmlTemplates.ExecuteTemplate(out, "comparison", struct {
+		Sentences  []string
 		Sheets     []*Sheet
 		Verdicts   []said
 		Statistics []*Sheet
 		Remarks    []string
 		Notes      []string
-	}{sheets, verdicts(c), statisticsSheets(c, 0), t.remarks(), foot.texts()})
+	}{sentences, sheets, verdicts(c), statisticsSheets(c, 0), t.remarks(), foot.texts()})
 }
 
 // latexEscapes covers the ten characters that TeX takes for commands, and those of tables for which its fonts have

@@ -58,6 +58,8 @@ type Options struct {
 	Width int
 	// Color allows colours in a Table.
 	Color bool
+	// Bare leaves the sentences out of HTML, for a page that has them elsewhere.
+	Bare bool
 	// Modelled shows modelled figures even where the model was never checked on such a program.
 	Modelled bool
 }

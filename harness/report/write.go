@@ -88,6 +88,9 @@ func writeMarkdown(out *strings.Builder, c *verdict.Comparison, o Options) error
 
 // writeLaTeX prints one table, the verdicts as text below it, then the statistics.
 func writeLaTeX(out *strings.Builder, c *verdict.Comparison, o Options) {
+	for i := range c.Comparisons {
+		out.WriteString(latexText(c.Comparisons[i].Sentence) + "\n\n")
+	}
 	t := newTable(c, o)
 	foot := newFootnotes(c)
 	s := t.sheet(t.all(), foot, true)
@@ -232,12 +235,14 @@ func (t *table) blocks(width int, foot *footnotes) []*Sheet {
 	return all
 }
 
-// writeCSV prints one line for each quantity and arm.
+// writeCSV prints one line for each quantity and arm. The sentence of an arm is in the line of its primary metric, in a
+// column of its own: readers of CSV take no comments unless they are told to.
 func writeCSV(w io.Writer, c *verdict.Comparison, o Options) error {
 	out := csv.NewWriter(w)
 	header := []string{"phase", "quantity", "backend", "optimizer", "format", "n", "mean", "sd", "difference", "low", "high", "level",
 		"bootstrap_low", "bootstrap_high",
-		"multi_bootstrap_low", "multi_bootstrap_high", "p_difference", "p_permutation", "p_equivalence", "margin", "verdict", "direction"}
+		"multi_bootstrap_low", "multi_bootstrap_high", "p_difference", "p_permutation", "p_equivalence", "margin", "verdict", "direction",
+		"sentence"}
 	lines := [][]string{header}
 	full := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 	for _, r := range newTable(c, o).rows {
@@ -282,6 +287,9 @@ func writeCSV(w io.Writer, c *verdict.Comparison, o Options) error {
 				}
 				put("verdict", string(d.Verdict))
 				put("direction", d.Direction)
+				if d.Primary {
+					put("sentence", inert(c.Comparisons[i-1].Sentence))
+				}
 			}
 			lines = append(lines, line)
 		}
