@@ -161,6 +161,7 @@ type Step struct {
 	Step         int     // 1, 2, ...: keys the random streams; a resumed run goes on counting
 	Sequences    int     // in the global batch
 	MaskedWeight float64 // Σ masked_lm_weights over the global batch; Pretraining only
+	LabelWeight  float64 // labelled tokens of the global batch; TokenClassification only
 	// NextSentenceWeight is Σ next_sentence_weights over the global batch, which counts the sequences of packed rows;
 	// 0 where rows are not packed.
 	NextSentenceWeight float64
@@ -221,6 +222,7 @@ type Evaluation struct {
 //	mlm_logits [B, P, V]   nsp_logits [B, 2]             Pretraining
 //	start_logits, end_logits [B, S]                      QuestionAnswering
 //	logits [B, labels], [B, 1]                           Classification, MultipleChoice
+//	logits [B, S, labels]                                TokenClassification; 0 for tokens that attention masks out
 //
 // Packed rows have B·Q sequences in place of B in pooler_output and nsp_logits.
 type Outputs map[string]Output

@@ -34,9 +34,13 @@ type Batch struct {
 
 	// Classification: Labels with two or more labels, Targets for a regression. MultipleChoice: the choices of a
 	// question follow each other, and Labels has 1 for the right one and 0 for the others.
-	Labels  []int32   // [B]
+	// TokenClassification: Unlabelled for tokens without a label, such as all pieces of a word but the first.
+	Labels  []int32   // [B]; TokenClassification [B, S]
 	Targets []float32 // [B]
 }
+
+// Unlabelled is the label of a token that has none. It is transformers' (CrossEntropyLoss, ignore_index).
+const Unlabelled = -100
 
 // MaskedWeight is the sum of MaskedLMWeights: the number of predictions.
 func (b *Batch) MaskedWeight() float64 {
@@ -54,6 +58,17 @@ func (b *Batch) NextSentenceWeight() float64 {
 		sum += float64(w)
 	}
 	return sum
+}
+
+// LabelWeight is the number of Labels that are not Unlabelled.
+func (b *Batch) LabelWeight() float64 {
+	n := 0
+	for _, l := range b.Labels {
+		if l != Unlabelled {
+			n++
+		}
+	}
+	return float64(n)
 }
 
 // packed reports whether rows hold several sequences.
@@ -132,6 +147,26 @@ func (b *Batch) Validate(c Config, h Head, labels bool) error {
 	if h.Task == MultipleChoice && labels {
 		return b.checkChoices(h.Labels)
 	}
+	if h.Task == TokenClassification && labels {
+		return b.checkTokenLabels(h.Labels)
+	}
+	return nil
+}
+
+// checkTokenLabels reports a label that is none of n, or that of a token that attention masks out.
+func (b *Batch) checkTokenLabels(n int) error {
+	if tokens := b.Size * b.Length; len(b.Labels) != tokens {
+		return fmt.Errorf("bert: labels has %d values, want %d", len(b.Labels), tokens)
+	}
+	for i, l := range b.Labels {
+		switch {
+		case l == Unlabelled:
+		case l < 0 || int(l) >= n:
+			return fmt.Errorf("bert: labels[%d] is %d, want 0 to %d, or %d for none", i, l, n-1, Unlabelled)
+		case b.AttentionMask[i] == 0:
+			return fmt.Errorf("bert: labels[%d] is %d, but attention_mask is 0 there: want %d", i, l, Unlabelled)
+		}
+	}
 	return nil
 }
 
@@ -194,7 +229,7 @@ func (b *Batch) Slice(i0, i1 int) *Batch {
 	s.NextSentenceLabels = rows(b.NextSentenceLabels, i0, i1, b.perRow())
 	s.StartPositions = rows(b.StartPositions, i0, i1, 1)
 	s.EndPositions = rows(b.EndPositions, i0, i1, 1)
-	s.Labels = rows(b.Labels, i0, i1, 1)
+	s.Labels = rows(b.Labels, i0, i1, len(b.Labels)/max(1, b.Size))
 	s.Targets = rows(b.Targets, i0, i1, 1)
 	s.Sequences = b.Sequences
 	s.PositionIDs = rows(b.PositionIDs, i0, i1, b.Length)

@@ -59,6 +59,7 @@ func (b *builder) add(o *Operator) {
 		b.linear(o)
 	case NormKind:
 		l := &normNode{x: b.read(o, o.Reads[0]), y: b.write(o)}
+		l.op.Dropout = o.Dropout
 		l.x.show(&l.op.X)
 		l.y.show(&l.op.Y)
 		b.norm(&l.op, o)
@@ -184,10 +185,14 @@ func (b *builder) losses(all []Operator) {
 			b.inside(paddedTokens, 1, &b.start)
 			b.inside(paddedTokens, 1, &b.finish)
 		default:
-			b.sequenceLogits = result
+			b.labelLogits = result
 		}
 	}
 	if h := b.model.Head; h.Task == MultipleChoice {
 		b.rightChoices = make([]int32, 0, b.limit.Size/h.Labels)
+	}
+	if b.model.Head.Task == TokenClassification {
+		n := b.limit.rows(paddedTokens)
+		b.tokenLabels, b.tokenWeights = make([]int32, 0, n), make([]float32, 0, n)
 	}
 }

@@ -141,19 +141,22 @@ type Task string
 
 // The tasks.
 const (
-	Pretraining       Task = "pretraining"        // masked LM and next sentence prediction
-	QuestionAnswering Task = "question_answering" // start and end of a span (SQuAD)
-	Classification    Task = "classification"     // one label for a sequence; a regression when there is one
-	MultipleChoice    Task = "multiple_choice"    // which of several sequences is right
+	Pretraining         Task = "pretraining"          // masked LM and next sentence prediction
+	QuestionAnswering   Task = "question_answering"   // start and end of a span (SQuAD)
+	Classification      Task = "classification"       // one label for a sequence; a regression when there is one
+	MultipleChoice      Task = "multiple_choice"      // which of several sequences is right
+	TokenClassification Task = "token_classification" // a label for each of a sequence's tokens, such as those of named entities
 )
 
 // Tasks are all tasks.
-func Tasks() []Task { return []Task{Pretraining, QuestionAnswering, Classification, MultipleChoice} }
+func Tasks() []Task {
+	return []Task{Pretraining, QuestionAnswering, Classification, MultipleChoice, TokenClassification}
+}
 
 // Head is a task with its number of labels.
 type Head struct {
 	Task   Task `json:"task"`
-	Labels int  `json:"num_labels,omitempty"` // Classification: labels, 1 for a regression; MultipleChoice: choices
+	Labels int  `json:"num_labels,omitempty"` // of a classification, 1 for a regression; MultipleChoice: choices
 }
 
 // Validate reports an unknown task, or a number of labels that the task cannot have.
@@ -169,6 +172,11 @@ func (h Head) Validate() error {
 	case MultipleChoice:
 		if h.Labels < 2 || h.Labels > maxExtent {
 			return fmt.Errorf("bert: num_labels is %d, want 2 to %d choices", h.Labels, maxExtent)
+		}
+		return nil
+	case TokenClassification:
+		if h.Labels < 2 || h.Labels > maxExtent {
+			return fmt.Errorf("bert: num_labels is %d, want 2 to %d", h.Labels, maxExtent)
 		}
 		return nil
 	}

@@ -20,9 +20,9 @@ type Device interface {
 	// added, and is overwritten otherwise.
 	LinearBackward(p *Pass, op *Linear, dy, dx []float32, accumulate bool)
 
-	// Norm: Y = layer normalisation of X.
+	// Norm: Y = dropout(layer normalisation of X).
 	Norm(p *Pass, op *Norm)
-	// NormBackward sets op.DGamma, op.DBeta and dx; dx may be dy.
+	// NormBackward sets op.DGamma, op.DBeta and dx; dx may be dy, which is overwritten where there is dropout.
 	NormBackward(p *Pass, op *Norm, dy, dx []float32)
 
 	// Attention: Context = dropout(softmax(Q·Kᵀ/sqrt(d) + mask))·V for each sequence and head.
@@ -151,6 +151,7 @@ type Norm struct {
 	// order.
 	Tokens        []int32 // [Rows]
 	Eps           float64
+	Dropout       float64   // of the last layer before a classifier of tokens; that of the embeddings is Embed's
 	X, Y          []float32 // [Rows, Width]
 	Gamma, Beta   []float32 // [Width]
 	Mean, RStd    []float32 // [Rows]: kept for the backward pass
@@ -205,6 +206,7 @@ type Gather struct {
 type CrossEntropy struct {
 	Site          Site
 	Rows, Classes int
+	Tokens        []int32   // [Rows]: the token of each row, see Norm
 	Logits        []float32 // [Rows, Classes]
 	Labels        []int32   // [Rows]
 	Weights       []float32 // [Rows]; nil: all 1

@@ -31,8 +31,8 @@ func (l Loss) Accuracy() float64 {
 }
 
 // Losses are the parts of the loss of a task. The mean loss that is trained is MaskedLM + NextSentence for
-// Pretraining, the mean of Start and End for QuestionAnswering, and Labels for Classification and MultipleChoice,
-// of which a row is a question.
+// Pretraining, the mean of Start and End for QuestionAnswering, and Labels for all others. A row of Labels is a
+// sequence, a question of MultipleChoice, or a labelled token of TokenClassification.
 type Losses struct {
 	MaskedLM, NextSentence Loss
 	Start, End             Loss

@@ -51,6 +51,7 @@ type Objective struct {
 	Scale        float64 // loss scale, 1 for none
 	Sequences    float64 // in the global batch, N
 	MaskedWeight float64 // Σ masked_lm_weights over the global batch; Pretraining only
+	LabelWeight  float64 // labelled tokens of the global batch; TokenClassification only
 }
 
 // perSequence is the factor of a loss that is a mean over sequences.
@@ -58,6 +59,9 @@ func (o *Objective) perSequence() float64 { return over(o.Scale, o.Sequences) }
 
 // perMasked is the factor of a loss that is a mean over masked positions.
 func (o *Objective) perMasked() float64 { return over(o.Scale, o.MaskedWeight) }
+
+// perLabel is the factor of a loss that is a mean over labelled tokens.
+func (o *Objective) perLabel() float64 { return over(o.Scale, o.LabelWeight) }
 
 // over is x/y, and 0 over nothing.
 func over(x, y float64) float64 {

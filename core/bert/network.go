@@ -26,9 +26,11 @@ type Network struct {
 	decoder *Linear            // nil where the part has no decoder
 	outputs map[string]*buffer // by name
 	// What the losses are computed from; those that the task or the part lacks are nil.
-	maskedLogits, sequenceLogits, span *buffer
-	start, finish                      []float32 // [B, S]: the columns of span
-	rightChoices                       []int32   // [B/choices]: MultipleChoice
+	maskedLogits, labelLogits, span *buffer
+	start, finish                   []float32 // [B, S]: the columns of span
+	rightChoices                    []int32   // [B/choices]: MultipleChoice
+	tokenLabels                     []int32   // [T]: TokenClassification; 0 where there is none
+	tokenWeights                    []float32 // [T]: 0 where there is no label
 
 	batch   *Batch
 	current Shape

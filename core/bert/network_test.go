@@ -38,9 +38,15 @@ func batch(size, length, predictions int) *bert.Batch {
 func TestBatchValidate(t *testing.T) {
 	heads := map[bert.Task]bert.Head{bert.Pretraining: {Task: bert.Pretraining},
 		bert.QuestionAnswering: {Task: bert.QuestionAnswering}, bert.Classification: {Task: bert.Classification, Labels: 2},
-		bert.MultipleChoice: {Task: bert.MultipleChoice, Labels: 2}}
+		bert.MultipleChoice: {Task: bert.MultipleChoice, Labels: 2}, bert.TokenClassification: {Task: bert.TokenClassification, Labels: 2}}
+	none := int32(bert.Unlabelled)
 	for task, h := range heads {
-		if err := batch(2, 8, 2).Validate(tiny, h, true); err != nil {
+		b := batch(2, 8, 2)
+		if task == bert.TokenClassification {
+			b.AttentionMask = slices.Repeat([]int32{1, 1, 1, 0}, 4)
+			b.Labels = slices.Repeat([]int32{none, 1, 0, none}, 4)
+		}
+		if err := b.Validate(tiny, h, true); err != nil {
 			t.Errorf("%s: %v", task, err)
 		}
 	}
@@ -69,6 +75,13 @@ func TestBatchValidate(t *testing.T) {
 		{bert.MultipleChoice, "batch of 1 sequences, want a multiple of num_labels 2", func(b *bert.Batch) { *b = *b.Slice(0, 1) }},
 		{bert.MultipleChoice, "labels[0] to [1] mark 2 right choices, want one", func(b *bert.Batch) { b.Labels[0] = 1 }},
 		{bert.MultipleChoice, "labels has 0 values", func(b *bert.Batch) { b.Labels = nil }},
+		{bert.TokenClassification, "labels has 2 values, want 16", func(*bert.Batch) {}},
+		{bert.TokenClassification, "labels[15] is 2, want 0 to 1, or -100", func(b *bert.Batch) {
+			b.Labels = append(slices.Repeat([]int32{none}, 15), 2)
+		}},
+		{bert.TokenClassification, "labels[15] is 1, but attention_mask is 0 there", func(b *bert.Batch) {
+			b.Labels = append(slices.Repeat([]int32{none}, 15), 1)
+		}},
 	} {
 		b := batch(2, 8, 2)
 		test.spoil(b)
@@ -150,6 +163,7 @@ func TestReadTokens(t *testing.T) {
 		{"classification", bert.Head{Task: bert.Classification, Labels: 2}, b, []int32{0, 8}},
 		{"multiple choice", bert.Head{Task: bert.MultipleChoice, Labels: 2}, b, []int32{0, 8}},
 		{"questions", bert.Head{Task: bert.QuestionAnswering}, b, nil},
+		{"entities", bert.Head{Task: bert.TokenClassification, Labels: 2}, b, nil},
 	} {
 		if got := test.of.ReadTokens(test.head); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %d, want %d", test.name, got, test.want)

@@ -56,6 +56,9 @@ var operators = []unitRows{
 		{op: OpClassifier, name: "classifier", kind: LinearKind, rows: FirstTokens, width: numLabels,
 			reads: []Op{OpPooler}, output: "logits"},
 	}},
+	{unit: headsUnit, tasks: []Task{TokenClassification}, rows: []row{
+		{op: OpClassifier, name: "classifier", kind: LinearKind, rows: AllTokens, width: numLabels, output: "logits"},
+	}},
 }
 
 // unitRows are the operators of a kind of unit.
@@ -177,13 +180,15 @@ func (u *unitRows) operator(i int, c *Config, h Head, layer int, entering string
 	}
 	o := Operator{Name: prefix + r.name, Site: Site{layer, r.op}, Unit: u.unit.of(c, layer), Kind: r.kind, Rows: r.rows, Width: r.width(c, h),
 		Activation: r.activation, Weight: r.weight, Bias: r.bias, Output: r.output}
-	if o.Rows == ReadTokens && (layer < c.NumHiddenLayers-1 || h.Task == QuestionAnswering) {
+	if o.Rows == ReadTokens && (layer < c.NumHiddenLayers-1 || readsEach(h.Task)) {
 		o.Rows = AllTokens
 	}
 	if o.Activation == hiddenAct {
 		o.Activation = c.HiddenAct
 	}
-	if r.dropout {
+	// BertForTokenClassification drops out what its classifier reads.
+	beforeClassifier := r.op == OpOutputNorm && layer == c.NumHiddenLayers-1 && h.Task == TokenClassification
+	if r.dropout || beforeClassifier {
 		o.Dropout = c.HiddenDropoutProb
 	}
 	for _, op := range r.reads {

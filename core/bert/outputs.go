@@ -50,6 +50,7 @@ func OutputNames(c Config, h Head) []string {
 //	mlm_logits [B, P, V]   nsp_logits [B, 2]             Pretraining
 //	start_logits, end_logits [B, S]                      QuestionAnswering
 //	logits [B, labels], [B, 1]                           Classification, MultipleChoice
+//	logits [B, S, labels]                                TokenClassification; 0 for tokens that attention masks out
 //
 // Packed rows have B·Q sequences in place of B in pooler_output and nsp_logits.
 func (n *Network) Output(name string) (tensor.Shape, []float32, bool) {
@@ -71,5 +72,13 @@ func (n *Network) Output(name string) (tensor.Shape, []float32, bool) {
 	case MaskedTokens:
 		shape = tensor.Shape{s.Size, s.Predictions, b.width}
 	}
-	return shape, n.spread(b), true
+	values := n.spread(b)
+	if b == n.labelLogits && n.model.Head.Task == TokenClassification {
+		for token, seen := range n.batch.AttentionMask {
+			if seen == 0 {
+				clear(values[token*b.width:][:b.width])
+			}
+		}
+	}
+	return shape, values, true
 }

@@ -86,7 +86,7 @@ func (n *Network) losses(d Device, p *Pass, o *Objective) (l Losses) {
 	switch {
 	case head.Task == Pretraining:
 		l.MaskedLM = n.classify(d, p, OpLoss, n.maskedLogits.values, b.MaskedLMIDs, b.MaskedLMWeights, o.perMasked())
-		l.NextSentence = n.classify(d, p, OpNextSentence, n.sequenceLogits.values, b.NextSentenceLabels, b.NextSentenceWeights, o.perSequence())
+		l.NextSentence = n.classify(d, p, OpNextSentence, n.labelLogits.values, b.NextSentenceLabels, b.NextSentenceWeights, o.perSequence())
 	case head.Task == QuestionAnswering:
 		l.Start = n.classify(d, p, OpSpan, n.start, b.StartPositions, nil, o.perSequence()/2)
 		l.End = n.classify(d, p, OpLoss, n.finish, b.EndPositions, nil, o.perSequence()/2)
@@ -99,12 +99,24 @@ func (n *Network) losses(d Device, p *Pass, o *Objective) (l Losses) {
 		}
 		questions := *p // a row of logits is a question, so random bits are keyed by question
 		questions.Sample, questions.Size = p.Sample/head.Labels, p.Size/head.Labels
-		l.Labels = n.classify(d, &questions, OpClassifier, n.sequenceLogits.values, n.rightChoices, nil, o.perSequence()*float64(head.Labels))
+		l.Labels = n.classify(d, &questions, OpClassifier, n.labelLogits.values, n.rightChoices, nil, o.perSequence()*float64(head.Labels))
 	case head.Labels == 1:
-		l.Labels = d.SquaredError(p, &SquaredError{Site: Site{-1, OpClassifier}, Y: n.sequenceLogits.values, Targets: b.Targets,
+		l.Labels = d.SquaredError(p, &SquaredError{Site: Site{-1, OpClassifier}, Y: n.labelLogits.values, Targets: b.Targets,
 			Coefficient: o.perSequence()})
+	case head.Task == TokenClassification:
+		n.tokenLabels, n.tokenWeights = n.tokenLabels[:0], n.tokenWeights[:0]
+		for _, token := range n.tokens.computed {
+			label, weight := b.Labels[token], float32(1)
+			if label == Unlabelled {
+				label, weight = 0, 0
+			}
+			n.tokenLabels, n.tokenWeights = append(n.tokenLabels, label), append(n.tokenWeights, weight)
+		}
+		l.Labels = d.CrossEntropy(p, &CrossEntropy{Site: Site{-1, OpClassifier}, Rows: len(n.tokenLabels), Classes: head.Labels,
+			Tokens: n.tokensOf(AllTokens), Logits: n.labelLogits.values, Labels: n.tokenLabels, Weights: n.tokenWeights,
+			Coefficient: o.perLabel()})
 	default:
-		l.Labels = n.classify(d, p, OpClassifier, n.sequenceLogits.values, b.Labels, nil, o.perSequence())
+		l.Labels = n.classify(d, p, OpClassifier, n.labelLogits.values, b.Labels, nil, o.perSequence())
 	}
 	return l
 }

@@ -32,11 +32,11 @@ func (s Shape) rows(r Rows) int {
 
 // ReadTokens returns the tokens that a head reads, as rows of the batch [B·(Q+P)]: for each row of the batch the
 // first token of each sequence, then the masked positions. A token may occur more than once. For a head that reads
-// all tokens it is nil.
+// all tokens, or all that attention sees, it is nil.
 func (b *Batch) ReadTokens(h Head) []int32 { return b.appendReadTokens(nil, h.Task) }
 
 func (b *Batch) appendReadTokens(rows []int32, t Task) []int32 {
-	if readsAll(t) {
+	if readsEach(t) {
 		return nil
 	}
 	for i := range b.Size {
@@ -45,13 +45,19 @@ func (b *Batch) appendReadTokens(rows []int32, t Task) []int32 {
 	return rows
 }
 
-// readsAll reports whether the head of a task reads all tokens. The softmax of a question's loss, and the list of the
+// readsEach reports whether the head of a task reads each token that attention sees.
+func readsEach(t Task) bool { return readsAll(t) || t == TokenClassification }
+
+// readsAll reports whether it reads those that attention masks out as well. The softmax of a question's loss, and the list of the
 // best logits that its answer comes from, are over all positions of its row, padding included, as in
 // google-research/bert and transformers.
 func readsAll(t Task) bool { return t == QuestionAnswering }
 
-// eachRead calls body for the tokens of a row of the batch that a head reads, unless it reads all.
+// eachRead calls body for the tokens of a row of the batch that a head reads, unless it reads each.
 func (b *Batch) eachRead(row int, t Task, body func(token int32)) {
+	if readsEach(t) {
+		return
+	}
 	first, masked := b.perRow(), b.Predictions
 	if t != Pretraining {
 		masked = 0

@@ -43,7 +43,7 @@ type bench struct {
 func newBench(t testing.TB, c bert.Config, task bert.Task, size int) *bench {
 	t.Helper()
 	head := bert.Head{Task: task}
-	if task == bert.Classification {
+	if task == bert.Classification || task == bert.TokenClassification {
 		head.Labels = 3
 	}
 	if task == bert.MultipleChoice {
@@ -68,8 +68,22 @@ func newBench(t testing.TB, c bert.Config, task bert.Task, size int) *bench {
 			b.batch.Labels[i] = int32((i/2 + i + 1) % 2) // the first of two, the second, the first ...
 		}
 	}
-	b.objective = bert.Objective{Scale: 1, Sequences: float64(size), MaskedWeight: b.batch.MaskedWeight()}
+	if task == bert.TokenClassification {
+		b.labelTokens()
+	}
+	b.objective = bert.Objective{Scale: 1, Sequences: float64(size), MaskedWeight: b.batch.MaskedWeight(),
+		LabelWeight: b.batch.LabelWeight()}
 	return b
+}
+
+// labelTokens labels two of three tokens that attention sees.
+func (b *bench) labelTokens() {
+	b.batch.Labels = make([]int32, len(b.batch.InputIDs))
+	for i := range b.batch.Labels {
+		if b.batch.Labels[i] = int32(i * i % 3); i%3 == 2 || b.batch.AttentionMask[i] == 0 {
+			b.batch.Labels[i] = bert.Unlabelled
+		}
+	}
 }
 
 // pretrainingBatch is a batch of random tokens, with padding at the end of every fourth sequence.

@@ -134,7 +134,7 @@ func TestWorkersDoNotMatter(t *testing.T) {
 // TestBuffersKeepNothing: a pass gives the same bits after a larger micro-batch, and whatever its gradients held
 // before.
 func TestBuffersKeepNothing(t *testing.T) {
-	for _, task := range []bert.Task{bert.Pretraining, bert.QuestionAnswering, bert.Classification} {
+	for _, task := range []bert.Task{bert.Pretraining, bert.QuestionAnswering, bert.Classification, bert.TokenClassification} {
 		d := emulator.New(half(true))
 		fresh, used := newBench(t, small, task, 6), newBench(t, small, task, 6)
 		part := fresh.batch.Slice(1, 3)

@@ -13,7 +13,7 @@ func (d *Device) CrossEntropy(p *bert.Pass, op *bert.CrossEntropy) (sum bert.Los
 	defer d.scratch.put(s)
 	floats := s.take(2 * op.Rows)
 	losses, right := floats[:op.Rows], floats[op.Rows:]
-	grad := d.outputs(p, d.policy.LossGrad, op.Site, drawGrad, batchRows{count: op.Rows}, op.Classes)
+	grad := d.outputs(p, d.policy.LossGrad, op.Site, drawGrad, batchRows{op.Rows, op.Tokens}, op.Classes)
 	kernels.Parallel(op.Rows, func(r0, r1 int) {
 		var row []float32
 		if !p.Train {

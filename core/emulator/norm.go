@@ -6,10 +6,18 @@ import (
 	"harness.invalid/core/numerics"
 )
 
-// Norm normalises the rows of X. Statistics are computed in FP32 from the stored X.
+// Norm normalises the rows of X and applies dropout. Statistics are computed in FP32 from the stored X.
 func (d *Device) Norm(p *bert.Pass, op *bert.Norm) {
-	n := d.newNormStores(p, op)
-	blocks(op.Rows, func(_, r0, r1 int) { d.normRows(op, n, r0, r1) })
+	n, rows := d.newNormStores(p, op), batchRows{op.Rows, op.Tokens}
+	mask, drop := d.keep(p, op.Dropout, op.Site, rows, op.Width)
+	dropped := d.outputs(p, d.policy.Pointwise.Out, op.Site, drawDropout, rows, op.Width)
+	blocks(op.Rows, func(_, r0, r1 int) {
+		d.normRows(op, n, r0, r1)
+		if drop {
+			mask.dropRows(op.Y, op.Dropout, r0, r1)
+			d.putRows(&dropped, op.Y, r0, r1)
+		}
+	})
 }
 
 // normStores are the stores of one layer norm.
@@ -54,10 +62,17 @@ func (d *Device) NormBackward(p *bert.Pass, op *bert.Norm, dy, dx []float32) {
 	defer d.scratch.put(s)
 	H, nblocks := op.Width, (op.Rows+blockRows-1)/blockRows
 	sums := s.take(2 * nblocks * H)
-	grad := d.outputs(p, d.policy.Norm.Grad, op.Site, drawGrad, batchRows{op.Rows, op.Tokens}, H)
+	rows := batchRows{op.Rows, op.Tokens}
+	grad := d.outputs(p, d.policy.Norm.Grad, op.Site, drawGrad, rows, H)
+	mask, drop := d.keep(p, op.Dropout, op.Site, rows, H)
+	dropped := d.outputs(p, d.policy.Pointwise.Grad, op.Site, drawDropoutGrad, rows, H)
 	blocks(op.Rows, func(block, r0, r1 int) {
 		sum := sums[2*block*H : 2*(block+1)*H]
 		clear(sum)
+		if drop {
+			mask.dropRows(dy, op.Dropout, r0, r1)
+			d.putRows(&dropped, dy, r0, r1)
+		}
 		kernels.LayerNormGrad(dx[r0*H:r1*H], sum[:H], sum[H:], dy[r0*H:r1*H], op.X[r0*H:r1*H], op.Gamma, op.Mean[r0:r1], op.RStd[r0:r1])
 		d.putRows(&grad, dx, r0, r1)
 	})

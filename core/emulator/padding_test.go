@@ -19,6 +19,10 @@ func lengthened(t *testing.T, task bert.Task, last int) *bench {
 			b.batch.AttentionMask[i] = 1
 		}
 	}
+	if task == bert.TokenClassification {
+		b.labelTokens()
+		b.objective.LabelWeight = b.batch.LabelWeight()
+	}
 	b.batch.MaskedLMPositions = []int32{3, 6, 0, 19, 4, 4, 1, 2, 3}
 	return b
 }
@@ -29,7 +33,8 @@ func TestPaddingIsLeftOut(t *testing.T) {
 	for _, test := range []struct {
 		task         bert.Task
 		hidden, last int // rows of the operators of layers, and of the feed-forward block of the last
-	}{{bert.Pretraining, seen, 3 * 4}, {bert.Classification, seen, 3}, {bert.QuestionAnswering, all, all}} {
+	}{{bert.Pretraining, seen, 3 * 4}, {bert.Classification, seen, 3}, {bert.QuestionAnswering, all, all},
+		{bert.TokenClassification, seen, seen}} {
 		b := lengthened(t, test.task, 4)
 		rows := map[bert.Site]int{}
 		d := bert.Watch(emulator.New(emulator.Policy{}), func(s bert.Site, gradient bool, values []float32, _ []int32) {

@@ -71,7 +71,7 @@ func trains(
 			}
 		}
 	}
-	step := backend.Step{Step: 2, Sequences: n * micro, MaskedWeight: b.batch.MaskedWeight()}
+	step := backend.Step{Step: 2, Sequences: n * micro, MaskedWeight: b.batch.MaskedWeight(), LabelWeight: b.batch.LabelWeight()}
 	r, err := s.Step(t.Context(), step, batches, 64)
 	if err != nil {
 		t.Fatal(err)
@@ -131,6 +131,7 @@ func TestPipelineIsTheSame(t *testing.T) {
 		{bert.Pretraining, half(true), "fp16", 7, 2},
 		{bert.QuestionAnswering, running, "fp16, running mean", 8, 1},
 		{bert.MultipleChoice, half(true), "fp16", 7, 1},
+		{bert.TokenClassification, half(true), "fp16", 7, 1},
 	} {
 		if testing.Short() && c.replicas == 1 && c.task != bert.QuestionAnswering {
 			continue

@@ -47,7 +47,7 @@ func (t *Trainer) Step(
 		}
 	}
 	t.train.TakeHistogram() // of a step that broke off
-	objective := bert.Objective{Scale: scaled, Sequences: float64(s.Sequences), MaskedWeight: s.MaskedWeight}
+	objective := bert.Objective{Scale: scaled, Sequences: float64(s.Sequences), MaskedWeight: s.MaskedWeight, LabelWeight: s.LabelWeight}
 	if p.SequencesPerPack > 1 {
 		objective.Sequences = s.NextSentenceWeight
 	}
@@ -170,6 +170,9 @@ func (t *Trainer) checkWeights(s *backend.Step, losses *bert.Losses) error {
 	}
 	if w := losses.NextSentence.Weight; p.SequencesPerPack > 1 && math.Abs(w-s.NextSentenceWeight) > 1e-6*w {
 		return fmt.Errorf("next sentence weight %g was announced, the micro-batches have %g", s.NextSentenceWeight, w)
+	}
+	if w := losses.Labels.Weight; p.Head.Task == bert.TokenClassification && w != s.LabelWeight {
+		return fmt.Errorf("%g labelled tokens were announced, the micro-batches have %g", s.LabelWeight, w)
 	}
 	return nil
 }

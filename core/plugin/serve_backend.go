@@ -97,6 +97,7 @@ func (s *backendServer) step(
 		MaskedWeight: start.GetMaskedWeight(),
 
 		NextSentenceWeight: start.GetNextSentenceWeight(),
+		LabelWeight:        start.GetLabelWeight(),
 	}, wire.Batches(e.session.program, true, func() (*pb.Batch, error) {
 		m, err := receive()
 		return m.GetBatch(), err

@@ -212,7 +212,8 @@ func (t *trainer) step(ctx context.Context) error {
 	t.done++
 	parts := map[string]time.Duration{}
 	start := time.Now()
-	r, err := t.session.Step(ctx, backend.Step{Step: t.done, Sequences: batch.Size, MaskedWeight: batch.MaskedWeight()}, one(batch))
+	r, err := t.session.Step(ctx, backend.Step{Step: t.done, Sequences: batch.Size, MaskedWeight: batch.MaskedWeight(),
+		LabelWeight: batch.LabelWeight()}, one(batch))
 	if err != nil {
 		return err
 	}

@@ -138,6 +138,9 @@ func (c *checker) gradient(
 	if want, got := step.MaskedWeight, r.Losses.MaskedLM.Weight; math.Abs(got-want) > normTolerance*want {
 		return r, broken("its loss is over masked tokens of weight %g, and the batches have %g", got, want)
 	}
+	if want, got := step.LabelWeight, r.Losses.Labels.Weight; want > 0 && math.Abs(got-want) > normTolerance*want {
+		return r, broken("its loss is over %g labelled tokens, and the batches have %g", got, want)
+	}
 	if !r.Finite {
 		return r, nil // the step is skipped, whatever lies there
 	}

@@ -78,9 +78,13 @@ func (p *phase) compute(ctx context.Context, b *bert.Batch) (backend.StepResult,
 
 // backendStep tells the backend about the step that comes next.
 func (p *phase) backendStep(b *bert.Batch) backend.Step {
-	return backend.Step{
+	s := backend.Step{
 		Step: p.done + 1, Sequences: b.Size, MaskedWeight: b.MaskedWeight(), NextSentenceWeight: b.NextSentenceWeight(),
 	}
+	if p.recipe.Task == bert.TokenClassification {
+		s.LabelWeight = b.LabelWeight()
+	}
+	return s
 }
 
 // update has the optimizer change the parameters in memory. norm is that of the gradient.

@@ -81,6 +81,11 @@ func TestBackend(t *testing.T) {
 	if err != nil || len(rows) < 60 {
 		t.Errorf("%d quantities were held against float64, error %v", len(rows), err)
 	}
+	tokens, err := backendtest.Oracle(t.Context(), b, "../../core/backend/backendtest/testdata/token_classification.safetensors")
+	if err != nil {
+		t.Error(err)
+	}
+	rows = append(rows, tokens...)
 	for _, r := range rows {
 		if !r.Pass {
 			t.Errorf("%s of %s in %s: relative error %.2g, want at most %g", r.Quantity, r.Case, r.Precision, r.RelError, r.Limit)

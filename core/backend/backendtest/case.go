@@ -84,7 +84,7 @@ func (c *Case) readModel(f *weights.File) error {
 	}
 	config.HiddenDropoutProb, config.AttentionProbsDropoutProb = 0, 0
 	head := bert.Head{Task: bert.Task(meta["task"])}
-	if head.Task == bert.Classification {
+	if head.Task == bert.Classification || head.Task == bert.TokenClassification {
 		head.Labels = config.Labels
 	}
 	model, err := bert.New(config.Config, head)
@@ -179,7 +179,8 @@ func (c *Case) Shape() bert.Shape {
 
 // Objective is the mean loss over the case's batch.
 func (c *Case) Objective() bert.Objective {
-	return bert.Objective{Scale: 1, Sequences: float64(c.Batch.Size), MaskedWeight: c.Batch.MaskedWeight()}
+	return bert.Objective{Scale: 1, Sequences: float64(c.Batch.Size), MaskedWeight: c.Batch.MaskedWeight(),
+		LabelWeight: c.Batch.LabelWeight()}
 }
 
 // LossOf returns a loss by its name in a case.

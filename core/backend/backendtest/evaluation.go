@@ -28,6 +28,8 @@ func shapes(p *backend.Program, size int) map[string]tensor.Shape {
 	case bert.Classification:
 		out["pooler_output"] = tensor.Shape{size, c.HiddenSize}
 		out["logits"] = tensor.Shape{size, p.Head.Labels}
+	case bert.TokenClassification:
+		out["logits"] = tensor.Shape{size, p.Length, p.Head.Labels}
 	case bert.MultipleChoice:
 		out["pooler_output"] = tensor.Shape{size, c.HiddenSize}
 		out["logits"] = tensor.Shape{size, 1}

@@ -33,7 +33,7 @@ const labels = 3
 // fixture returns a program of 2 replicas x 2 micro-batches x 2 sequences with initial parameters.
 func (s *suite) fixture(task bert.Task) (*fixture, error) {
 	head := bert.Head{Task: task}
-	if task == bert.Classification {
+	if task == bert.Classification || task == bert.TokenClassification {
 		head.Labels = labels
 	}
 	return s.fixtureOf(head)
@@ -136,6 +136,13 @@ func (f *fixture) batch(step, size int) *bert.Batch {
 				b.Targets[i] = float32(r.NormFloat64())
 			}
 		}
+	case bert.TokenClassification:
+		b.Labels = ids(tokens, p.Head.Labels)
+		for i := range b.Labels { // a word has one to three pieces
+			if i%(1+i/p.Length%3) != 0 || b.AttentionMask[i] == 0 {
+				b.Labels[i] = bert.Unlabelled
+			}
+		}
 	}
 	return b
 }
@@ -153,7 +160,11 @@ func cut(b *bert.Batch, size int) iter.Seq2[*bert.Batch, error] {
 
 // announce describes the step over a global batch.
 func announce(step int, b *bert.Batch) backend.Step {
-	return backend.Step{Step: step, Sequences: b.Size, MaskedWeight: b.MaskedWeight()}
+	s := backend.Step{Step: step, Sequences: b.Size, MaskedWeight: b.MaskedWeight()}
+	if len(b.Labels) > b.Size {
+		s.LabelWeight = b.LabelWeight()
+	}
+	return s
 }
 
 // step runs a step over its batch.

@@ -49,7 +49,8 @@ var padded = bert.Config{
 func comparePadding(t *testing.T, b backend.Backend, name, precision string, limit float64, r *rand.Rand) {
 	t.Helper()
 	heads := []bert.Head{{Task: bert.Pretraining}, {Task: bert.Pretraining}, {Task: bert.QuestionAnswering},
-		{Task: bert.Classification, Labels: 3}, {Task: bert.Classification, Labels: 1}, {Task: bert.MultipleChoice, Labels: 2}}
+		{Task: bert.Classification, Labels: 3}, {Task: bert.Classification, Labels: 1}, {Task: bert.MultipleChoice, Labels: 2},
+		{Task: bert.TokenClassification, Labels: 3}}
 	which := r.IntN(len(heads))
 	p := backend.Program{Model: padded, Head: heads[which], Precision: precision, Seed: 3, Length: 16, MaxPredictions: 3, MicroBatch: 4,
 		Accumulation: 1, Replicas: 1, Options: map[string]string{}}
@@ -123,6 +124,9 @@ func compute(t *testing.T, b backend.Backend, p backend.Program, batch *bert.Bat
 	defer func() { _ = s.Close() }()
 	one := func(yield func(*bert.Batch, error) bool) { yield(batch, nil) }
 	step := backend.Step{Step: 1, Sequences: batch.Size, MaskedWeight: batch.MaskedWeight(), NextSentenceWeight: batch.NextSentenceWeight()}
+	if p.Head.Task == bert.TokenClassification {
+		step.LabelWeight = batch.LabelWeight()
+	}
 	r, err := s.Step(t.Context(), step, one)
 	if err != nil {
 		t.Fatal(err)
@@ -185,6 +189,14 @@ func paddedBatch(p *backend.Program, r *rand.Rand) (b *bert.Batch, holes bool) {
 	b.Targets = []float32{1, -1, 0, 2}
 	if p.Head.Task == bert.MultipleChoice {
 		b.Labels = []int32{1, 0, 0, 1}
+	}
+	if p.Head.Task == bert.TokenClassification {
+		b.Labels = ids(n, 3*p.Head.Labels)
+		for i, l := range b.Labels {
+			if int(l) >= p.Head.Labels || b.AttentionMask[i] == 0 {
+				b.Labels[i] = bert.Unlabelled
+			}
+		}
 	}
 	if p.SequencesPerPack > 1 {
 		b.Sequences, b.PositionIDs, b.FirstPositions = perRow, ids(n, p.Model.MaxPositionEmbeddings), ids(size*perRow, length)

@@ -48,7 +48,8 @@ func (s *suite) setsGradients() error {
 
 // heads are all tasks, including a regression.
 var heads = []bert.Head{{Task: bert.Pretraining}, {Task: bert.QuestionAnswering},
-	{Task: bert.Classification, Labels: labels}, {Task: bert.Classification, Labels: 1}}
+	{Task: bert.Classification, Labels: labels}, {Task: bert.Classification, Labels: 1},
+	{Task: bert.TokenClassification, Labels: labels}}
 
 // scaleSteps is the number of steps within which a dynamic loss scale must reach finite gradients.
 const scaleSteps = 20

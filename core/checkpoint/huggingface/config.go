@@ -158,10 +158,11 @@ func modelKeys() []string {
 
 // architectures are transformers' classes for a task's parameters.
 var architectures = map[bert.Task]string{
-	bert.Pretraining:       "BertForPreTraining",
-	bert.QuestionAnswering: "BertForQuestionAnswering",
-	bert.Classification:    "BertForSequenceClassification",
-	bert.MultipleChoice:    "BertForMultipleChoice",
+	bert.Pretraining:         "BertForPreTraining",
+	bert.QuestionAnswering:   "BertForQuestionAnswering",
+	bert.Classification:      "BertForSequenceClassification",
+	bert.MultipleChoice:      "BertForMultipleChoice",
+	bert.TokenClassification: "BertForTokenClassification",
 }
 
 // NewConfig is the configuration of a model with a head. It names the architecture where two classes of
@@ -177,7 +178,7 @@ func NewConfig(model bert.Config, h bert.Head) Config {
 // labels is transformers' num_labels, or 0 where that has no meaning: a model for multiple choice scores any number
 // of choices.
 func labels(h bert.Head) int {
-	if h.Task == bert.Classification {
+	if h.Task == bert.Classification || h.Task == bert.TokenClassification {
 		return h.Labels
 	}
 	return 0

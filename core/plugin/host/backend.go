@@ -99,7 +99,7 @@ func (s *backendSession) step(c *call, step backend.Step, batches batchSeq) (bac
 func (s *backendSession) sendStep(step backend.Step, batches batchSeq, send func(*pb.BackendStepRequest) error) error {
 	err := send(&pb.BackendStepRequest{Message: &pb.BackendStepRequest_Start{Start: &pb.StepStart{
 		Session: s.id, Step: int64(step.Step), Sequences: int64(step.Sequences), MaskedWeight: step.MaskedWeight,
-		NextSentenceWeight: step.NextSentenceWeight,
+		NextSentenceWeight: step.NextSentenceWeight, LabelWeight: step.LabelWeight,
 	}}})
 	if err != nil {
 		return err

@@ -227,8 +227,11 @@ func outputShape(p backend.Program, name string, b extent) (tensor.Shape, bool) 
 	case "start_logits", "end_logits":
 		return tensor.Shape{b.size, b.length}, true
 	case "logits":
-		if p.Head.Task == bert.MultipleChoice {
+		switch p.Head.Task {
+		case bert.MultipleChoice:
 			return tensor.Shape{b.size, 1}, true
+		case bert.TokenClassification:
+			return tensor.Shape{b.size, b.length, p.Head.Labels}, true
 		}
 		return tensor.Shape{b.size, p.Head.Labels}, true
 	}

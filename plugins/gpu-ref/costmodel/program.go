@@ -65,6 +65,8 @@ func (m *model) outside(S int) both {
 	switch m.program.Head.Task {
 	case bert.QuestionAnswering:
 		return b.plus(m.linear(B*S, H, 2))
+	case bert.TokenClassification:
+		return b.plus(m.linear(B*S, H, m.program.Head.Labels))
 	case bert.Pretraining:
 	default:
 		return b.plus(m.linear(B, H, H)).plus(m.linear(B, H, max(1, m.program.Head.Labels)))

@@ -48,6 +48,10 @@ func (m *model) heads() both {
 	switch m.program.Head.Task {
 	case bert.QuestionAnswering:
 		return m.linear(B*S, H, 2).plus(m.pointwise(float64(B*S*2), softmaxPasses, softmaxGradPasses))
+	case bert.TokenClassification:
+		hidden, logits := float64(B*S*H), float64(B*S*m.program.Head.Labels)
+		b = m.dropout(hidden, c.HiddenDropoutProb).plus(m.linear(B*S, H, m.program.Head.Labels))
+		return b.plus(m.pointwise(logits, softmaxPasses, softmaxGradPasses))
 	case bert.Pretraining:
 	default:
 		return m.linear(B, H, H).plus(m.linear(B, H, max(1, m.program.Head.Labels)))

@@ -122,7 +122,7 @@ class TorchSession(Session):
                     x = self.bert.inputs(batch)
                     with self.autocast():
                         out = self.bert.forward(self.parameters, x, True, step.check, self.watch(step, batch, scale))
-                    loss, sums = self.bert.losses(out, batch, step.sequences, step.masked_weight)
+                    loss, sums = self.bert.losses(out, batch, step.sequences, step.masked_weight, step.label_weight)
                     losses += sums
                     clock.lap("forward")
                     if self.scaler:
@@ -184,7 +184,7 @@ class TorchSession(Session):
                 with self.autocast():
                     out = self.bert.forward(self.parameters, self.bert.inputs(part), False)
                 if labels:
-                    e.losses += self.bert.losses(out, part, part.size, 1)[1]
+                    e.losses += self.bert.losses(out, part, part.size, 1, 1)[1]
                 for name in outputs:
                     parts[name].append(out[name].float().cpu().numpy())
         e.outputs = {name: np.concatenate(values) for name, values in parts.items()}

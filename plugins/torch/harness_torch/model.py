@@ -2,7 +2,7 @@
 
 The model is a function of parameters with Hugging Face's names: a post-norm encoder, a pooler, and the head of a task. Heads
 are masked LM, on the masked positions only and with the decoder tied to the word embeddings, with next sentence; start and end
-of a span; labels of a sequence, or a regression; and the right one of several sequences. Source: Devlin et al. 2018
+of a span; labels of a sequence, or a regression; the right one of several sequences; and labels of tokens. Source: Devlin et al. 2018
 (arXiv:1810.04805), google-research/bert modeling.py.
 
 Where torch.autocast keeps operators in float32 on a GPU (softmax, layer norm, losses), the casts are explicit, so that the CPU
@@ -18,7 +18,7 @@ from typing import Callable, Mapping
 import torch
 import torch.nn.functional as F
 
-from harness_plugin import Batch, Loss, Losses, Program
+from harness_plugin import UNLABELLED, Batch, Loss, Losses, Program
 
 Parameters = Mapping[str, torch.Tensor]
 See = Callable[[str, torch.Tensor], torch.Tensor]
@@ -98,12 +98,23 @@ class Bert:
             context = see(layer + "attention.self", torch.matmul(probabilities, v).transpose(1, 2).reshape(size, length, m.hidden_size))
             h = block(layer + "attention.output.", drop(linear(layer + "attention.output.dense", context)) + h)
             wide = see(layer + "intermediate.dense", F.gelu(linear(layer + "intermediate.dense", h), approximate=self.approximate))
-            h = keep(f"layer.{i}", block(layer + "output.", drop(linear(layer + "output.dense", wide)) + h))
+            h = drop(linear(layer + "output.dense", wide)) + h
+            if task == "token_classification" and i == m.num_hidden_layers - 1:
+                # The classifier's dropout is part of what a trace shows of the norm.
+                h = see(layer + "output.LayerNorm", drop(norm(layer + "output.LayerNorm", see(layer + "output.dense", h))))
+            else:
+                h = block(layer + "output.", h)
+            keep(f"layer.{i}", h)
         keep("sequence_output", h)
 
         if task == "question_answering":
             span = linear("qa_outputs", h, see)
             out["start_logits"], out["end_logits"] = span[..., 0], span[..., 1]
+            return out
+        if task == "token_classification":
+            out["logits"] = linear("classifier", h, see)
+            if not train:
+                out["logits"] = out["logits"].masked_fill(x.mask.view(size, length, 1) < 0, 0)
             return out
         pooled = keep("pooler_output", see("bert.pooler.dense", torch.tanh(linear("bert.pooler.dense", h[:, 0]))))
         if task == "pretraining":
@@ -117,7 +128,9 @@ class Bert:
             out["logits"] = linear("classifier", drop(pooled), see)
         return out
 
-    def losses(self, out: Mapping[str, torch.Tensor], batch: Batch, sequences: float, masked_weight: float) -> tuple[torch.Tensor, Losses]:
+    def losses(
+        self, out: Mapping[str, torch.Tensor], batch: Batch, sequences: float, masked_weight: float, label_weight: float
+    ) -> tuple[torch.Tensor, Losses]:
         """The micro-batch's share of the mean loss of a global batch with these denominators, and its losses as sums."""
         losses = Losses()
         if self.program.pretraining:
@@ -135,6 +148,11 @@ class Bert:
             losses.labels = Loss(float(e.detach().double().square().sum()), batch.size, 0)
             return total / sequences, losses
         logits, labels, rows = out["logits"], self.tensor(batch.labels), sequences
+        if self.program.task == "token_classification":
+            labels = labels.reshape(-1)
+            labelled = labels != UNLABELLED
+            total, losses.labels = cross_entropy(logits.reshape(-1, self.program.num_labels)[labelled], labels[labelled])
+            return (total / label_weight if label_weight else total), losses
         if self.program.task == "multiple_choice":
             logits, labels = logits.view(-1, self.program.num_labels), labels.view(-1, self.program.num_labels).argmax(dim=1)
             rows = sequences / self.program.num_labels

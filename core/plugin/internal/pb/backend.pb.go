@@ -377,6 +377,7 @@ type StepStart struct {
 	Sequences          int64                  `protobuf:"varint,3,opt,name=sequences,proto3" json:"sequences,omitempty"`                                                // in the global batch
 	MaskedWeight       float64                `protobuf:"fixed64,4,opt,name=masked_weight,json=maskedWeight,proto3" json:"masked_weight,omitempty"`                     // sum of masked_lm_weights over the global batch; pre-training only
 	NextSentenceWeight float64                `protobuf:"fixed64,5,opt,name=next_sentence_weight,json=nextSentenceWeight,proto3" json:"next_sentence_weight,omitempty"` // sum of next_sentence_weights over the global batch; packed batches only
+	LabelWeight        float64                `protobuf:"fixed64,6,opt,name=label_weight,json=labelWeight,proto3" json:"label_weight,omitempty"`                        // labels of the global batch that are not -100; token classification only
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -446,6 +447,13 @@ func (x *StepStart) GetNextSentenceWeight() float64 {
 	return 0
 }
 
+func (x *StepStart) GetLabelWeight() float64 {
+	if x != nil {
+		return x.LabelWeight
+	}
+	return 0
+}
+
 // Batch is a number of sequences of equal length, or a part of them. All arrays are row-major; labels that a task
 // does not have are empty.
 type Batch struct {
@@ -468,8 +476,9 @@ type Batch struct {
 	StartPositions []int32 `protobuf:"varint,13,rep,packed,name=start_positions,json=startPositions,proto3" json:"start_positions,omitempty"` // [B]
 	EndPositions   []int32 `protobuf:"varint,14,rep,packed,name=end_positions,json=endPositions,proto3" json:"end_positions,omitempty"`       // [B]
 	// Classification: labels of two or more classes, targets of a regression. Multiple choice: the choices of a
-	// question follow each other and are never split; labels is 1 for the right one and 0 for the others.
-	Labels  []int32   `protobuf:"varint,15,rep,packed,name=labels,proto3" json:"labels,omitempty"`    // [B]: 0 to num_labels - 1; 0 or 1 for a choice
+	// question follow each other and are never split; labels is 1 for the right one and 0 for the others. Token
+	// classification: labels of tokens, -100 for those without one, which do not count, and for padding.
+	Labels  []int32   `protobuf:"varint,15,rep,packed,name=labels,proto3" json:"labels,omitempty"`    // [B], token classification [B, S]: 0 to num_labels - 1; 0 or 1 for a choice
 	Targets []float32 `protobuf:"fixed32,16,rep,packed,name=targets,proto3" json:"targets,omitempty"` // [B]
 	// Packed sequences. Those of a row follow each other; attention_mask numbers them (1, 2, ..., Q; 0 for padding),
 	// and a token attends only to tokens of its own sequence. next_sentence_labels are then [B, Q].
@@ -851,11 +860,13 @@ type TracedChunk struct {
 	//	bert.encoder.layer.0.output.dense, .LayerNorm                    [B S, H]
 	//	cls.predictions.transform.dense, .LayerNorm                      [B P, H]           pre-training
 	//	cls.predictions.decoder                                          [B P, vocab_size]  pre-training
-	//	bert.pooler.dense                                                [B, H]             but for question answering
+	//	bert.pooler.dense                                                [B, H]             but for question answering, token classification
 	//	cls.seq_relationship                                             [B, 2]             pre-training
 	//	qa_outputs                                                       [B S, 2]           question answering
 	//	classifier                                                       [B, num_labels]    classification; [B, 1] multiple choice
+	//	classifier                                                       [B S, num_labels]  token classification
 	//
+	// For token classification the last output.LayerNorm is after the dropout that follows it.
 	// With packed rows, B is B Q in pooler, seq_relationship and classifier.
 	Operator string `protobuf:"bytes,1,opt,name=operator,proto3" json:"operator,omitempty"`
 	// The values are the gradient with respect to the result, of scale times the mean loss of the global batch: a
@@ -1172,7 +1183,7 @@ type Losses struct {
 	NextSentence  *Loss                  `protobuf:"bytes,2,opt,name=next_sentence,json=nextSentence,proto3" json:"next_sentence,omitempty"` // pre-training: rows are sequences
 	Start         *Loss                  `protobuf:"bytes,3,opt,name=start,proto3" json:"start,omitempty"`                                   // question answering: rows are sequences
 	End           *Loss                  `protobuf:"bytes,4,opt,name=end,proto3" json:"end,omitempty"`                                       // question answering: rows are sequences
-	Labels        *Loss                  `protobuf:"bytes,5,opt,name=labels,proto3" json:"labels,omitempty"`                                 // classification: rows are sequences; multiple choice: rows are questions
+	Labels        *Loss                  `protobuf:"bytes,5,opt,name=labels,proto3" json:"labels,omitempty"`                                 // classification: rows are sequences; multiple choice: questions; token classification: tokens
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1425,7 +1436,8 @@ type EvaluateStart struct {
 	//	pooler_output                                        [B, H]
 	//	mlm_logits [B, P, vocab_size]   nsp_logits [B, 2]    pre-training
 	//	start_logits, end_logits [B, S]                      question answering
-	//	logits [B, num_labels]                               classification
+	//	logits [B, num_labels]                               classification; [B, 1] multiple choice
+	//	logits [B, S, num_labels]                            token classification; 0 for padding
 	Outputs       []string `protobuf:"bytes,2,rep,name=outputs,proto3" json:"outputs,omitempty"`
 	Labels        bool     `protobuf:"varint,3,opt,name=labels,proto3" json:"labels,omitempty"` // the batches carry labels; losses are wanted
 	unknownFields protoimpl.UnknownFields
@@ -1935,13 +1947,14 @@ const file_v1_backend_proto_rawDesc = "" +
 	"\x12BackendStepRequest\x12-\n" +
 	"\x05start\x18\x01 \x01(\v2\x15.harness.v1.StepStartH\x00R\x05start\x12)\n" +
 	"\x05batch\x18\x02 \x01(\v2\x11.harness.v1.BatchH\x00R\x05batchB\t\n" +
-	"\amessage\"\xae\x01\n" +
+	"\amessage\"\xd1\x01\n" +
 	"\tStepStart\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x04R\asession\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x03R\x04step\x12\x1c\n" +
 	"\tsequences\x18\x03 \x01(\x03R\tsequences\x12#\n" +
 	"\rmasked_weight\x18\x04 \x01(\x01R\fmaskedWeight\x120\n" +
-	"\x14next_sentence_weight\x18\x05 \x01(\x01R\x12nextSentenceWeight\"\xbb\x05\n" +
+	"\x14next_sentence_weight\x18\x05 \x01(\x01R\x12nextSentenceWeight\x12!\n" +
+	"\flabel_weight\x18\x06 \x01(\x01R\vlabelWeight\"\xbb\x05\n" +
 	"\x05Batch\x12\x12\n" +
 	"\x04size\x18\x01 \x01(\x03R\x04size\x12\x16\n" +
 	"\x06length\x18\x02 \x01(\x03R\x06length\x12\x16\n" +

@@ -292,8 +292,8 @@ func (x *Model) GetAttentionMaskValue() float64 {
 // Head is what the model is trained for.
 type Head struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`                             // pretraining, question_answering, classification or multiple_choice
-	NumLabels     int64                  `protobuf:"varint,2,opt,name=num_labels,json=numLabels,proto3" json:"num_labels,omitempty"` // classes of a classification (1: a regression) or choices of a question
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`                             // pretraining, question_answering, classification, multiple_choice or token_classification
+	NumLabels     int64                  `protobuf:"varint,2,opt,name=num_labels,json=numLabels,proto3" json:"num_labels,omitempty"` // classes of a classification (1: a regression), choices of a question, or classes of a token
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

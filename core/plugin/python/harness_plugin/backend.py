@@ -12,7 +12,7 @@ import numpy as np
 
 from . import _protocol
 from ._sessions import Sessions, answering, chunks, streaming
-from .bert import Batch, Losses, Program, program_from_wire, receive
+from .bert import UNLABELLED, Batch, Losses, Program, program_from_wire, receive
 from .errors import Cancelled, Unsupported
 from .memory import Memory
 from .option import Option, Values, hint
@@ -51,6 +51,7 @@ class Step:
     number: int  # 1, 2, ...: keys random streams; a resumed run goes on counting
     sequences: int  # in the global batch
     masked_weight: float  # sum of masked_lm_weights over the global batch; pre-training only
+    label_weight: float  # labelled tokens of the global batch; token classification only
     check: Callable[[], None]  # raises if the host has cancelled the step; long steps should call it now and then
     # Takes what an operator of the first micro-batch stored, see Traced. None: the host does not want it.
     trace: Callable[[Traced], None] | None = None
@@ -215,7 +216,7 @@ class _Server:
             def work() -> StepResult:
                 entry.memory.layout.clear_padding(entry.memory.grads)
                 batches = _micro_batches(opened.program, start, receive(opened.program, True, requests, context.is_active))
-                step = Step(start.step, start.sequences, start.masked_weight, check, None if seen is None else trace)
+                step = Step(start.step, start.sequences, start.masked_weight, start.label_weight, check, None if seen is None else trace)
                 result = opened.session.step(step, batches)
                 check()
                 if next(batches, None) is not None:
@@ -308,7 +309,7 @@ def _micro_batches(p: Program, start: Any, batches: Iterator[Batch]) -> Iterator
             f"step {start.step}: global batch of {start.sequences} sequences, "
             f"want micro_batch {p.micro_batch} x accumulation {p.accumulation} x replicas {p.replicas} = {p.global_batch}"
         )
-    count, want, weight = 0, p.accumulation * p.replicas, 0.0
+    count, want, weight, labelled = 0, p.accumulation * p.replicas, 0.0, 0
     for batch in batches:
         if count == want:
             raise ValueError(
@@ -325,6 +326,7 @@ def _micro_batches(p: Program, start: Any, batches: Iterator[Batch]) -> Iterator
                 f"want at most {p.length} and {p.max_predictions}"
             )
         weight += float(batch.masked_lm_weights.sum(dtype=np.float64))
+        labelled += int((batch.labels != UNLABELLED).sum())
         count += 1
         yield batch
     if count < want:
@@ -332,5 +334,7 @@ def _micro_batches(p: Program, start: Any, batches: Iterator[Batch]) -> Iterator
             f"step {start.step}: {count} micro-batches, want accumulation {p.accumulation} x replicas {p.replicas} = {want}"
         )
     # A wrong denominator would silently train at another learning rate.
+    if p.task == "token_classification" and labelled != start.label_weight:
+        raise ValueError(f"step {start.step}: {start.label_weight} labelled tokens were announced, the micro-batches have {labelled}")
     if p.pretraining and not math.isclose(weight, start.masked_weight, rel_tol=1e-6):
         raise ValueError(f"step {start.step}: masked weight {start.masked_weight} was announced, the micro-batches have {weight}")

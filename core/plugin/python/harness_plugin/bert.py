@@ -13,7 +13,8 @@ from .errors import Cancelled, Unsupported
 from .memory import Kind, Layout, Tensor
 from .option import Values
 
-TASKS = ("pretraining", "question_answering", "classification", "multiple_choice")
+TASKS = ("pretraining", "question_answering", "classification", "multiple_choice", "token_classification")
+UNLABELLED = -100  # the label of a token that has none
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +100,7 @@ class Program:
             raise Unsupported(f"sequences_per_pack is {self.sequences_per_pack}, and harness_plugin does not pack sequences: want 0 or 1")
         if self.task == "classification":
             within("num_labels", self.num_labels, 1, 1 << 20)
-        if self.task == "multiple_choice":
+        if self.task in ("multiple_choice", "token_classification"):
             within("num_labels", self.num_labels, 2, 1 << 20)
 
     def parameters(self) -> Layout:
@@ -127,7 +128,7 @@ class Program:
             linear(layer + "intermediate.dense", m.intermediate_size, hidden)
             linear(layer + "output.dense", hidden, m.intermediate_size)
             norm(layer + "output.LayerNorm")
-        if self.task != "question_answering":
+        if self.task not in ("question_answering", "token_classification"):
             linear("bert.pooler.dense", hidden, hidden)
         if self.pretraining:
             linear("cls.predictions.transform.dense", hidden, hidden)
@@ -137,7 +138,7 @@ class Program:
         elif self.task == "question_answering":
             linear("qa_outputs", 2, hidden)
         else:
-            linear("classifier", self.num_labels if self.task == "classification" else 1, hidden)
+            linear("classifier", 1 if self.task == "multiple_choice" else self.num_labels, hidden)
         return Layout(tensors)
 
     def outputs(self, batch: Batch) -> dict[str, tuple[int, ...]]:
@@ -146,14 +147,15 @@ class Program:
         hidden = (size, batch.length, m.hidden_size)
         shapes = {name: hidden for name in ["embeddings", *(f"layer.{i}" for i in range(m.num_hidden_layers)), "sequence_output"]}
         if self.task == "question_answering":
-            shapes["start_logits"] = shapes["end_logits"] = (size, batch.length)
-            return shapes
+            return shapes | dict.fromkeys(("start_logits", "end_logits"), (size, batch.length))
+        if self.task == "token_classification":
+            return shapes | {"logits": (size, batch.length, self.num_labels)}
         shapes["pooler_output"] = (size, m.hidden_size)
         if self.pretraining:
             shapes["mlm_logits"] = (size, batch.predictions, m.vocab_size)
             shapes["nsp_logits"] = (size, 2)
         else:
-            shapes["logits"] = (size, self.num_labels if self.task == "classification" else 1)
+            shapes["logits"] = (size, 1 if self.task == "multiple_choice" else self.num_labels)
         return shapes
 
 
@@ -257,7 +259,7 @@ class Batch:
 
     @property
     def labels(self) -> np.ndarray:
-        """[B] int32: the class; of a multiple choice, 1 for the right choice and 0 for the others."""
+        """[B] int32: the class; of a choice, 1 if it is right, else 0. [B, S] of a token classification, UNLABELLED where there is none."""
         return self.arrays["labels"]
 
     @property
@@ -304,10 +306,20 @@ class Batch:
             self._indices("end_positions", sequences, self.length)
         elif p.regression:
             self._shape("targets", sequences)
+        elif p.task == "token_classification":
+            self._token_labels(p.num_labels)
         else:
             self._indices("labels", sequences, p.num_labels if p.task == "classification" else 2)
             if p.task == "multiple_choice" and (self.labels.reshape(-1, p.num_labels).sum(axis=1) != 1).any():
                 raise ValueError("labels of a question mark another number of right choices than one")
+
+    def _token_labels(self, limit: int) -> None:
+        self._shape("labels", (self.size, self.length))
+        a = self.labels
+        for wrong, why in ((a < 0) | (a >= limit), f"want 0 to {limit - 1}"), (self.attention_mask == 0, "but attention_mask is 0 there"):
+            if (wrong := wrong & (a != UNLABELLED)).any():
+                i = int(wrong.argmax())
+                raise ValueError(f"labels[{i}] is {a.flat[i]}, {why}, or {UNLABELLED} for none")
 
     def _shape(self, name: str, shape: tuple[int, ...]) -> None:
         if self.arrays[name].shape != shape:
@@ -353,7 +365,7 @@ def receive(p: Program, labels: bool, messages: Iterator[Any], active: Callable[
             raise ValueError("parts of a batch don't fit together")
         parts.append(part)
         if not part.more:
-            batch = _join(parts)
+            batch = _join(p, parts)
             batch.validate(p, labels)
             parts = []
             yield batch
@@ -363,13 +375,15 @@ def receive(p: Program, labels: bool, messages: Iterator[Any], active: Callable[
         raise ValueError("the stream ended within a batch")
 
 
-def _join(parts: list[Any]) -> Batch:
+def _join(p: Program, parts: list[Any]) -> Batch:
     first = parts[0]
     size = sum(part.size for part in parts)
     widths = {_TOKENS: (first.length,), _POSITIONS: (first.predictions,), _SEQUENCES: ()}
     arrays = {}
     for name, (per, dtype) in _ARRAYS.items():
         values = np.concatenate([np.array(getattr(part, name), dtype) for part in parts])
+        if name == "labels" and p.task == "token_classification":
+            per = _TOKENS
         shape = (size, *widths[per])
         # An array of another length stays flat; Batch.validate reports it.
         arrays[name] = values.reshape(shape) if values.size == math.prod(shape) else values

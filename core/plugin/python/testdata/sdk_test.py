@@ -110,6 +110,20 @@ class Programs(unittest.TestCase):
         self.assertEqual(program(task="classification", num_labels=3).parameters().tensors[-2].shape, (3, 24))
         self.assertEqual(program(task="multiple_choice", num_labels=3).parameters().tensors[-2].shape, (1, 24))
 
+    def test_token_labels(self) -> None:
+        p = program(task="token_classification", num_labels=3)
+        labels = [-100, 2, -100, 0, 1, 2, 2, -100] * 4
+        whole, parts = (
+            list(receive(p, True, iter(messages(s, labels=labels[: 8 * s[0]])), lambda: True))[0] for s in ([4], [2, 2])
+        )
+        self.assertEqual(whole.labels.shape, (4, 8))
+        np.testing.assert_array_equal(whole.labels, parts.labels)
+        for wrong in ([3] * 8, [-1] * 8, [0] * 7):
+            with self.subTest(wrong), self.assertRaises(ValueError):
+                list(receive(p, True, iter(messages([1], labels=wrong)), lambda: True))
+        with self.assertRaisesRegex(ValueError, "attention_mask is 0"):
+            list(receive(p, True, iter(messages([1], labels=[0] * 8, attention_mask=[1] * 7 + [0])), lambda: True))
+
     def test_receives(self) -> None:
         whole, parts = (list(receive(program(), True, iter(messages(s)), lambda: True)) for s in ([4], [1, 3]))
         self.assertEqual(whole[0].size, 4)
@@ -133,7 +147,7 @@ class Programs(unittest.TestCase):
             list(receive(program(), True, iter(messages([2])), lambda: False))
         for changes in (
             {"length": 21}, {"micro_batch": 0}, {"max_predictions": 9}, {"task": "juggling"},
-            {"task": "multiple_choice", "num_labels": 1},
+            {"task": "multiple_choice", "num_labels": 1}, {"task": "token_classification", "num_labels": 1},
         ):  # fmt: skip
             with self.subTest(changes), self.assertRaises(ValueError):
                 program(**changes).validate()
