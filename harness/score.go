@@ -14,14 +14,16 @@ import (
 )
 
 func newScore() *cobra.Command {
-	var odds string
+	var odds, format string
 	var threshold float64
 	cmd := &cobra.Command{
 		Use:   "score TASK DATA... PREDICTIONS",
 		Short: "Score predictions as the official program of a task does",
 		Long: `Score prints what the official program of a task prints, as JSON: exact match and F1 of SQuAD from 0 to 100,
 accuracy, F1, Matthews, Pearson and Spearman of GLUE and CLUE as fractions. Predictions are in the benchmark's own
-format: an object of answers by question, GLUE's index and prediction, CLUE's lines of {"id": 0, "label": "1"}.
+format: an object of answers by question, GLUE's index and prediction, CLUE's lines of {"id": 0, "label": "1"}. Named entities
+(ner) are scored as seqeval does by default, in all and by type; files have a word and its tag a line, predictions also tags alone,
+with a blank line between sentences.
 
 For glue and clue it takes the folders of runs that were fine-tuned on their tasks, and prints the score of the
 benchmark: the mean over its tasks of the mean over a task's runs, which differ in their seeds. It names the tasks
@@ -31,6 +33,7 @@ Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 		Example: `  harness score squad dev-v1.1.json runs/quick/ipu-adamw-seed1/squad.predictions.json
   harness score squad2 dev-v2.0.json predictions.json --na-prob-file null_odds.json
   harness score mrpc dev.tsv predictions.tsv
+  harness score ner test.conll predictions.conll
   harness score cmrc2018 cmrc2018_dev.json predictions.json
   harness score clue runs/tnews runs/afqmc`,
 		Args: cobra.MinimumNArgs(2),
@@ -41,6 +44,9 @@ Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 			return nil, cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if format != "json" {
+				return fmt.Errorf("--format is %q, want json", format)
+			}
 			if b := tasks.Benchmark(strings.ToLower(args[0])); b == tasks.GLUE || b == tasks.CLUE {
 				return scoreBenchmark(cmd, b, args[1:])
 			}
@@ -77,6 +83,7 @@ Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(scores.Report)
 		},
 	}
+	cmd.Flags().StringVar(&format, "format", "json", "json, as the official programs' numbers have names")
 	cmd.Flags().StringVar(&odds, "na-prob-file", "", "odds of no answer by question, such as null_odds.json (squad2)")
 	cmd.Flags().Float64Var(&threshold, "na-prob-thresh", 1, "odds above which a question has no answer (squad2, with --na-prob-file)")
 	return cmd

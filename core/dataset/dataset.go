@@ -2,7 +2,7 @@
 // says where it is.
 //
 // Each kind of data has its own package: pretraining turns text into masked LM and next sentence prediction, squad
-// turns questions about passages into spans, tasks covers classification, regression and multiple choice, and
+// turns questions about passages into spans, tasks covers classification, regression, multiple choice and named entities, and
 // synthetic writes a generated corpus in the file formats of pretraining and squad. Files go in, bert.Batch comes
 // out; the batch of a step is a function of the files, the settings and the seed alone.
 package dataset

@@ -24,6 +24,9 @@ func (p *Phase) FineTuning() *tasks.Task {
 	if err != nil {
 		return nil
 	}
+	if t.Open && len(p.Labels) > 0 {
+		return t.With(p.Labels)
+	}
 	return t
 }
 
@@ -74,6 +77,13 @@ func (p *Phase) settleDataset(at func(error, ...string) error) error {
 	// A phase that names no task has that of pre-training, as the default.
 	if p.Task != bert.Pretraining && p.Task != t.Kind {
 		return at(fmt.Errorf("is %s, but the data set %s is for %s", p.Task, t.Name, t.Kind), "task")
+	}
+	switch {
+	case len(p.Labels) == 0:
+	case !t.Open:
+		return at(fmt.Errorf("is given, but the data set %s has its own", t.Name), "labels")
+	default:
+		t = t.With(p.Labels)
 	}
 	if p.NumLabels != 0 && p.NumLabels != t.NumLabels() {
 		return at(fmt.Errorf("is %d, but the data set %s has %d", p.NumLabels, t.Name, t.NumLabels()), "num_labels")
@@ -170,7 +180,7 @@ func (r *Recipe) only(t *tasks.Task) error {
 			return fmt.Errorf("recipe %s has no phase that fine-tunes on %s, and none of its kind (%s)", r.Name, t.Name, t.Kind)
 		}
 		p := r.Phases[similar]
-		p.Task, p.Dataset, p.NumLabels, p.Target, p.Evaluation.Metric = t.Kind, t.Name, 0, nil, ""
+		p.Task, p.Dataset, p.NumLabels, p.Labels, p.Target, p.Evaluation.Metric = t.Kind, t.Name, 0, nil, nil, ""
 		phases = []Phase{p}
 	}
 	r.Phases, r.Start = phases, nil

@@ -16,18 +16,22 @@ type Metric struct {
 }
 
 var (
-	labelled = []bert.Task{bert.Classification, bert.MultipleChoice}
+	labelled = []bert.Task{bert.Classification, bert.MultipleChoice, bert.TokenClassification}
+	entities = []bert.Task{bert.TokenClassification}
 	spans    = []bert.Task{bert.QuestionAnswering}
 )
 
 var metrics = []Metric{
-	{"loss", "mean loss that is trained, nats", []bert.Task{bert.Pretraining, bert.Classification, bert.MultipleChoice}, false},
+	{"loss", "mean loss that is trained, nats", append([]bert.Task{bert.Pretraining}, labelled...), false},
 	{"masked_lm_loss", "mean cross-entropy over masked positions, nats", []bert.Task{bert.Pretraining}, false},
 	{"masked_lm_accuracy", "share of masked positions whose best token is right, %", []bert.Task{bert.Pretraining}, true},
 	{"next_sentence_loss", "mean cross-entropy, nats", []bert.Task{bert.Pretraining}, false},
 	{"next_sentence_accuracy", "share of pairs that are told right, %", []bert.Task{bert.Pretraining}, true},
 	{tasks.ExactMatch, "SQuAD's exact match, or CMRC's, %", spans, true},
-	{tasks.F1, "SQuAD's F1, or CMRC's; of labels that of the class 1, %", []bert.Task{bert.QuestionAnswering, bert.Classification}, true},
+	{tasks.F1, "SQuAD's F1, or CMRC's; of labels that of the class 1; of named entities seqeval's, %",
+		[]bert.Task{bert.QuestionAnswering, bert.Classification, bert.TokenClassification}, true},
+	{tasks.Precision, "share of the predicted entities that are right, %", entities, true},
+	{tasks.Recall, "share of the entities that are found, %", entities, true},
 	{tasks.AnswerNLL, "negative log-likelihood of the answers, mean over questions, nats", spans, false},
 	{tasks.BestExact, "exact match with the best threshold for no answer, %", spans, true},
 	{tasks.BestF1, "F1 with the best threshold for no answer, %", spans, true},

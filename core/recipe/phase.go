@@ -11,13 +11,16 @@ import (
 type Phase struct {
 	// Name is what tables and overrides call the phase.
 	Name string `yaml:"name" json:"name"`
-	// Task is pretraining, question_answering, classification or multiple_choice; that of the dataset if one is given.
+	// Task is pretraining, question_answering, classification, multiple_choice or token_classification; that of the dataset if one is given.
 	Task bert.Task `yaml:"task" json:"task"`
 	// Dataset is the data set of fine-tuning, such as squad, mrpc or tnews; squad by default for question
 	// answering.
 	Dataset string `yaml:"dataset,omitempty" json:"dataset,omitempty"`
 	// NumLabels of a classification, 1 is a regression, or choices of a question; those of the dataset if not given.
 	NumLabels int `yaml:"num_labels,omitempty" json:"num_labels,omitempty"`
+	// Labels are the names of the labels of a dataset that leaves them open, such as ner; those of its training data if
+	// not given.
+	Labels []string `yaml:"labels,omitempty" json:"labels,omitempty"`
 	// Length is the number of tokens of a sequence, including padding.
 	Length int `yaml:"length" json:"length"`
 	// MaxPredictions is the number of masked positions of a sequence, including padding.

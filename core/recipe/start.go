@@ -42,6 +42,21 @@ func (r *Recipe) AllPhases() []Phase {
 	return slices.Concat(r.Phases, r.Start.Phases)
 }
 
+// SetLabels names the labels of an open data set in all phases on it, those of the start model included.
+func (r *Recipe) SetLabels(dataset string, labels []string) {
+	set := func(phases []Phase) {
+		for i := range phases {
+			if p := &phases[i]; p.Dataset == dataset {
+				p.Labels, p.NumLabels = labels, len(labels)
+			}
+		}
+	}
+	set(r.Phases)
+	if r.Start != nil {
+		set(r.Start.Phases)
+	}
+}
+
 // settleStart settles the phases of the start model.
 func (r *Recipe) settleStart() error {
 	if r.Start == nil {

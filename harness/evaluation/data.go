@@ -117,6 +117,17 @@ func settings(t *tasks.Task, p *recipe.Phase) squad.Settings {
 	}
 }
 
+// Labels are the labels of a task with labels, see tasks.Data.Labels.
+func (d *Data) Labels() []string { return d.examples.Labels() }
+
+// Close gives an open task the labels that its training data, or its model, have.
+func (d *Data) Close(labels []string) {
+	if d.Task.Open {
+		d.Task = d.Task.With(labels)
+		d.examples.Task = d.Task
+	}
+}
+
 // Training is data to train on.
 type Training struct {
 	Source    dataset.Source

@@ -6,16 +6,17 @@ import (
 	"math"
 )
 
-// Report is what an official script prints: numbers by name, in an order.
+// Report is what an official script prints: numbers, and groups of them, by name, in an order.
 type Report []Number
 
-// Number is a number with its name.
+// Number is a number with its name, or a group of numbers.
 type Number struct {
 	Name  string
 	Value float64
+	Group Report // nil: a number
 }
 
-func (r *Report) add(name string, value float64) { *r = append(*r, Number{name, value}) }
+func (r *Report) add(name string, value float64) { *r = append(*r, Number{Name: name, Value: value}) }
 
 // MarshalJSON writes an object in the order of the numbers. A number that is infinite or not a number becomes null.
 func (r Report) MarshalJSON() ([]byte, error) {
@@ -30,7 +31,11 @@ func (r Report) MarshalJSON() ([]byte, error) {
 			return nil, err
 		}
 		value := []byte("null")
-		if !math.IsNaN(n.Value) && !math.IsInf(n.Value, 0) {
+		if n.Group != nil {
+			if value, err = n.Group.MarshalJSON(); err != nil {
+				return nil, err
+			}
+		} else if !math.IsNaN(n.Value) && !math.IsInf(n.Value, 0) {
 			if value, err = json.Marshal(n.Value); err != nil {
 				return nil, err
 			}

@@ -1,6 +1,10 @@
 package evaluation
 
 import (
+	"maps"
+	"slices"
+
+	"harness.invalid/core/bert"
 	"harness.invalid/core/dataset/tasks"
 	"harness.invalid/core/score"
 )
@@ -20,6 +24,8 @@ type Scores struct {
 // Score scores the predictions of a model.
 func (d *Data) Score(p *Predictions) (*Scores, error) {
 	switch {
+	case d.Task.Kind == bert.TokenClassification:
+		return d.scoreEntities(p)
 	case d.examples != nil:
 		return d.scoreLabels(p)
 	case d.Task.Impossible:
@@ -55,6 +61,31 @@ func (d *Data) scoreLabels(p *Predictions) (*Scores, error) {
 		s.Report.add(name, scores[name])
 		s.Metrics[name] = 100 * scores[name]
 	}
+	return s, nil
+}
+
+func (d *Data) scoreEntities(p *Predictions) (*Scores, error) {
+	e, err := d.examples.Entities(p.labels)
+	if err != nil {
+		return nil, err
+	}
+	s := &Scores{Metrics: map[string]float64{
+		tasks.Precision: 100 * e.Precision, tasks.Recall: 100 * e.Recall, tasks.F1: 100 * e.F1, tasks.Accuracy: 100 * e.Accuracy,
+	}}
+	s.Report.add("precision", e.Precision)
+	s.Report.add("recall", e.Recall)
+	s.Report.add("f1", e.F1)
+	s.Report.add("accuracy", e.Accuracy)
+	types := Report{}
+	for _, kind := range slices.Sorted(maps.Keys(e.ByType)) {
+		of, group := e.ByType[kind], Report{}
+		group.add("precision", of.Precision)
+		group.add("recall", of.Recall)
+		group.add("f1-score", of.F1)
+		group.add("support", float64(of.Support))
+		types = append(types, Number{Name: kind, Group: group})
+	}
+	s.Report = append(s.Report, Number{Name: "by_type", Group: types})
 	return s, nil
 }
 

@@ -224,7 +224,7 @@ func (m *mlPhase) metric() string {
 		return m.phase.Target.Metric
 	case m.phase.Task == bert.Pretraining:
 		return "masked_lm_accuracy"
-	case m.phase.Task == bert.QuestionAnswering:
+	case m.phase.Task == bert.QuestionAnswering, m.phase.Task == bert.TokenClassification:
 		return "f1"
 	}
 	return "accuracy"

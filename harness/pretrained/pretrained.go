@@ -131,6 +131,15 @@ func (m *Model) LoadAll(l *tensor.Layout, params []float32) error {
 	return err
 }
 
+// Labels are the names of the model's labels, by their numbers.
+func (m *Model) Labels() ([]string, error) {
+	labels, err := labelsOf(m.folder.Config.Other)
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w", m.path, err)
+	}
+	return labels, nil
+}
+
 // CheckLabels returns an error if the model's labels are not those of the task in the task's order.
 func (m *Model) CheckLabels(t *tasks.Task) error {
 	if err := checkLabels(m.folder.Config.Other, t); err != nil {

@@ -42,7 +42,8 @@ type split struct{ train, dev *evaluation.Data }
 
 // OpenData opens the files of a recipe. It first generates synthetic data in dir if the recipe says so, and learns
 // a vocabulary from the text if none is given. Runs that were trained before may use what lies there: if it is other
-// data, the error is durable.ErrDiffers. OpenData calls progress before what takes time.
+// data, the error is durable.ErrDiffers. Where the recipe leaves the labels of a task to its data, OpenData sets them.
+// It calls progress before what takes time.
 func OpenData(r *recipe.Recipe, dir string, progress func(what string)) (_ *Data, err error) {
 	files := r.Data.Files
 	if r.Data.Kind == recipe.GeneratedData {
@@ -181,6 +182,12 @@ func (d *Data) openTasks(r *recipe.Recipe, files *recipe.Files, sum io.Writer) (
 		}
 		if s.dev, err = evaluation.Read(t, f.Dev...); err != nil {
 			return err
+		}
+		if t.Open {
+			labels := s.train.Labels()
+			s.train.Close(labels)
+			s.dev.Close(labels)
+			r.SetLabels(t.Name, labels)
 		}
 		if !s.dev.Labelled() {
 			return fmt.Errorf("task %s: %s has examples without labels, which cannot be scored", t.Name, strings.Join(f.Dev, ", "))

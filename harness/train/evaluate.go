@@ -21,7 +21,7 @@ func lossMetrics(t bert.Task, l bert.Losses) map[string]float64 {
 		m["next_sentence_loss"] = l.NextSentence.Mean()
 		m["masked_lm_accuracy"] = 100 * l.MaskedLM.Accuracy()
 		m["next_sentence_accuracy"] = 100 * l.NextSentence.Accuracy()
-	case bert.Classification:
+	case bert.Classification, bert.TokenClassification:
 		m["accuracy"] = 100 * l.Labels.Accuracy()
 	}
 	return m

@@ -38,7 +38,14 @@ func Predict(ctx context.Context, j PredictionJob) (_ *evaluation.Data, _ *evalu
 	if err := d.openTokenizer(&files, j.Recipe.Vocab.Lowercase, io.Discard); err != nil {
 		return nil, nil, err
 	}
-	if err := d.model.CheckLabels(t); err != nil {
+	if t.Open {
+		labels, err := d.model.Labels()
+		if err != nil {
+			return nil, nil, err
+		}
+		examples.Close(labels)
+		p.Labels, p.NumLabels = labels, len(labels)
+	} else if err := d.model.CheckLabels(t); err != nil {
 		return nil, nil, err
 	}
 	e, err := evaluation.New(examples, d.Tokenizer, p)

@@ -24,6 +24,8 @@ var words = map[string]Words{
 	"f1":                     {"F1", "%", 2},
 	"answer_nll":             {"answers' NLL", "nats", 4},
 	"accuracy":               {"accuracy", "%", 2},
+	"precision":              {"precision", "%", 2},
+	"recall":                 {"recall", "%", 2},
 }
 
 // WordsOf are the words for a metric.

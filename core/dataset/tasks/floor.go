@@ -4,6 +4,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"harness.invalid/core/bert"
 )
 
 // Floors are the best scores of predictions that do not depend on the input, by metric and in the units of Score:
@@ -11,6 +13,9 @@ import (
 // mean loss, in nats, of the best probabilities that are the same for all examples: the entropy of the labels, or
 // for a regression the variance of the targets.
 func (d *Data) Floors() (scores map[string]float64, loss float64, err error) {
+	if d.Task.Kind == bert.TokenClassification {
+		return d.entityFloors()
+	}
 	if d.Task.Regression() {
 		scores = map[string]float64{}
 		for _, m := range d.Task.Metrics {

@@ -30,12 +30,20 @@ type prediction struct {
 	id    string
 	label int     // of a classification or a multiple choice
 	value float64 // of a regression
+
+	words, tags []string // of named entities; no words where a file lacks them
 }
 
-// Predict derives a set's predictions from the logits of its batches: [B, labels], or [B, 1] for a regression or
-// choices. A NaN loses against any other value.
+// Predict derives a set's predictions from the logits of its batches: [B, labels], [B, 1] for a regression or
+// choices, [B, S, labels] for named entities. A NaN loses against any other value.
 func (s *Set) Predict(logits []float32) (*Predictions, error) {
 	t := s.Data.Task
+	if t.Kind == bert.TokenClassification {
+		if want := len(s.sequences) * s.MaxLength * len(t.Labels); len(logits) != want {
+			return nil, fmt.Errorf("task %s: %d logits for %d sequences, want %d", t.Name, len(logits), len(s.sequences), want)
+		}
+		return s.predictTags(logits), nil
+	}
 	n, width := len(s.Data.Examples), max(1, len(t.Labels), t.Choices)
 	if len(logits) != n*width {
 		return nil, fmt.Errorf("task %s: %d logits for %d examples, want %d", t.Name, len(logits), n, n*width)
@@ -43,7 +51,7 @@ func (s *Set) Predict(logits []float32) (*Predictions, error) {
 	p := &Predictions{Task: t, by: make(map[string]int, n)}
 	for i := range s.Data.Examples {
 		row := logits[i*width : (i+1)*width]
-		p.add(prediction{s.Data.Examples[i].ID, greatest(row), float64(row[0])})
+		p.add(prediction{id: s.Data.Examples[i].ID, label: greatest(row), value: float64(row[0])})
 	}
 	return p, nil
 }
@@ -70,6 +78,10 @@ func (p *Predictions) add(q prediction) {
 func (d *Data) Score(p *Predictions) (map[string]float64, error) {
 	if !d.Labelled() {
 		return nil, fmt.Errorf("task %s: %s has examples without labels, which can't be scored", d.Task.Name, d.Name)
+	}
+	if d.Task.Kind == bert.TokenClassification {
+		s, err := d.Entities(p)
+		return map[string]float64{F1: s.F1, Precision: s.Precision, Recall: s.Recall, Accuracy: s.Accuracy}, err
 	}
 	labels, said := make([]int, len(d.Examples)), make([]int, len(d.Examples))
 	targets, values := make([]float64, len(d.Examples)), make([]float64, len(d.Examples))
@@ -132,12 +144,14 @@ func (t *Task) Extension() string {
 		return ".json"
 	case t.Benchmark == GLUE:
 		return ".tsv"
+	case t.Kind == bert.TokenClassification:
+		return ".conll"
 	}
 	return ".jsonl"
 }
 
 // Save writes predictions as their benchmark wants them: GLUE's tab-separated index and prediction, CLUE's lines of
-// {"id": 0, "label": "1"}, ChID's one object.
+// {"id": 0, "label": "1"}, ChID's one object, words with their tags in CoNLL's form.
 func (p *Predictions) Save(path string) error {
 	return durable.WriteFile(path, func(w io.Writer) error { return p.write(w) })
 }
@@ -145,6 +159,13 @@ func (p *Predictions) Save(path string) error {
 func (p *Predictions) write(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	switch t := p.Task; {
+	case t.Kind == bert.TokenClassification:
+		for _, q := range p.list {
+			for i, tag := range q.tags {
+				fmt.Fprintf(b, "%s\t%s\n", q.words[i], tag)
+			}
+			b.WriteString("\n")
+		}
 	case t.Name == "chid":
 		b.WriteString("{")
 		for i, q := range p.list {
@@ -202,6 +223,9 @@ func ReadPredictions(t *Task, path string) (*Predictions, error) {
 
 func parsePredictions(t *Task, text []byte) (p *Predictions, line int, err error) {
 	p = &Predictions{Task: t, by: map[string]int{}}
+	if t.Kind == bert.TokenClassification {
+		return p, line, p.parseTags(string(text), &line)
+	}
 	if start := bytes.TrimSpace(text); len(start) > 0 && start[0] == '{' {
 		return p, line, p.parseJSON(text, &line)
 	}

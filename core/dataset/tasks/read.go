@@ -40,7 +40,9 @@ type Example struct {
 	// Choices are the model's inputs, each a list of segments: the first of type 0, the others of type 1. A
 	// multiple choice has as many as the task, all other tasks one.
 	Choices [][]string
-	// Label is a number of Task.Labels or a choice, -1 where none is published; Target is that of a regression.
+	// Words and Tags are those of a sentence with named entities, which has no Choices. No Tags: they are not known.
+	Words, Tags []string
+	// Label is a number of Task.Labels or a choice, 0 where there are Tags, -1 where none is published; Target is that of a regression.
 	Label  int
 	Target float32
 	Place  Place

@@ -12,7 +12,7 @@ import (
 )
 
 // Set is data in sequences: [CLS] first segment [SEP] second segment [SEP] ..., cut to a length. The choices of a
-// question are sequences that follow each other.
+// question are sequences that follow each other, and so are the windows of a sentence with tags.
 type Set struct {
 	Data      *Data
 	MaxLength int // tokens of a sequence, special tokens included
@@ -25,6 +25,10 @@ type Set struct {
 type sequence struct {
 	ids    []int32
 	second int
+
+	// Named entities: the places of the first pieces of some words of an example, from its first on.
+	example, first int
+	words          []int32
 }
 
 // NewSet makes the sequences of all examples. labelled demands labels, which training and scoring need.
@@ -46,6 +50,9 @@ func NewSet(d *Data, t *wordpiece.Tokenizer, maxLength int, labelled bool) (*Set
 		special[token] = id
 	}
 	for i := range d.Examples {
+		if d.Task.Kind == bert.TokenClassification {
+			s.addSentence(t, special, i)
+		}
 		for _, segments := range d.Examples[i].Choices {
 			s.add(t, special, segments)
 		}
@@ -112,25 +119,29 @@ func (s *Set) width() int {
 	return 1
 }
 
+// items is the number of what is dealt in one piece: sequences, or questions with their choices.
+func (s *Set) items() int { return len(s.sequences) / s.width() }
+
 // Len returns the number of sequences.
 func (s *Set) Len() int { return len(s.sequences) }
 
-// batch returns examples as a batch.
+// batch returns items as a batch.
 func (s *Set) batch(which []int32) *bert.Batch {
 	w := s.width()
 	b := &bert.Batch{Size: len(which) * w, Length: s.MaxLength}
 	tokens := b.Size * b.Length
 	b.InputIDs, b.TokenTypeIDs, b.AttentionMask = make([]int32, tokens), make([]int32, tokens), make([]int32, tokens)
-	regression := s.Data.Task.Regression()
+	regression, tokenLabels := s.Data.Task.Regression(), s.Data.Task.Kind == bert.TokenClassification
 	switch {
 	case !s.labelled:
+	case tokenLabels:
+		s.labelTokens(b, which)
 	case regression:
 		b.Targets = make([]float32, b.Size)
 	default:
 		b.Labels = make([]int32, b.Size)
 	}
 	for i, j := range which {
-		e := &s.Data.Examples[j]
 		for k := range w {
 			row := i*w + k
 			q := &s.sequences[int(j)*w+k]
@@ -142,8 +153,10 @@ func (s *Set) batch(which []int32) *bert.Batch {
 				}
 			}
 		}
-		switch {
-		case !s.labelled:
+		if !s.labelled || tokenLabels {
+			continue
+		}
+		switch e := &s.Data.Examples[j]; {
 		case regression:
 			b.Targets[i] = e.Target
 		case w > 1:
@@ -161,8 +174,8 @@ func (s *Set) Batches(size int) iter.Seq2[*bert.Batch, error] {
 	return func(yield func(*bert.Batch, error) bool) {
 		w := s.width()
 		step := max(1, size/w)
-		for start := 0; start < len(s.Data.Examples); start += step {
-			which := make([]int32, min(step, len(s.Data.Examples)-start))
+		for start := 0; start < s.items(); start += step {
+			which := make([]int32, min(step, s.items()-start))
 			for i := range which {
 				which[i] = int32(start + i)
 			}
@@ -185,10 +198,12 @@ func (s *Set) Source(batch int, seed uint64) (*dataset.Shuffled, error) {
 	switch {
 	case !s.labelled:
 		return fail(fmt.Errorf("%s: the set was made for prediction and has no labels", s.Data.Name))
+	case s.unknown() != "":
+		return fail(fmt.Errorf("%s: the tag %s is none of the labels %s", s.Data.Name, s.unknown(), few(s.Data.Task.Labels)))
 	case batch%w != 0:
 		return fail(fmt.Errorf("a batch of %d sequences, want a multiple of the %d choices of a question", batch, w))
 	}
-	source, err := dataset.NewShuffled(len(s.Data.Examples), batch/w, seed, s.batch)
+	source, err := dataset.NewShuffled(s.items(), batch/w, seed, s.batch)
 	if err != nil {
 		return fail(err)
 	}

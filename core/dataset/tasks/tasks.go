@@ -1,15 +1,16 @@
-// Package tasks is the table of BERT's fine-tuning tasks. It turns the files of classification, regression and
-// multiple choice tasks into batches.
+// Package tasks is the table of BERT's fine-tuning tasks. It turns the files of classification, regression, multiple
+// choice and named entities into batches.
 //
 //	Read -> Data -> NewSet -> Set -> Source (training), Batches (evaluation) -> logits -> Predictions -> Score
 //
 // A row of the table describes a task's files, its labels and its metrics. Files are read as distributed: the
-// benchmarks' tab-separated values with or without a header, lines of JSON, and C3's and ChID's own JSON. Question
-// answering tasks are in the table too; core/dataset/squad reads their files.
+// benchmarks' tab-separated values with or without a header, lines of JSON, C3's and ChID's own JSON, and CoNLL's
+// columns. Question answering tasks are in the table too; core/dataset/squad reads their files.
 //
 // Sources: Wang et al. 2018 (GLUE, arXiv:1804.07461) and the processors of google-research/bert, run_classifier.py,
 // and Hugging Face transformers, glue.py; Xu et al. 2020 (CLUE, arXiv:2004.05986) and CLUEbenchmark/CLUE,
-// baselines.
+// baselines; Tjong Kim Sang and De Meulder 2003 (CoNLL-2003), Xu et al. 2020 (CLUENER, arXiv:2001.04351), and
+// transformers' run_ner.py.
 package tasks
 
 import (
@@ -39,6 +40,8 @@ type Task struct {
 	Kind      bert.Task
 	// Labels of a classification by their numbers; none for a regression.
 	Labels []string
+	// Open says that the training data decide on the labels, and Labels are an example. With gives it those of its data.
+	Open bool
 	// Choices of each question of a multiple choice.
 	Choices int
 	// Metrics by their names in core/recipe. The mean of the first Scored of them is the task's score in its
@@ -60,6 +63,8 @@ const (
 	Pearson    = "pearson"
 	Spearman   = "spearman"
 	ExactMatch = "exact_match"
+	Precision  = "precision"
+	Recall     = "recall"
 	BestF1     = "best_f1"
 	BestExact  = "best_exact_match"
 	// AnswerNLL is not one of the official programs': a model gives it, and predictions in a file do not.
@@ -134,6 +139,11 @@ var table = []Task{
 	{Name: "cmrc2018", Doc: "questions about passages, simplified Chinese", Benchmark: CLUE, Kind: bert.QuestionAnswering,
 		Metrics: []string{ExactMatch, F1}, Scored: 1, Chinese: true},
 
+	{Name: "ner", Doc: "which words are names, and of what (CoNLL-2003, WNUT 2017, CLUENER and the like)",
+		Kind: bert.TokenClassification, Labels: conll2003, Open: true,
+		Metrics: []string{F1, Precision, Recall, Accuracy}, Scored: 1,
+		format: format{file: entities}},
+
 	{Name: "drcd", Doc: "questions about passages, traditional Chinese", Kind: bert.QuestionAnswering,
 		Metrics: []string{F1, ExactMatch}, Scored: 1, Chinese: true},
 }
@@ -141,6 +151,7 @@ var table = []Task{
 var (
 	inference  = []string{"contradiction", "entailment", "neutral"}
 	entailment = []string{"entailment", "not_entailment"}
+	conll2003  = []string{"B-LOC", "B-MISC", "B-ORG", "B-PER", "I-LOC", "I-MISC", "I-ORG", "I-PER", "O"}
 	mnli       = format{a: names("sentence1"), b: names("sentence2"), label: names("gold_label", "label"), skipLabel: "-"}
 )
 
@@ -168,7 +179,8 @@ func names(list ...string) []string { return list }
 
 // aliases are other names under which tasks are known.
 var aliases = map[string]string{"squadv2": "squad2", "squadv11": "squad", "sst": "sst-2", "mnlim": "mnli", "mnlimatched": "mnli",
-	"mnlimismatched": "mnli-mm", "cluewsc": "wsc", "cluewsc2020": "wsc", "cmrc": "cmrc2018"}
+	"mnlimismatched": "mnli-mm", "cluewsc": "wsc", "cluewsc2020": "wsc", "cmrc": "cmrc2018",
+	"conll2003": "ner", "wnut17": "ner", "wnut2017": "ner", "cluener": "ner", "cluener2020": "ner"}
 
 // All lists all tasks, in the order of the benchmarks' tables.
 func All() []Task { return slices.Clone(table) }
@@ -207,6 +219,13 @@ func Of(b Benchmark) []Task {
 
 // Head is what a model for the task has on top.
 func (t *Task) Head() bert.Head { return bert.Head{Task: t.Kind, Labels: t.NumLabels()} }
+
+// With returns an open task with the labels of its training data.
+func (t *Task) With(labels []string) *Task {
+	closed := *t
+	closed.Labels, closed.Open = labels, false
+	return &closed
+}
 
 // NumLabels is the number of labels of a classification, 1 for a regression, and the choices of a multiple choice;
 // 0 for question answering.
