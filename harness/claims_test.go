@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"harness.invalid/core/plugin/host"
+	"harness.invalid/results"
 )
 
 // TestClaims holds the machine models against published times to train. Commands and limits are those of
@@ -60,20 +62,26 @@ func sequencesPerSecond(t *testing.T, flags string) float64 {
 // estimated is a positive number that harness estimate gives.
 func estimated(t *testing.T, flags, key string) float64 {
 	t.Helper()
-	var out, errOut bytes.Buffer
-	args := append([]string{"estimate", "--format", "json"}, strings.Fields(flags)...)
-	if code := execute(args, strings.NewReader(""), &out, &errOut); code != exitOK {
-		t.Fatalf("harness %s: exit code %d\n%s", strings.Join(args, " "), code, &errOut)
-	}
 	var estimate map[string]any
-	if err := json.Unmarshal(out.Bytes(), &estimate); err != nil {
-		t.Fatal(err)
-	}
+	estimateJSON(t, flags, &estimate)
 	value, ok := estimate[key].(float64)
 	if !ok || value <= 0 {
 		t.Fatalf("harness estimate %s: %s is %v", flags, key, estimate[key])
 	}
 	return value
+}
+
+// estimateJSON is what harness estimate --format json gives.
+func estimateJSON(t *testing.T, flags string, to any) {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	args := append([]string{"estimate", "--format", "json"}, strings.Fields(flags)...)
+	if code := execute(args, strings.NewReader(""), &out, &errOut); code != exitOK {
+		t.Fatalf("harness %s: exit code %d\n%s", strings.Join(args, " "), code, &errOut)
+	}
+	if err := json.Unmarshal(out.Bytes(), to); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestNamedTests: the tests that docs/execution.md names are there.
@@ -97,6 +105,41 @@ func TestNamedTests(t *testing.T) {
 		}
 		if !found {
 			t.Errorf("docs/execution.md names %s.%s, which is not there", n[1], n[2])
+		}
+	}
+}
+
+// TestSizes holds the table of docs/machines.md on three sizes and four systems against harness estimate.
+func TestSizes(t *testing.T) {
+	t.Setenv(programVariable, t.Name())
+	t.Setenv(host.PassVariable, programVariable)
+	text := document(t, "docs/machines.md")
+	for _, c := range []struct{ label, ipu, gpu string }{
+		{"BERT-Tiny, 32 a step", "--model tiny --micro-batch 32 --accumulation 1", "--model tiny --micro-batch 32 --accumulation 1"},
+		{"BERT-Base, 65,536 a step", "--model base --micro-batch 32 --accumulation 512 --replicas 4 --layers-per-ipu 0,4,4,4",
+			"--model base --micro-batch 256 --accumulation 32 --replicas 8"},
+		{"BERT-Large, 65,536 a step", "--model large --micro-batch 8 --accumulation 2048 --replicas 4 --layers-per-ipu 3,7,7,7",
+			"--model large --micro-batch 256 --accumulation 32 --replicas 8"},
+	} {
+		line := "| " + c.label + " |"
+		for _, system := range []string{"bow-pod16", "ipu-pod16", "dgx-a100-80gb", "dgx-h100"} {
+			flags := "--backend ipu " + c.ipu
+			if strings.HasPrefix(system, "dgx") {
+				flags = "--backend gpu-ref:fp16 " + c.gpu
+			}
+			var e struct {
+				Rate       float64             `json:"sequences_per_second"`
+				Confidence *results.Confidence `json:"confidence"`
+			}
+			estimateJSON(t, flags+" --system "+system, &e)
+			cell := fmt.Sprintf(" %.0f, outside |", e.Rate)
+			if e.Confidence.Inside {
+				cell = fmt.Sprintf(" %.0f, %.0f to %.0f |", e.Rate, e.Confidence.Low, e.Confidence.High)
+			}
+			line += cell
+		}
+		if !strings.Contains(text, line) {
+			t.Errorf("docs/machines.md has no line\n%s", line)
 		}
 	}
 }
