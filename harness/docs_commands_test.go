@@ -38,7 +38,7 @@ func commandLines(t *testing.T, name string) []block {
 	return lines
 }
 
-// notRun are beginnings of command lines that a test of the program has no business to run.
+// notRun are beginnings of command lines that the test leaves out: they need the network, or only build and test.
 var notRun = []string{"harness data fetch ", "go test ./...", "go build -o ", "CGO_ENABLED=0 go build ", "go mod tidy",
 	"harness bench machine", "harness estimate --backend torch"} // which measure PyTorch for a minute, or need what that left
 
