@@ -36,7 +36,7 @@
 //	bench       measure how fast steps, kernels, optimizers and the tokenizer are on this machine
 //
 //	plugin      list, inspect, verify, write, install and debug backends and optimizers
-//	formats     list, show and verify number formats
+//	formats     list, show and verify number formats, and policies of them
 //
 //	check       check runs against a baseline: did something get worse?
 //	baseline    keep runs as what later ones are checked against

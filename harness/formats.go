@@ -13,8 +13,8 @@ import (
 )
 
 func newFormats() *cobra.Command {
-	cmd := &cobra.Command{Use: "formats", Short: "List, show and verify number formats"}
-	cmd.AddCommand(newFormatsList(), newFormatsShow(), newFormatsVerify())
+	cmd := &cobra.Command{Use: "formats", Short: "List, show and verify number formats, and policies of them"}
+	cmd.AddCommand(newFormatsList(), newFormatsShow(), newFormatsVerify(), newFormatsPolicy())
 	return cmd
 }
 

@@ -224,3 +224,29 @@ func TestStochasticOperands(t *testing.T) {
 		t.Error("another draw gives the same bits")
 	}
 }
+
+// TestPolicies: every policy that comes with the program trains, near FP32 and not with its bits; those in blocks of
+// fewer bits are further off.
+func TestPolicies(t *testing.T) {
+	b := newBench(t, small, bert.Pretraining, 4)
+	b.run(t, emulator.New(emulator.Policy{}), b.batch)
+	want := slices.Clone(b.grads)
+	off := map[string]float64{}
+	for _, name := range emulator.PolicyNames() {
+		text, err := emulator.PolicyText(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.run(t, emulator.New(parsed(t, string(text))), b.batch)
+		off[name] = relative(b.grads, want)
+		if !(off[name] > 0 && off[name] < 0.5) {
+			t.Errorf("%s changes the gradient by %.3g, want more than 0 and less than 0.5", name, off[name])
+		}
+	}
+	if len(off) < 5 || off["mxfp4"] <= off["mxfp8"] {
+		t.Errorf("gradients are off by %v, want more in mxfp4 than in mxfp8", off)
+	}
+	if _, err := emulator.PolicyText("mxfp5"); err == nil || !strings.Contains(err.Error(), "did you mean mxfp") {
+		t.Errorf("the error is %v", err)
+	}
+}
