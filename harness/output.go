@@ -24,20 +24,24 @@ func writeJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
+// aLine is a width at which every row is a line, for the programs that read a pipe.
+const aLine = 1000
+
 // printSheet prints for a terminal's width, and in pipes a line for each row.
 func printSheet(cmd *cobra.Command, s *report.Sheet, f report.Format) error {
 	out := cmd.OutOrStdout()
 	w := width(out)
 	if w == 0 {
-		w = 1000
+		w = aLine
 	}
 	return report.WriteSheet(out, s, report.Options{Format: f, Width: w, Color: color(out)})
 }
 
-// table is a table of texts, which is as wide as the terminal, or report.DefaultWidth elsewhere.
+// table is a table of texts, which is as wide as the terminal. In a pipe every row is a line, unless the table is prose.
 type table struct {
 	out   io.Writer
 	sheet report.Sheet
+	prose bool
 }
 
 func newTable(out io.Writer, header ...string) *table {
@@ -51,5 +55,9 @@ func newTable(out io.Writer, header ...string) *table {
 func (t *table) add(cells ...string) { t.sheet.Rows = append(t.sheet.Rows, report.Texts(cells...)) }
 
 func (t *table) print() error {
-	return report.WriteSheet(t.out, &t.sheet, report.Options{Width: width(t.out), Color: color(t.out)})
+	w := width(t.out)
+	if w == 0 && !t.prose {
+		w = aLine
+	}
+	return report.WriteSheet(t.out, &t.sheet, report.Options{Width: w, Color: color(t.out)})
 }

@@ -53,6 +53,7 @@ func tellDescription(out io.Writer, d *extension.Description) error {
 	}
 	if len(d.Precisions) > 0 {
 		t := newTable(out, "precision", "output tolerance", "gradient tolerance", "what")
+		t.prose = true
 		for _, p := range d.Precisions {
 			t.add(p.Name, fmt.Sprintf("%.2g", p.OutputTolerance), fmt.Sprintf("%.2g", p.GradientTolerance), p.Doc)
 		}
@@ -65,6 +66,7 @@ func tellDescription(out io.Writer, d *extension.Description) error {
 		return err
 	}
 	t := newTable(out, "option", "default", "what")
+	t.prose = true
 	for _, o := range d.Options {
 		t.add(o.Name, o.Default, o.Doc)
 	}

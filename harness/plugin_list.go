@@ -56,6 +56,7 @@ harness plugin inspect has the defaults of options and what they do; --format js
 
 func printList(out io.Writer, rows []extension.Listing) error {
 	t := newTable(out, "kind", "name", "version", "precisions; capabilities; options", "where")
+	t.prose = true
 	for _, r := range rows {
 		takes, where := r.Takes(), r.Path
 		switch {
