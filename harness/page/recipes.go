@@ -89,7 +89,29 @@ func differences(c *verdict.Comparison, records []*series.Record) *report.Sheet 
 			s.Rows = append(s.Rows, report.Texts(append([]string{label}, row...)...))
 		}
 	}
+	if len(c.Arms) > abreast {
+		return turned(s)
+	}
 	return s
+}
+
+// abreast is how many arms stand side by side. More of them stand one below the other.
+const abreast = 4
+
+// turned is a table with rows for columns.
+func turned(s *report.Sheet) *report.Sheet {
+	t := &report.Sheet{Columns: []report.Column{{Name: "arm"}}}
+	for _, r := range s.Rows {
+		t.Columns = append(t.Columns, report.Column{Name: r[0].Text})
+	}
+	for i := 1; i < len(s.Columns); i++ {
+		row := report.Texts(s.Columns[i].Name)
+		for _, r := range s.Rows {
+			row = append(row, r[i])
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
 }
 
 // sources are the recipes of the runs. Runs share everything that the fingerprint covers; if settings of backends
