@@ -177,6 +177,43 @@ func TestWidth(t *testing.T) {
 	}
 }
 
+// TestSentenceFirst: what people read begins with the sentence of each comparison, and CSV has it in the line of the primary
+// metric alone.
+func TestSentenceFirst(t *testing.T) {
+	c := compare(t, 5, 0.3, gpu, ipu, lamb)
+	want := []string{c.Comparisons[0].Sentence, c.Comparisons[1].Sentence}
+	for _, f := range []report.Format{report.Table, report.Markdown, report.HTML, report.LaTeX} {
+		var out bytes.Buffer
+		if err := report.Write(&out, c, report.Options{Format: f}); err != nil {
+			t.Fatal(err)
+		}
+		text := strings.NewReplacer(`\%`, "%", "&#39;", "'", "&#43;", "+", "$", "").Replace(strings.Join(strings.Fields(out.String()), " "))
+		table := strings.Index(text, "fingerprint")
+		for _, s := range want {
+			if at := strings.Index(text, s); at < 0 || at > table {
+				t.Errorf("%s: the sentence is at %d and the table at %d: %s", f, at, table, s)
+			}
+		}
+	}
+	var out bytes.Buffer
+	if err := report.Write(&out, c, report.Options{Format: report.CSV}); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := csv.NewReader(&out).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, line := range lines[1:] {
+		if s := line[len(line)-1]; s != "" {
+			got = append(got, s)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("sentences in CSV (-want +got):\n%s", diff)
+	}
+}
+
 // TestMachineFormats: all lines of CSV have the same length, and JSON is the comparison.
 func TestMachineFormats(t *testing.T) {
 	c := compare(t, 3, 0.3, gpu, lost)
