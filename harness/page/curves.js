@@ -14,7 +14,7 @@ const axes = {
 };
 const color = arm => `var(--c${arm % 8})`;
 // The first arm is a broad line, and the others lie on it, dashed differently: none hides another, in grey either.
-const strokeClass = arm => arm === 0 ? "curve first" : "curve";
+const strokeClass = arm => arm === 0 && data.arms.length > 1 ? "curve first" : "curve";
 const dashes = arm => arm === 0 ? "none" : ["none", "7 4", "2 3", "10 3 2 3", "4 4", "12 5", "1 4", "8 2 2 2 2 2", "5 2"][(arm - 1) % 9];
 const inPhase = phase => state.phase < 0 || state.phase === phase;
 const visible = run => !state.hidden.has(run.name);

@@ -21,10 +21,6 @@ func facts(c *verdict.Comparison, records []*series.Record) []string {
 	}
 	slices.Sort(seeds)
 	seeds = slices.Compact(seeds)
-	word := "seeds"
-	if len(seeds) == 1 {
-		word = "seed"
-	}
 	first, last := records[0].Began(), records[0].Began()
 	for _, r := range records {
 		if t := r.Began(); t.Before(first) {
@@ -39,8 +35,16 @@ func facts(c *verdict.Comparison, records []*series.Record) []string {
 	}
 	return []string{
 		fmt.Sprintf("fingerprint %.12s", c.Fingerprint), fmt.Sprintf("data %.12s", c.DataDigest),
-		fmt.Sprintf("%d runs, %d %s", len(c.Runs), len(seeds), word), when,
+		counted(len(c.Runs), "run") + ", " + counted(len(seeds), "seed"), when,
 	}
+}
+
+// counted is a number of things.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // runsSheet lists the runs.

@@ -51,9 +51,10 @@ func digest(text string) string {
 }
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"style":  func() template.CSS { return template.CSS(style) },
-	"script": func() template.JS { return template.JS(script) },
-	"policy": func() string { return policy },
+	"style":   func() template.CSS { return template.CSS(style) },
+	"script":  func() template.JS { return template.JS(script) },
+	"policy":  func() string { return policy },
+	"counted": counted,
 	"sheet": func(s *report.Sheet) (template.HTML, error) {
 		var out bytes.Buffer
 		err := report.WriteSheet(&out, s, report.Options{Format: report.HTML})

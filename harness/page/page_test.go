@@ -193,7 +193,7 @@ func TestOneRun(t *testing.T) {
 	}
 	html := write(t, []*series.Record{r})
 	if text := section(t, html, "standing"); !strings.Contains(text, "ipu/adamw, seed 1: squad, step 40 of 40") ||
-		!strings.Contains(text, `value="100.0"`) || !strings.Contains(text, "0 of 1 runs complete, 1 broke off.") {
+		!strings.Contains(text, `value="100.0"`) || !strings.Contains(text, "0 of 1 run complete, 1 broke off.") {
 		t.Errorf("standing: %s", text)
 	}
 	if text := section(t, html, "runs"); !strings.Contains(text, `<td class="bad">broken off</td>`) {

@@ -54,7 +54,7 @@ func standingOf(records []*series.Record) standing {
 	slices.SortStableFunc(s.Runs, func(a, b progress) int { return rank(a) - rank(b) })
 	s.More = max(0, len(s.Runs)-mostStanding)
 	s.Runs = s.Runs[:len(s.Runs)-s.More]
-	parts := []string{fmt.Sprintf("%d of %d runs complete", counts[results.Complete], len(records))}
+	parts := []string{fmt.Sprintf("%d of %s complete", counts[results.Complete], counted(len(records), "run"))}
 	for _, state := range stateOrder {
 		if n := counts[state]; n > 0 {
 			parts = append(parts, inState(n, state))
