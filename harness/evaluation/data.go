@@ -120,8 +120,8 @@ func settings(t *tasks.Task, p *recipe.Phase) squad.Settings {
 // Labels are the labels of a task with labels, see tasks.Data.Labels.
 func (d *Data) Labels() []string { return d.examples.Labels() }
 
-// Close gives an open task the labels that its training data, or its model, have.
-func (d *Data) Close(labels []string) {
+// SetLabels gives an open task the labels that its training data, or its model, have.
+func (d *Data) SetLabels(labels []string) {
 	if d.Task.Open {
 		d.Task = d.Task.With(labels)
 		d.examples.Task = d.Task

@@ -185,8 +185,8 @@ func (d *Data) openTasks(r *recipe.Recipe, files *recipe.Files, sum io.Writer) (
 		}
 		if t.Open {
 			labels := s.train.Labels()
-			s.train.Close(labels)
-			s.dev.Close(labels)
+			s.train.SetLabels(labels)
+			s.dev.SetLabels(labels)
 			r.SetLabels(t.Name, labels)
 		}
 		if !s.dev.Labelled() {

@@ -43,7 +43,7 @@ func Predict(ctx context.Context, j PredictionJob) (_ *evaluation.Data, _ *evalu
 		if err != nil {
 			return nil, nil, err
 		}
-		examples.Close(labels)
+		examples.SetLabels(labels)
 		p.Labels, p.NumLabels = labels, len(labels)
 	} else if err := d.model.CheckLabels(t); err != nil {
 		return nil, nil, err
