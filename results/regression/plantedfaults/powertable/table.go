@@ -11,8 +11,12 @@ import (
 	"harness.invalid/results/verdict"
 )
 
-// key is what a row is about.
+// key is what a row is about: a recipe, with its fingerprint, since --set makes another one of the same name, and arms.
 type key struct{ recipe, arms string }
+
+func keyOf(c *verdict.Comparison, arms string) key {
+	return key{fmt.Sprintf("%s %.8s", c.Recipe, c.Fingerprint), arms}
+}
 
 // row is one pair of arms over all tries.
 type row struct {
@@ -53,7 +57,7 @@ func (t *table) add(c *verdict.Comparison, p *verdict.Pairing) {
 	if len(seeds) == 0 {
 		return
 	}
-	r, fresh := t.row(key{c.Recipe, fmt.Sprintf("%s against %s", p.Arm, p.Baseline)}, seeds[0])
+	r, fresh := t.row(keyOf(c, fmt.Sprintf("%s against %s", p.Arm, p.Baseline)), seeds[0])
 	if !fresh {
 		return
 	}
@@ -99,7 +103,7 @@ func (t *table) addItself(tries []*verdict.Comparison) error {
 			if i < 0 {
 				continue
 			}
-			d, k := c.Comparisons[0].Metrics[i], key{c.Recipe, fmt.Sprintf("%s against itself, other seeds (unpaired)", a.Arm)}
+			d, k := c.Comparisons[0].Metrics[i], keyOf(c, fmt.Sprintf("%s against itself, other seeds (unpaired)", a.Arm))
 			g := groupOf(c, a.Arm, d)
 			if arms[k] == nil {
 				arms[k], keys = &itself{metric: d.Metric, margin: d.Margin, alpha: c.Alpha}, append(keys, k)
