@@ -50,7 +50,7 @@ const (
 	inputBytes         = 3 * 8
 )
 
-// softwares that can be named. Workers are those of their scripts.
+// softwares that can be named. Four workers are an assumption for all but nvidia-squad, which loads data in its own process.
 var softwares = []software{
 	{name: "nvidia", doc: "NVIDIA's pre-training program (DeepLearningExamples), whose optimizer is fused under mixed precision",
 		kernelSeconds: submitSeconds, gapSeconds: streamGapSeconds, fusedMixed: true, workers: 4},
