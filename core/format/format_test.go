@@ -313,3 +313,33 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkQuantize is one goroutine over 1 MiB, in bytes read a second, beside a copy.
+func BenchmarkQuantize(b *testing.B) {
+	const rows, columns = 256, 1024
+	x, y := make([]float32, rows*columns), make([]float32, rows*columns)
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	b.Run("copy", func(b *testing.B) {
+		b.SetBytes(4 * int64(len(x)))
+		for b.Loop() {
+			copy(y, x)
+		}
+	})
+	for _, name := range []string{"e4m3", "bf16", "e4m3-tensor", "mxfp8-e4m3", "fp8-128x128", "nvfp4"} {
+		q := load(b, name).Quantizer()
+		m := Matrix{Dst: y, Src: x, Rows: rows, Columns: columns}
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(4 * int64(len(x)))
+			for b.Loop() {
+				tensor := float32(0)
+				if q.NeedsLargest() {
+					tensor = Largest(x)
+				}
+				q.Quantize(&m, 0, q.Bands(&m), tensor)
+			}
+		})
+	}
+}
