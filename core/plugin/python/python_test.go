@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"harness.invalid/core/backend"
+	"harness.invalid/core/bert"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/optimizer/optimizertest"
 	"harness.invalid/core/plugin"
@@ -250,14 +252,46 @@ func TestByHand(t *testing.T) {
 	}
 }
 
-// TestPython runs the tests that are written in Python.
+// TestPython runs the tests that are written in Python. They hold the model of the SDK against the tables of core/bert.
 func TestPython(t *testing.T) {
 	s := spec(t, host.Memory, "-B", "testdata/sdk_test.py")
 	cmd := exec.CommandContext(t.Context(), s.Path, s.Args...)
-	cmd.Env = s.Env
+	cmd.Env = append(s.Env, "HARNESS_MODELS="+models(t))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v:\n%s", err, out)
 	}
+}
+
+// models are the parameters and outputs of a small model with each head, as JSON.
+func models(t *testing.T) string {
+	t.Helper()
+	type model struct {
+		Model      bert.Config
+		Task       bert.Task
+		Labels     int
+		Parameters []tensor.Tensor
+		Outputs    []string
+	}
+	c := bert.Config{
+		VocabSize: 61, HiddenSize: 24, NumHiddenLayers: 2, NumAttentionHeads: 2, IntermediateSize: 40, HiddenAct: bert.GELU,
+		MaxPositionEmbeddings: 20, TypeVocabSize: 3, InitializerRange: 0.02, LayerNormEps: 1e-12, AttentionMask: -10000,
+	}
+	var list []model
+	for _, h := range []bert.Head{
+		{Task: bert.Pretraining}, {Task: bert.QuestionAnswering}, {Task: bert.Classification, Labels: 1}, {Task: bert.Classification, Labels: 3},
+		{Task: bert.MultipleChoice, Labels: 3}, {Task: bert.TokenClassification, Labels: 3},
+	} {
+		l, err := bert.Parameters(c, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, model{c, h.Task, h.Labels, l.Tensors(), bert.OutputNames(c, h)})
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 func TestArchive(t *testing.T) {
