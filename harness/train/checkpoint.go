@@ -24,8 +24,8 @@ type carried struct {
 // save writes a checkpoint and what was recorded up to it. A signal does not cut it short: it may be the reason for
 // saving.
 func (p *phase) save(ctx context.Context) error {
-	if err := p.awaitSaved(); err != nil {
-		return err
+	if err := p.awaitSaved(); err != nil || p.resumed != nil && *p.resumed == p.standing() {
+		return err // the checkpoint that it went on from has it all, and is not to be touched
 	}
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
@@ -42,6 +42,11 @@ func (p *phase) save(ctx context.Context) error {
 	p.lap(partCheckpoint, start)
 	return nil
 }
+
+// standing is how far a phase is: what a checkpoint would add is in none of these if they are equal.
+type standing struct{ steps, evaluated, notes int }
+
+func (p *phase) standing() standing { return standing{p.Step, p.Evaluated, len(p.outcome.Notes)} }
 
 // awaitSaved waits for the checkpoint that is written beside training, and adds its time to the totals.
 func (p *phase) awaitSaved() error {
@@ -172,6 +177,7 @@ func (p *phase) restore(c *checkpoint.Checkpoint) error {
 	}
 	seconds := p.Seconds
 	p.phaseTotals = host.Current
+	p.resumed = &standing{host.Current.Step, host.Current.Evaluated, len(host.Result.Notes)}
 	for part, s := range seconds {
 		p.Seconds[part] += s
 	}

@@ -28,6 +28,7 @@ type phase struct {
 	set      set
 	steps    int
 	resume   *checkpoint.Checkpoint // where to go on; nil: at the beginning
+	resumed  *standing              // there
 
 	clock      modelledClock
 	unmodelled error // why there is no clock although the backend has a model; nil: there is one, or no model
