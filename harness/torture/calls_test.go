@@ -54,7 +54,7 @@ func TestCalls(t *testing.T) {
 	}
 	for n := range count.calls {
 		for _, how := range [][2]bool{{false, false}, {true, false}, {true, true}} {
-			if i++; i%stride == 0 {
+			if i++; i%stride == 0 && *seed == 1 {
 				one(map[int]bool{n + 1: true}, how[0], how[1], new(saboteur))
 			}
 		}

@@ -17,7 +17,7 @@ import (
 
 var (
 	long       = flag.Duration("torture.for", 0, "how long to inject faults, in all; 0: the short form")
-	seed       = flag.Int64("torture.seed", 1, "of the faults that are drawn")
+	seed       = flag.Int64("torture.seed", 1, "of the faults that are drawn; seed 1 first tries each by itself")
 	scratch    string // a folder for all tests
 	background = context.Background()
 )

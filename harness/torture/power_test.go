@@ -195,7 +195,7 @@ func TestPowerCuts(t *testing.T) {
 				one(n, state, d, safe, false)
 			}
 		}
-		return true
+		return *seed == 1
 	})
 	for *long > 0 && s.more(short) {
 		cuts(e, begin(), trace, kept{}, func(n int, d *disk, safe kept) bool {
