@@ -295,6 +295,22 @@ func (o Operator) Shape(s Shape) tensor.Shape {
 	return tensor.Shape{s.rows(o.Rows), o.Width}
 }
 
+// MultiplyAdds is the number of multiply-adds of the matrix products in a forward pass over a micro-batch. All tokens count,
+// also padding and, in the last layer, those that no head reads: a device that computes whole tensors does all of these.
+func MultiplyAdds(c Config, h Head, s Shape) float64 {
+	var sum float64
+	for _, o := range Operators(c, h) {
+		results := float64(o.Shape(s).Len())
+		switch o.Kind {
+		case LinearKind:
+			sum += results * float64(o.In)
+		case AttentionKind:
+			sum += 2 * results * float64(s.Length) // scores, and their products with the values
+		}
+	}
+	return sum
+}
+
 // Relevant returns the rows of an operator's result for a micro-batch, or of its gradient, that the loss depends
 // on: those of the read tokens, each once, where Rows is ReadTokens; for keys and values those of the tokens that
 // attention sees; of the others also those that it masks out and a head reads. values has a row for every token

@@ -62,3 +62,22 @@ func TestOperators(t *testing.T) {
 		t.Errorf("embeddings of 3 sequences of 5 tokens have shape %v", tokens)
 	}
 }
+
+// TestMultiplyAdds: the count from the table is that of the formulas of papers: a layer takes 4H²+2HI+2SH a token.
+func TestMultiplyAdds(t *testing.T) {
+	c := bert.Defaults()
+	B, S, P := 3., 128., 20.
+	L, H, I, V := float64(c.NumHiddenLayers), float64(c.HiddenSize), float64(c.IntermediateSize), float64(c.VocabSize)
+	layers := B * S * L * (4*H*H + 2*H*I + 2*S*H)
+	for task, heads := range map[bert.Task]float64{
+		bert.Pretraining:       B*P*H*(H+V) + B*H*(H+2),
+		bert.QuestionAnswering: B * S * H * 2,
+		bert.Classification:    B * H * (H + 5),
+		bert.MultipleChoice:    B * H * (H + 1),
+	} {
+		got := bert.MultiplyAdds(c, bert.Head{Task: task, Labels: 5}, bert.Shape{Size: 3, Length: 128, Predictions: 20})
+		if want := layers + heads; got != want {
+			t.Errorf("%s: %g multiply-adds, want %g", task, got, want)
+		}
+	}
+}

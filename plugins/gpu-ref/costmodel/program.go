@@ -85,11 +85,6 @@ func (m *model) predictions(S int) int {
 
 // forwardMACs are the multiply-adds of a forward pass of the whole model on a micro-batch of length S.
 func (m *model) forwardMACs(S int) float64 {
-	c := &m.program.Model
-	B, s, H, I := float64(m.program.MicroBatch), float64(S), float64(c.HiddenSize), float64(c.IntermediateSize)
-	macs := B * s * (4*H*H + 2*H*I + 2*s*H) * float64(c.NumHiddenLayers)
-	if m.program.Head.Task == bert.Pretraining {
-		macs += B*float64(m.predictions(S))*H*(H+float64(c.VocabSize)) + B*H*H
-	}
-	return macs
+	p := &m.program
+	return bert.MultiplyAdds(p.Model, p.Head, bert.Shape{Size: p.MicroBatch, Length: S, Predictions: m.predictions(S)})
 }

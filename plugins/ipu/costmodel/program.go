@@ -67,12 +67,8 @@ func (m *model) heads() both {
 
 // forwardMACs are the multiply-adds of a forward pass of the whole model on a micro-batch.
 func (m *model) forwardMACs() float64 {
-	c := &m.program.Model
-	B, S, H, I := float64(m.program.MicroBatch), float64(m.program.Length), float64(c.HiddenSize), float64(c.IntermediateSize)
-	layer := B * S * (4*H*H + 2*H*I + 2*S*H)
-	macs := layer * float64(c.NumHiddenLayers)
-	if m.program.Head.Task == bert.Pretraining {
-		macs += B*float64(m.program.MaxPredictions)*H*(H+float64(c.VocabSize)) + B*H*H
-	}
-	return macs
+	p := &m.program
+	return bert.MultiplyAdds(p.Model, p.Head, bert.Shape{
+		Size: p.MicroBatch, Length: p.Length, Predictions: p.MaxPredictions, Sequences: p.SequencesPerPack,
+	})
 }
