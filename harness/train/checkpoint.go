@@ -24,8 +24,11 @@ type carried struct {
 // save writes a checkpoint and what was recorded up to it. A signal does not cut it short: it may be the reason for
 // saving.
 func (p *phase) save(ctx context.Context) error {
-	if err := p.awaitSaved(); err != nil || p.resumed != nil && *p.resumed == p.standing() {
-		return err // the checkpoint that it went on from has it all, and is not to be touched
+	if err := p.awaitSaved(); err != nil {
+		return err
+	}
+	if p.resumed != nil && *p.resumed == p.standing() { // the checkpoint that it went on from has it all
+		return checkpoint.Prune(p.record.Checkpoints(), keep)
 	}
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
