@@ -161,10 +161,13 @@ func Operators(c Config, h Head) []Operator {
 		add(feedForwardUnit, i)
 	}
 	add(headsUnit, -1)
-	widths := map[string]int{}
+	readers, widths := readers(all), map[string]int{}
 	for i := range all {
 		o := &all[i]
-		o.From, widths[o.Name] = readers(all, o.Name), o.Width
+		o.From, widths[o.Name] = LossName, o.Width
+		if names := readers[o.Name]; names != nil {
+			o.From = strings.Join(slices.Compact(names), ", ")
+		}
 		if o.In = c.HiddenSize; o.Reads != nil {
 			o.In = widths[o.Reads[0]]
 		}
@@ -217,22 +220,19 @@ func (u *unitRows) operator(i int, c *Config, h Head, layer int, entering string
 	return o
 }
 
-// readers names the operators that read a result, see Operator.From.
-func readers(all []Operator, name string) string {
-	var names []string
+// readers names the operators that read each result, see Operator.From.
+func readers(all []Operator) map[string][]string {
+	names := map[string][]string{}
 	for _, o := range all {
-		if slices.Contains(o.Reads, name) {
-			reader := o.Name
-			if op := o.Site.Op; op == OpQuery || op == OpKey || op == OpValue {
-				reader, _, _ = strings.Cut(reader, ".self.")
-			}
-			names = append(names, reader)
+		reader := o.Name
+		if op := o.Site.Op; op == OpQuery || op == OpKey || op == OpValue {
+			reader, _, _ = strings.Cut(reader, ".self.")
+		}
+		for _, result := range o.Reads {
+			names[result] = append(names[result], reader)
 		}
 	}
-	if names == nil {
-		return LossName
-	}
-	return strings.Join(slices.Compact(names), ", ")
+	return names
 }
 
 // find returns the row that a parameter belongs to, its unit, and its layer or -1; nil for a parameter of no model.
