@@ -29,7 +29,6 @@ type fleet struct {
 	roles    map[plugin.Kind]string
 	marker   string
 	timeouts host.Timeouts
-	output   bytes.Buffer
 	started  map[plugin.Kind]*host.Process
 }
 

@@ -133,7 +133,7 @@ func (e *trained) disturbed(dir string, d *devices, restarts int, s *saboteur) (
 }
 
 // survive trains with faults one after the other, then without, and says what is wrong with the outcome.
-func (e *trained) survive(dir string, faults ...*saboteur) (wrong error, struck []string) {
+func (e *trained) survive(dir string, faults ...*saboteur) (struck []string, wrong error) {
 	for _, f := range faults {
 		o, err := e.disturbed(dir, newDevices(), 0, f)
 		if f.struck != "" {
@@ -141,13 +141,13 @@ func (e *trained) survive(dir string, faults ...*saboteur) (wrong error, struck 
 		}
 		if err == nil {
 			if d := e.whole.differs(o); d != "" {
-				return fmt.Errorf("it went on in spite of the fault, and differs in %s", d), struck
+				return struck, fmt.Errorf("it went on in spite of the fault, and differs in %s", d)
 			}
 		} else if f.struck == "" {
-			return fmt.Errorf("without a fault: %w", err), struck
+			return struck, fmt.Errorf("without a fault: %w", err)
 		}
 	}
-	return e.recovers(dir), struck
+	return struck, e.recovers(dir)
 }
 
 // recovers resumes a run without faults and says what is wrong with the outcome.
@@ -180,7 +180,7 @@ func TestOperations(t *testing.T) {
 		for _, f := range faults {
 			what += fmt.Sprintf(", %d %s", f.at, f.way)
 		}
-		wrong, struck := e.survive(dir, faults...)
+		struck, wrong := e.survive(dir, faults...)
 		s.trial(what, wrong, struck...)
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
