@@ -22,7 +22,9 @@ type recorder struct {
 	trace []fault.Op
 }
 
-func (r *recorder) record(op *fault.Op, do func() error) error {
+// newRecorder is one that kills before an operation, from 1; 0: never.
+func newRecorder(at int) *recorder {
+	r := &recorder{saboteur: saboteur{at: at, way: killed}}
 	r.done = func(op *fault.Op) {
 		if op.Path != "" {
 			kept := *op
@@ -30,13 +32,13 @@ func (r *recorder) record(op *fault.Op, do func() error) error {
 			r.trace = append(r.trace, kept)
 		}
 	}
-	return r.intercept(op, do)
+	return r
 }
 
 // traced trains a run to its end, with the operations of that.
 func (e *trained) traced(dir string) ([]fault.Op, error) {
-	var r recorder
-	defer fault.Intercept(r.record)()
+	r := newRecorder(0)
+	defer fault.Intercept(r.intercept)()
 	d := newDevices()
 	o, err := e.run(e.job(dir, d))
 	if err = errors.Join(err, d.close()); err != nil {
@@ -115,8 +117,8 @@ func (e *trained) cutAgain(dir string, n, state int, draw *rand.Rand) (string, e
 	if err != nil {
 		return "", err
 	}
-	r := recorder{saboteur: saboteur{at: n, way: killed}}
-	remove := fault.Intercept(r.record)
+	r := newRecorder(n)
+	remove := fault.Intercept(r.intercept)
 	d := newDevices()
 	o, err := e.run(e.job(dir, d))
 	remove()
