@@ -33,7 +33,7 @@ func (c *Comparison) sentence(p *Pairing) string {
 	case d.Inference == nil:
 		text += fmt.Sprintf(": %s, %s; %s", d.estimate(nil), cost, d.Reason)
 	case d.Verdict == Equivalent:
-		text += fmt.Sprintf(": %s, %s; no run of %d collapsed: rate below %.0f%% at %g%%", d.estimate(&d.Inference.EquivalenceInterval),
+		text += fmt.Sprintf(": %s, %s; no run of %d collapsed: rate below %.2g%% at %g%%", d.estimate(&d.Inference.EquivalenceInterval),
 			cost, d.Baseline.N, 100*d.CollapseRateBelow, 100*(1-c.Alpha))
 	case d.Verdict == Different:
 		text += fmt.Sprintf(": %s, %s", d.estimate(&d.Inference.Interval), cost)
@@ -130,7 +130,7 @@ func (d *Difference) minutes() string {
 		return ""
 	}
 	if seconds < 60 {
-		return fmt.Sprintf(", %.2g seconds", seconds)
+		return fmt.Sprintf(", %.1f seconds", seconds)
 	}
 	return fmt.Sprintf(", %.1f minutes", seconds/60)
 }

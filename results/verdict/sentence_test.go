@@ -40,7 +40,7 @@ func TestSentence(t *testing.T) {
 			"ipu:fp16.16 against gpu-ref:fp32, scratch: INCONCLUSIVE in F1, since neither arm is better by more than the margin of 2 than a model " +
 				"that ignores its input, which gets 93.00: 90.00 and 90.00; 6 seeds, 3.0 minutes."},
 		{"one seed", runsWithF1(quick(t), x[:1], x[1:2]),
-			"ipu:fp16.16 against gpu-ref:fp32, scratch: INCONCLUSIVE in F1: +1.00 (margin 2), 1 seed, 30 seconds; " +
+			"ipu:fp16.16 against gpu-ref:fp32, scratch: INCONCLUSIVE in F1: +1.00 (margin 2), 1 seed, 30.0 seconds; " +
 				"1 seed gives no variance; use --seeds 3 or more."},
 		{"several optimizers", withOptimizer(runsWithF1(quick(t), x, plus(-5, -5.2)), "lamb"),
 			"ipu:fp16.16/lamb against gpu-ref:fp32/adamw, scratch: DIFFERENT in F1, worse: -5.10 (95% interval -5.21 to -4.99, margin 2), " +
