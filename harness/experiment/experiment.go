@@ -78,7 +78,7 @@ func Run(ctx context.Context, e Experiment) (_ *Outcome, err error) {
 	if s.follows() && len(s.Arms) > 1 {
 		what = "pairs until decided, " + what + " at most,"
 	}
-	if err := s.begin(what); err != nil {
+	if err := s.begin(ctx, what); err != nil {
 		return nil, err
 	}
 	if err := s.model(ctx); err != nil {

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,7 +21,7 @@ import (
 const dataFolder = "data"
 
 // begin creates the folder of the experiment and opens its data there.
-func (s *Session) begin(what string) (err error) {
+func (s *Session) begin(ctx context.Context, what string) (err error) {
 	if s.Dir == "" {
 		if s.Resume {
 			return errors.New("the experiment is to go on, and has no folder")
@@ -46,10 +47,18 @@ func (s *Session) begin(what string) (err error) {
 	if err := s.makeFolder(dir); err != nil {
 		return err
 	}
-	if err := removeLeftovers(s.Dir, dir); err != nil {
+	if err := durable.RemoveLeftovers(s.Dir, leftoverAge); err != nil {
 		return err
 	}
 	s.Observe.note("recipe %s, %s in %s", s.Recipe.Name, what, s.Dir)
+	unlock, err := s.lockData(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	if err := durable.RemoveLeftovers(dir, 0); err != nil {
+		return err
+	}
 	s.data, err = train.OpenData(s.Recipe, dir, func(what string) { s.Observe.note("%s", what) })
 	if errors.Is(err, durable.ErrDiffers) {
 		err = hint.With(fmt.Errorf("%s holds the data of other runs: %w", s.Dir, err),
@@ -75,20 +84,23 @@ func (s *Session) makeFolder(dir string) error {
 // leftoverAge is far longer than the writing of any file takes that several processes may write in one folder.
 const leftoverAge = time.Hour
 
-// removeLeftovers removes the temporary files of processes that were killed. Several may work in one folder, each on runs
-// of its own, but they make the data one after the other.
-func removeLeftovers(dir, data string) error {
-	if err := durable.RemoveLeftovers(dir, leftoverAge); err != nil {
-		return err
+// lockData takes the lock of a data folder, and waits for it as long as another process makes the data there: several may
+// work in one folder, each on runs of its own, but they make the data one after the other.
+func (s *Session) lockData(ctx context.Context, data string) (unlock func() error, err error) {
+	for told := false; ; told = true {
+		unlock, err := durable.Lock(filepath.Join(data, "lock"))
+		if !errors.Is(err, durable.ErrLocked) {
+			return unlock, err
+		}
+		if !told {
+			s.Observe.note("another process makes the data in %s: waiting for it", s.Dir)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(100 * time.Millisecond):
+		}
 	}
-	unlock, err := durable.Lock(filepath.Join(data, "lock"))
-	if errors.Is(err, durable.ErrLocked) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(durable.RemoveLeftovers(data, 0), unlock())
 }
 
 // tidy removes the folders that were made for nothing: they hold no run, and at most data that can be made again.

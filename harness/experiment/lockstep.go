@@ -25,7 +25,7 @@ func Lockstep(ctx context.Context, e Experiment, steps int, resync bool) (_ *loc
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.begin(fmt.Sprintf("%d steps in lockstep", steps)); err != nil {
+	if err := s.begin(ctx, fmt.Sprintf("%d steps in lockstep", steps)); err != nil {
 		return nil, err
 	}
 	if err := s.openStart(ctx); err != nil {
