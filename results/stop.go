@@ -20,7 +20,8 @@ type Stop struct {
 // mostReason is how much of a reason is kept: what a plugin says at its death may be long.
 const mostReason = 16 << 10
 
-// Stop records why the run does not go on for now. It leaves the record open; Resume forgets the stop.
+// Stop records why training ended before the recipe did. The record stays open: a run that is resumed continues it, and
+// Resume removes the reason.
 func (w *Writer) Stop(s Stop) error {
 	if len(s.Reason) > mostReason {
 		s.Reason = strings.ToValidUTF8(s.Reason[:mostReason], "") + " ..."
