@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"harness.invalid/core/backend"
+	"harness.invalid/core/bert"
 	"harness.invalid/plugins/ipu/execution"
 )
 
@@ -31,6 +32,8 @@ type model struct {
 	format  format
 	packing float64
 	guessed bool // packing is not given
+	// forwardMACs are the multiply-adds of a forward pass of the whole model on a micro-batch.
+	forwardMACs float64
 
 	updates           updates
 	probes            bool // a step takes two gradients
@@ -68,6 +71,9 @@ func newModel(
 		exchangeBytesPerCycle:  sys.Chip.ExchangeBytesPerSecond / sys.Chip.ClockHz / float64(sys.Chip.Tiles),
 	}
 	m.packing, m.guessed = packing(&p, on.Packing)
+	m.forwardMACs = bert.MultiplyAdds(p.Model, p.Head, bert.Shape{
+		Size: p.MicroBatch, Length: p.Length, Predictions: p.MaxPredictions, Sequences: p.SequencesPerPack,
+	})
 	if plan.LayersPerPhase > 0 {
 		if m.chip.Tiles <= ioTiles {
 			return nil, fmt.Errorf("%s: phased execution takes %d tiles for input and output, and the chip has %d",

@@ -148,7 +148,7 @@ func (m *model) complete(e *backend.Estimate, update []backend.Phase) {
 	sequences := float64(p.GlobalBatch()) * m.packing
 	e.GlobalBatch = int(math.Round(sequences))
 	e.SequencesPerSecond = sequences / e.StepSeconds
-	flops := 6 * m.forwardMACs() * float64(p.Accumulation*p.Replicas)
+	flops := 6 * m.forwardMACs * float64(p.Accumulation*p.Replicas)
 	if m.probes {
 		flops *= 2
 	}

@@ -64,11 +64,3 @@ func (m *model) heads() both {
 	b = b.plus(m.pointwise(logits, softmaxPasses, softmaxGradPasses))
 	return b.plus(m.linear(B, H, H)).plus(m.linear(B, H, 2))
 }
-
-// forwardMACs are the multiply-adds of a forward pass of the whole model on a micro-batch.
-func (m *model) forwardMACs() float64 {
-	p := &m.program
-	return bert.MultiplyAdds(p.Model, p.Head, bert.Shape{
-		Size: p.MicroBatch, Length: p.Length, Predictions: p.MaxPredictions, Sequences: p.SequencesPerPack,
-	})
-}
