@@ -79,6 +79,9 @@ func (d *Difference) estimate(i *statistics.Interval) string {
 	if lost(float64(d.Difference)) {
 		return fmt.Sprintf("margin %g", d.Margin)
 	}
+	if i != nil {
+		w = w.resolving(float64(i.High - i.Low))
+	}
 	text := w.signed(float64(d.Difference)) + " ("
 	if i != nil {
 		text += fmt.Sprintf("%.3g%% interval %s to %s, ", 100*i.Level, w.number(float64(i.Low)), w.number(float64(i.High)))

@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -37,15 +38,27 @@ func WordsOf(metric string) Words {
 }
 
 // number is a value with the decimals of its metric.
-func (w Words) number(v float64) string { return strconv.FormatFloat(v, 'f', w.Digits, 64) }
+func (w Words) number(v float64) string {
+	text := strconv.FormatFloat(v, 'f', w.Digits, 64)
+	if zero := "-" + strconv.FormatFloat(0, 'f', w.Digits, 64); text == zero {
+		return zero[1:]
+	}
+	return text
+}
+
+// resolving is w with as many decimals as show half of an interval of this width, at most three more than usual: arms
+// that differ by rounding alone differ by less than the last usual decimal.
+func (w Words) resolving(width float64) Words {
+	if half := width / 2; half > 0 {
+		w.Digits = min(max(w.Digits, -int(math.Floor(math.Log10(half)))), w.Digits+3)
+	}
+	return w
+}
 
 // signed is a difference with its sign.
 func (w Words) signed(v float64) string {
 	text := w.number(v)
-	if zero := w.number(0); text == zero || text == "-"+zero {
-		return zero
-	}
-	if v > 0 {
+	if v > 0 && text != w.number(0) {
 		return "+" + text
 	}
 	return text
