@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"harness.invalid/core/dataset/tasks"
 	"harness.invalid/harness/experiment"
@@ -17,6 +18,7 @@ func newFinetune() *cobra.Command {
 	var t training
 	var f fineTuning
 	var optimizer, format string
+	var short shortcuts
 	cmd := &cobra.Command{
 		Use:   "finetune --model DIR --task TASK --train F --dev F --backend B",
 		Short: "Fine-tune a model on a task",
@@ -47,6 +49,7 @@ Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 			if t.Arms, err = experiment.Arms([]string{f.backend}, []string{optimizer}); err != nil {
 				return err
 			}
+			f.Set = append(short.sets(cmd), f.Set...)
 			if t.Recipe, err = f.Load(); err != nil {
 				return advise(err)
 			}
@@ -71,6 +74,41 @@ Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 	cmd.Flags().IntVar(&t.Seeds, "seeds", 1, "number of seeds: of the head's initial values, the order of the data, and dropout")
 	cmd.Flags().Uint64Var(&t.FirstSeed, "seed", 1, "the first seed")
 	cmd.Flags().StringVar(&format, "format", "table", report.Formats)
+	short.flags(cmd.Flags())
 	completeTraining(cmd)
 	return cmd
+}
+
+// shortcuts are flags for fields of the recipe, under the names that other programs have for them. --set goes before.
+type shortcuts struct {
+	steps, batch, length int
+	epochs, rate         float64
+}
+
+func (s *shortcuts) flags(f *pflag.FlagSet) {
+	f.IntVar(&s.steps, "max-steps", 0, "steps to train, in place of the recipe's epochs (phases.*.steps)")
+	f.Float64Var(&s.epochs, "epochs", 0, "passes over the training data, in place of the recipe's (phases.*.epochs)")
+	f.IntVar(&s.batch, "batch-size", 0, "sequences of a step, in place of the recipe's (phases.*.global_batch)")
+	f.Float64Var(&s.rate, "learning-rate", 0, "highest rate, in place of the recipe's (phases.*.schedule.learning_rate)")
+	f.IntVar(&s.length, "max-seq-length", 0, "tokens of a sequence, in place of the recipe's (phases.*.length)")
+}
+
+// sets are the changes of the recipe for the flags that are given.
+func (s *shortcuts) sets(cmd *cobra.Command) []string {
+	var sets []string
+	for _, flag := range []struct {
+		name string
+		sets []string
+	}{
+		{"max-steps", []string{fmt.Sprintf("phases.*.steps=%d", s.steps), "phases.*.epochs="}},
+		{"epochs", []string{fmt.Sprintf("phases.*.epochs=%g", s.epochs), "phases.*.steps="}},
+		{"batch-size", []string{fmt.Sprintf("phases.*.global_batch=%d", s.batch)}},
+		{"learning-rate", []string{fmt.Sprintf("phases.*.schedule.learning_rate=%g", s.rate)}},
+		{"max-seq-length", []string{fmt.Sprintf("phases.*.length=%d", s.length)}},
+	} {
+		if cmd.Flags().Changed(flag.name) {
+			sets = append(sets, flag.sets...)
+		}
+	}
+	return sets
 }

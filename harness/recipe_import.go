@@ -11,23 +11,30 @@ import (
 
 	"harness.invalid/core/bounded"
 	"harness.invalid/core/durable"
-	"harness.invalid/core/recipe/transformers"
+	"harness.invalid/core/recipe/foreign"
 	"harness.invalid/harness/hint"
 )
 
 func newRecipeImport() *cobra.Command {
-	var out, ipuConfig string
+	var out string
+	var s foreign.Settings
 	var strict bool
 	cmd := &cobra.Command{
 		Use:   "import [flags] (COMMAND LINE | SCRIPT | -)",
-		Short: "Turn a Hugging Face command line into a recipe",
-		Long: `Import turns a command line of Hugging Face's run_qa.py or run_glue.py, or of optimum-graphcore's with its
-IPU options, into a recipe. Give the command line as it is, a file that holds one (run.sh), or - for standard input.
-Import names every option that the recipe can't honour, on standard error and in the recipe. It reads the IPU's
-configuration from the file or folder that --ipu_config_name names; it knows Graphcore/bert-base-ipu.`,
+		Short: "Turn a command line of another program into a recipe",
+		Long: `Import turns a command line of another program that trains BERT into a recipe: of Hugging Face's run_qa.py, run_glue.py,
+run_ner.py, run_mlm.py and their _no_trainer forms, of optimum-graphcore's with their IPU options, of google-research/bert's
+run_pretraining.py, run_squad.py and run_classifier.py, or of NVIDIA's PyTorch run_pretraining.py, run_squad.py and run_glue.py and
+the shell scripts around them. Processes that a launcher starts (torchrun, deepspeed, mpirun, srun, accelerate, poprun, xla_spawn.py)
+become replicas.
+
+Give the command line as it is, a file that holds one (run.sh), or - for standard input. Import names every option that the recipe
+can't honour, on standard error and in the recipe. It reads the IPU's configuration from the file or folder that --ipu_config_name
+names; it knows Graphcore/bert-base-ipu.`,
 		Example: `  harness recipe import run_qa.py --model_name_or_path bert-base-uncased --dataset_name squad --do_train --do_eval \
       --learning_rate 3e-5 --num_train_epochs 2 --per_device_train_batch_size 12
   harness recipe import --out mrpc.yaml torchrun --nproc_per_node 8 run_glue.py --model_name_or_path bert-base-cased --task_name mrpc --fp16
+  harness recipe import --max-steps 10000 run_mlm.py --model_name_or_path bert-base-uncased --train_file wiki.txt
   harness recipe import --ipu-config ipu_config.json - < run.sh`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -35,7 +42,7 @@ configuration from the file or folder that --ipu_config_name names; it knows Gra
 			if err != nil {
 				return err
 			}
-			made, err := transformers.Import(words, ipuConfig)
+			made, err := foreign.Import(words, s)
 			if err != nil {
 				return err
 			}
@@ -65,7 +72,8 @@ configuration from the file or folder that --ipu_config_name names; it knows Gra
 	f := cmd.Flags()
 	f.SetInterspersed(false) // what follows the first word is the command line's own
 	f.StringVar(&out, "out", "", "file to write (default standard output)")
-	f.StringVar(&ipuConfig, "ipu-config", "", "ipu_config.json to use instead of the one that the command line names")
+	f.StringVar(&s.IPUConfig, "ipu-config", "", "ipu_config.json to use instead of the one that the command line names")
+	f.IntVar(&s.MaxSteps, "max-steps", 0, "steps to train, in place of those or the epochs of the command line")
 	f.BoolVar(&strict, "strict", false, "exit with 1 when something is not honoured")
 	return cmd
 }
@@ -80,14 +88,17 @@ func commandLine(cmd *cobra.Command, args []string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		return transformers.Split(string(text))
+		return foreign.Split(string(text))
 	}
 	text, err := bounded.ReadFile(filepath.Clean(args[0]), bounded.MiB)
 	if err != nil {
 		return nil, hint.With(errors.Join(errors.New("neither a command line nor a file that has one"), err),
 			"harness recipe import run_qa.py --dataset_name squad ...")
 	}
-	words, err := transformers.Split(string(text))
+	if foreign.IsShellScript(args[0]) && strings.Contains(string(text), "CMD+=") {
+		return args, nil // NVIDIA's, without arguments: how it makes its command is known
+	}
+	words, err := foreign.Split(string(text))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", args[0], err)
 	}

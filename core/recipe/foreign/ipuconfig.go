@@ -1,4 +1,4 @@
-package transformers
+package foreign
 
 import (
 	"bytes"
@@ -11,7 +11,8 @@ import (
 )
 
 // published are IPU configurations of the Hugging Face hub, by name. Source:
-// huggingface.co/Graphcore/bert-base-ipu, ipu_config.json.
+// huggingface.co/Graphcore/bert-base-ipu and bert-large-ipu, ipu_config.json; of the latter the fields that say how
+// the model lies on its IPUs.
 var published = map[string]string{
 	"Graphcore/bert-base-ipu": `{
 		"embedding_serialization_factor": 2,
@@ -25,6 +26,11 @@ var published = map[string]string{
 		"replicated_tensor_sharding": true,
 		"replication_factor": 4,
 		"seed": 42
+	}`,
+	"Graphcore/bert-large-ipu": `{
+		"embedding_serialization_factor": 2,
+		"layers_per_ipu": [3, 7, 7, 7],
+		"optimizer_state_offchip": true
 	}`,
 }
 

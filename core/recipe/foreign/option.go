@@ -1,7 +1,8 @@
-package transformers
+package foreign
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,10 +12,18 @@ import (
 
 // option takes one option: it goes into the recipe, is known to change nothing, or is refused with the reason.
 func (m *importer) option(o Option) error {
-	if take, ok := options[o.Name]; ok {
+	p := m.command.program
+	if name := unset.FindString(o.Value); name != "" {
+		m.refuse("--"+o.Name+" "+o.Value, "the variable "+name+" is not set in the text")
+	}
+	take, ok := p.options[o.Name]
+	if !ok {
+		take, ok = p.family.options[o.Name]
+	}
+	if ok {
 		return take(m, o)
 	}
-	if slices.Contains(harmlessOptions, o.Name) {
+	if slices.Contains(p.family.harmless, o.Name) {
 		m.harmless = append(m.harmless, "--"+o.Name)
 		return nil
 	}
@@ -32,6 +41,10 @@ type taker func(m *importer, o Option) error
 // options are those that a recipe honours, by name.
 var options = map[string]taker{
 	"model_name_or_path":      text(func(m *importer) *string { return &m.model }),
+	"config_name":             text(func(m *importer) *string { return &m.shape }),
+	"config_overrides":        takeConfigOverrides,
+	"model_type":              takeModelType,
+	"tokenizer_name":          text(func(m *importer) *string { return &m.tokenizer }),
 	"dataset_name":            takeDataset,
 	"version_2_with_negative": flag(func(m *importer) { m.dataset = "squad2" }),
 	"task_name":               takeTask,
@@ -41,6 +54,7 @@ var options = map[string]taker{
 	"max_val_samples":         number(func(m *importer) *string { return &m.sequences }),
 
 	"max_seq_length":            count(func(m *importer) *int { return &m.length }),
+	"max_length":                count(func(m *importer) *int { return &m.length }), // of programs without the Trainer
 	"doc_stride":                setting(answering, "doc_stride"),
 	"max_answer_length":         setting(answering, "max_answer_length"),
 	"null_score_diff_threshold": setting(answering, "null_score_diff_threshold"),
@@ -49,6 +63,7 @@ var options = map[string]taker{
 	"learning_rate":     setting(schedule, "learning_rate"),
 	"warmup_ratio":      takeWarmup,
 	"warmup_steps":      takeWarmup,
+	"num_warmup_steps":  takeWarmup,
 	"lr_scheduler_type": takeSchedule,
 
 	"optim":                   takeOptimizer,
@@ -62,6 +77,7 @@ var options = map[string]taker{
 
 	"num_train_epochs":            number(func(m *importer) *string { return &m.epochs }),
 	"max_steps":                   takeSteps,
+	"max_train_steps":             takeSteps,
 	"per_device_train_batch_size": count(func(m *importer) *int { return &m.batch }),
 	"per_gpu_train_batch_size":    count(func(m *importer) *int { return &m.batch }),
 	"per_device_eval_batch_size":  count(func(m *importer) *int { return &m.evalBatch }),
@@ -96,6 +112,9 @@ func ipuOptions(m *importer) *settings { return m.ipuOptions }
 
 // wrong is the error of an option with an invalid value.
 func (o Option) wrong(want string) error {
+	if name := unset.FindString(o.Value); name != "" {
+		return fmt.Errorf("--%s is %q, and the variable %s is not set in the text, want %s", o.Name, o.Value, name, want)
+	}
 	return fmt.Errorf("--%s is %q, want %s", o.Name, o.Value, want)
 }
 
@@ -179,6 +198,9 @@ func takeDataset(m *importer, o Option) error {
 	case "squad_v2":
 		m.dataset = "squad2"
 	default:
+		if m.dataset == "" {
+			return fmt.Errorf("--dataset_name is %q: recipes have no custom data sets, want --task_name with a task of GLUE", o.Value)
+		}
 		m.refuse("--dataset_name "+o.Value, "no such data set is known; the recipe is for "+m.dataset)
 	}
 	return nil
@@ -187,7 +209,7 @@ func takeDataset(m *importer, o Option) error {
 func takeTask(m *importer, o Option) error {
 	t, err := tasks.Named(o.Value)
 	if err != nil || t.Benchmark != tasks.GLUE {
-		return o.wrong("a task of GLUE")
+		return o.wrong("a task of GLUE; there is no other task here for " + m.command.Script)
 	}
 	m.dataset = t.Name
 	return nil
@@ -198,9 +220,11 @@ func takeWarmup(m *importer, o Option) error {
 	if v, err := strconv.ParseFloat(o.Value, 64); err == nil && v == 0 {
 		return nil
 	}
-	if o.Name == "warmup_steps" {
+	if o.Name != "warmup_ratio" {
 		m.schedule.remove("warmup_ratio")
-	} else if m.schedule.values["warmup_steps"] != "" {
+		return setting(schedule, "warmup_steps")(m, o)
+	}
+	if m.schedule.values["warmup_steps"] != "" {
 		return nil
 	}
 	return setting(schedule, o.Name)(m, o)
@@ -282,10 +306,11 @@ var harmlessOptions = []string{
 	"use_fast_tokenizer", "pad_to_max_length", "pad_on_batch_axis", "remove_unused_columns",
 	// How the machine is used.
 	"full_determinism", "ddp_find_unused_parameters", "gradient_checkpointing", "local_rank",
-	"compile_only", "executable_cache_dir", "device_iterations", "inference_device_iterations",
+	"compile_only", "executable_cache_dir", "device_iterations", "inference_device_iterations", "no_cuda",
+	"checkpointing_steps", "with_tracking", "use_slow_tokenizer", "low_cpu_mem_usage", "ignore_mismatched_sizes",
 	// Which parts of the script run.
 	"do_train", "do_eval", "greater_is_better", "eval_accumulation_steps", "prediction_loss_only",
-	"per_gpu_eval_batch_size",
+	"per_gpu_eval_batch_size", "overwrite_output",
 }
 
 // reasons say why an option that the scripts have is not honoured.
@@ -297,8 +322,6 @@ var reasons = map[string]string{
 	"max_predict":            "nothing is predicted but the evaluation's data",
 	"do_predict":             "a recipe trains and evaluates; harness predict predicts",
 	"test_file":              "a recipe trains and evaluates; harness predict predicts",
-	"config_name":            "the model's shape is in the recipe, under model",
-	"tokenizer_name":         "the vocabulary comes by --data vocab=FILE",
 	"model_revision":         "a model's folder has one state",
 	"dataset_config_name":    "the files come by --data",
 	"deepspeed":              "the backend spreads the work",
@@ -311,5 +334,42 @@ var reasons = map[string]string{
 	"fp16_opt_level":         "gpu-ref:fp16 is autocast with FP32 master weights",
 	"fp16_backend":           "gpu-ref:fp16 is autocast with FP32 master weights",
 	"half_precision_backend": "gpu-ref:fp16 is autocast with FP32 master weights",
+	"label_all_tokens":       "the label of a word is that of its first piece; the others have none",
+	"line_by_line":           "sequences are filled from the text, across its lines",
 	"data_seed":              "the order of the data follows from the run's seed",
 }
+
+// unset is a variable of the shell that Split could not replace.
+var unset = regexp.MustCompile(`\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[^}]*\}|\([^)]*\)?|[0-9@*])`)
+
+// takeModelType takes the kind of a model without a name.
+func takeModelType(m *importer, o Option) error {
+	if o.Value != "bert" {
+		if err := checkBERT(o.Value); err != nil {
+			return err
+		}
+		return notBERT(o.Value)
+	}
+	if m.shape == "" {
+		m.shape = "bert-base-uncased" // BertConfig's defaults are its shape
+	}
+	return nil
+}
+
+// takeConfigOverrides takes keys of the model's config.json: KEY=VALUE,KEY=VALUE.
+func takeConfigOverrides(m *importer, o Option) error {
+	for part := range strings.SplitSeq(o.Value, ",") {
+		key, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		if _, err := strconv.ParseFloat(value, 64); err != nil || !slices.Contains(shapeKeys, key) {
+			m.refuse("--config_overrides "+part, "there is nothing like it")
+			continue
+		}
+		m.overrideShape.set(key, value)
+	}
+	return nil
+}
+
+// shapeKeys are the numbers in a model's config.json that a recipe has, too.
+var shapeKeys = []string{"vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+	"hidden_dropout_prob", "attention_probs_dropout_prob", "max_position_embeddings", "type_vocab_size", "initializer_range",
+	"layer_norm_eps"}

@@ -1,4 +1,4 @@
-package transformers
+package foreign
 
 import (
 	"bytes"
@@ -7,12 +7,16 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"harness.invalid/core/bert"
 )
 
-// write returns the recipe's file.
-func (m *importer) write() []byte {
+// write returns the recipe's file: the first command's model and data, and a phase of each.
+func write(all []*importer) []byte {
+	m := all[0]
 	var model, vocab settings
 	size := m.modelSize(&model, &vocab)
+	w := &writer{}
 	if len(m.layersPerIPU) > 0 {
 		if stages, err := pipeline(m.layersPerIPU, size.NumHiddenLayers); err != nil {
 			m.refuse("IPUConfig layers_per_ipu", err.Error())
@@ -20,15 +24,20 @@ func (m *importer) write() []byte {
 			m.ipuOptions.set("pipeline", strconv.Quote(stages))
 		}
 	}
-	w := &writer{}
 	m.writeHeader(w)
 	w.line("model: %s", model.flow())
 	w.line("vocab: %s", vocab.flow())
 	w.line("data:")
 	w.line("  kind: files")
 	m.writeFiles(w)
+	if m.heldOut != "" {
+		w.line("  held_out: %s", m.heldOut)
+	}
 	w.line("")
-	m.writePhase(w)
+	w.line("phases:")
+	for _, m := range all {
+		m.writePhase(w)
+	}
 	m.writeBackends(w)
 	return w.Bytes()
 }
@@ -40,7 +49,8 @@ func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", 
 
 // writeHeader writes what was imported and what the recipe leaves out.
 func (m *importer) writeHeader(w *writer) {
-	w.line("# Imported from a command line of %s. With the seed of its run: --seed %s", m.command.Script, cmp.Or(m.seed, "42"))
+	w.line("# Imported from a command line of %s. With the seed of its run: --seed %s", m.command.Script,
+		cmp.Or(m.seed, m.defaultSeed, "42"))
 	for _, list := range []struct {
 		title string
 		lines []string
@@ -56,17 +66,28 @@ func (m *importer) writeHeader(w *writer) {
 		w.line("# Without a part in what is computed: %s", oneLine(strings.Join(m.harmless, ", ")))
 	}
 	w.line("doc: |")
-	w.line("  %s of %s, as %s fine-tunes it.", m.dataset, oneLine(path.Base(m.model)), m.command.Script)
+	if m.command.program.task == bert.Pretraining {
+		w.line("  %s, as %s of %s pre-trains it.", oneLine(path.Base(m.shape)), m.command.Script, m.command.program.family.name)
+	} else {
+		w.line("  %s of %s, as %s of %s fine-tunes it.", m.dataset, oneLine(path.Base(m.shape)), m.command.Script,
+			m.command.program.family.name)
+	}
 	w.line("source: |")
 	w.line("  %s", m.commandLine())
 	w.line("")
 }
 
-// writePhase writes the one phase of fine-tuning.
+// writePhase writes a phase.
 func (m *importer) writePhase(w *writer) {
-	w.line("phases:")
-	w.line("- name: %s", m.dataset)
-	w.line("  dataset: %s", m.dataset)
+	if m.command.program.task == bert.Pretraining {
+		w.line("- name: %s", m.phase)
+		w.line("  task: %s", bert.Pretraining)
+		w.line("  max_predictions: %s", m.maxPredictions)
+		w.line("  masking: %s", m.masking.flow())
+	} else {
+		w.line("- name: %s", m.dataset)
+		w.line("  dataset: %s", m.dataset)
+	}
 	w.line("  length: %d", m.length)
 	w.line("  micro_batch: %d", m.batch)
 	w.line("  accumulation: %d", m.accumulation)
@@ -77,7 +98,10 @@ func (m *importer) writePhase(w *writer) {
 		w.line("  epochs: %s", m.epochs)
 	}
 	w.line("  schedule: %s", m.schedule.flow())
-	if m.optimizerName == "lamb" {
+	if m.command.carries {
+		w.line("  carry_optimizer_state: true")
+	}
+	if m.optimizerName == "lamb" && m.command.program.family == &transformers {
 		m.optimizer.set("max_grad_norm", "0")
 	}
 	w.line("  optimizer: {name: %s, options: %s}", m.optimizerName, m.optimizer.flow())
@@ -123,7 +147,11 @@ func (m *importer) writeBackends(w *writer) {
 		w.line("    options: %s", m.ipuOptions.flow())
 	}
 	if m.gpuPrecision != "" {
-		w.line("  gpu-ref: {precision: %s}", m.gpuPrecision)
+		if m.gpuPrecision != "fp16" || len(m.gpuOptions.keys) == 0 {
+			w.line("  gpu-ref: {precision: %s}", m.gpuPrecision)
+		} else {
+			w.line("  gpu-ref: {precision: %s, options: %s}", m.gpuPrecision, m.gpuOptions.flow())
+		}
 	}
 }
 
@@ -139,7 +167,14 @@ func (m *importer) writeFiles(w *writer) {
 	if m.dev != "" {
 		of.set("dev", strconv.Quote(m.dev))
 	}
+	if m.vocabulary != "" && unset.FindString(m.vocabulary) == "" {
+		files.set("vocab", strconv.Quote(m.vocabulary))
+	}
 	switch {
+	case m.command.program.task == bert.Pretraining:
+		if m.train != "" {
+			files.set("text", "["+strconv.Quote(m.train)+"]")
+		}
 	case len(of.keys) == 0:
 	case m.dataset == "squad":
 		files.set("squad", of.flow())

@@ -1,4 +1,4 @@
-package transformers
+package foreign
 
 import (
 	"encoding/json"
@@ -27,6 +27,10 @@ func (m *importer) readConfig() error {
 		text, err := bounded.ReadFile(name, bounded.MiB)
 		if errors.Is(err, fs.ErrNotExist) && published[m.ipuConfig] != "" {
 			text, err = []byte(published[m.ipuConfig]), nil
+			if strings.Contains(m.ipuConfig, "large") {
+				m.notes = append(m.notes, "of "+m.ipuConfig+" only the pipeline, the embedding's serialization and the place of the "+
+					"optimizer's state are known: give the file by --ipu-config")
+			}
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			m.refuse("--ipu_config_name "+m.ipuConfig, "neither a file nor a known configuration: give it by --ipu-config FILE")
@@ -52,6 +56,10 @@ func (m *importer) readConfig() error {
 	}
 	if perReplica := max(1, len(m.layersPerIPU)); m.ipus > 0 && m.ipus%perReplica == 0 {
 		m.replicas = m.ipus / perReplica // n_ipu overrides the configuration
+	}
+	if m.ipus > 1 && len(m.layersPerIPU) == 0 {
+		m.refuse(fmt.Sprintf("--n_ipu %d", m.ipus),
+			fmt.Sprintf("how many of them a replica has is not known: %d replicas are assumed", m.replicas))
 	}
 	return nil
 }

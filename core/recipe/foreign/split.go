@@ -1,9 +1,9 @@
-package transformers
+package foreign
 
 import (
 	"fmt"
-	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -12,14 +12,16 @@ import (
 // respecting quotes and backslashes. A # at the start of a word begins a comment. A command continues after a
 // backslash at the end of a line, and also if the next line begins with a dash, as in command lines copied without
 // their backslashes. Pipes and redirections are not part of it. Variables set earlier in the text (export
-// TASK_NAME=mrpc) are substituted; others stay. Without such a command Split returns all words.
+// TASK_NAME=mrpc) are substituted, and ${NAME:-VALUE} is its value by default; others stay. CUDA_VISIBLE_DEVICES, if
+// the text sets it, stands before the command. Without such a command Split returns all words.
 func Split(text string) ([]string, error) {
 	s := splitter{variables: map[string]string{}}
-	if err := s.read([]rune(strings.ReplaceAll(text, "\r\n", "\n"))); err != nil {
+	text = blankLine.ReplaceAllString(strings.ReplaceAll(text, "\r\n", "\n"), "\\\n")
+	if err := s.read([]rune(text)); err != nil {
 		return nil, err
 	}
 	if len(s.found) > 1 {
-		return nil, fmt.Errorf("there are %d commands of run_qa.py or run_glue.py: import one at a time", len(s.found))
+		return nil, fmt.Errorf("there are %d commands that train: import one at a time", len(s.found))
 	}
 	if len(s.found) == 1 {
 		return s.found[0], nil
@@ -38,8 +40,9 @@ type splitter struct {
 
 // assignment is a word that sets a variable; reference is where one is used.
 var (
-	assignment = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)=(.*)$`)
-	reference  = regexp.MustCompile(`^(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))`)
+	assignment = regexp.MustCompile(`(?s)^([A-Za-z_][A-Za-z0-9_]*)\+?=(.*)$`)
+	reference  = regexp.MustCompile(`^(?:\{([A-Za-z_][A-Za-z0-9_]*|[0-9]+)(?::?-([^{}$]*))?\}|([A-Za-z_][A-Za-z0-9_]*))`)
+	blankLine  = regexp.MustCompile(`\\[ \t]+\n`) // a backslash that was meant to end its line
 	redirect   = regexp.MustCompile(`^[0-9&]*>>?(&?[0-9-])?`)
 )
 
@@ -72,7 +75,11 @@ func (s *splitter) read(text []rune) error {
 			inside = true
 			word.WriteRune(c)
 			if m := reference.FindStringSubmatch(string(text[i+1 : min(len(text), i+100)])); m != nil {
-				if v, ok := s.variables[m[1]+m[2]]; ok {
+				v, ok := s.variables[m[1]+m[3]]
+				if !ok && m[2] != "" {
+					v, ok = strings.Trim(m[2], `"'`), true
+				}
+				if ok {
 					old := word.String()
 					word.Reset()
 					word.WriteString(strings.TrimSuffix(old, "$") + v)
@@ -130,9 +137,19 @@ func (s *splitter) endCommand() {
 	s.command, s.redirects = nil, false
 	s.all = append(s.all, words...)
 	for _, w := range words {
-		if base := path.Base(w); base == "run_qa.py" || base == "run_glue.py" {
+		if isScript(w) || IsShellScript(w) {
+			if devices := s.variables["CUDA_VISIBLE_DEVICES"]; devices != "" {
+				words = append([]string{"CUDA_VISIBLE_DEVICES=" + devices}, words...)
+			}
 			s.found = append(s.found, words)
 			return
+		}
+		if strings.ContainsAny(w, " \n") && assignment.FindString(w) == "" {
+			// bash -c "torchrun ..."
+			if inner, err := Split(w); err == nil && slices.ContainsFunc(inner, isScript) {
+				s.found = append(s.found, append(slices.Clone(words[:max(0, slices.Index(words, w))]), inner...))
+				return
+			}
 		}
 	}
 	if len(words) > 0 && words[0] == "export" {
@@ -142,6 +159,9 @@ func (s *splitter) endCommand() {
 		m := assignment.FindStringSubmatch(w)
 		if m == nil {
 			return
+		}
+		if strings.HasPrefix(w[len(m[1]):], "+=") {
+			m[2] = s.variables[m[1]] + m[2]
 		}
 		s.variables[m[1]] = m[2]
 	}

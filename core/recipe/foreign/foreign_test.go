@@ -1,4 +1,4 @@
-package transformers
+package foreign
 
 import (
 	"os"
@@ -20,7 +20,7 @@ func imported(t *testing.T, line string) (*recipe.Recipe, *Imported) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := Import(words, "")
+	made, err := Import(words, Settings{})
 	if err != nil {
 		t.Fatalf("%s: %v", line, err)
 	}
@@ -128,7 +128,7 @@ func importedWith(t *testing.T, line, config string) *Imported {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := Import(words, configFile(t, config))
+	made, err := Import(words, Settings{IPUConfig: configFile(t, config)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,20 +263,20 @@ func TestPods(t *testing.T) {
 		"gradient_accumulation_steps": {"pod8": 32, "pod16": 16}
 	}`)
 	line := []string{"run_qa.py", "--model_name_or_path", "bert-base-uncased"}
-	made, err := Import(append(line, "--pod_type", "pod16", "--dataloader_drop_last"), file)
+	made, err := Import(append(line, "--pod_type", "pod16", "--dataloader_drop_last"), Settings{IPUConfig: file})
 	if err != nil || len(made.Refused) > 0 || len(made.Notes) != 1 || // that weights are not downloaded
 		!strings.Contains(string(made.Text), "accumulation: 16\n  replicas: 4\n") {
 		t.Errorf("%v\n%+v", err, made)
 	}
 	const want = "gradient_accumulation_steps has values for pod16, pod8, and no default"
-	if _, err := Import(line, file); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := Import(line, Settings{IPUConfig: file}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("without a type of pod: %v, want %q", err, want)
 	}
 }
 
 func TestErrors(t *testing.T) {
 	for line, want := range map[string]string{
-		"python train.py --learning_rate 3e-5":                                              "neither run_qa.py nor run_glue.py",
+		"python train.py --learning_rate 3e-5":                                              "names none of run_qa.py, run_glue.py, run_ner.py",
 		"run_qa.py config.json":                                                             "a file of options is not read",
 		"run_qa.py --dataset_name squad":                                                    "--model_name_or_path is not given",
 		"run_glue.py --model_name_or_path bert-base-uncased":                                "--task_name is not given",
@@ -291,7 +291,7 @@ func TestErrors(t *testing.T) {
 	} {
 		words, err := Split(line)
 		if err == nil {
-			_, err = Import(words, "")
+			_, err = Import(words, Settings{})
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error is %v, want in it %q", line, err, want)
@@ -311,6 +311,9 @@ func TestSplit(t *testing.T) {
 		"run_qa.py --a '1;2' \"3>4\" &":                                                   {"run_qa.py", "--a", "1;2", "3>4"},
 		"run_qa.py \\\r\n --a 1 \\\r\n --b 2\r\nls\r\n":                                   {"run_qa.py", "--a", "1", "--b", "2"},
 		"run_qa.py --a $": {"run_qa.py", "--a", "$"},
+		"CMD=\"python run_qa.py \"\nCMD+=\" --a 1\"\nCMD+=' --b'\n$CMD": {"python", "run_qa.py", "--a", "1", "--b"},
+		"bash -c \"python run_qa.py --a '1 2'\"":                        {"bash", "-c", "python", "run_qa.py", "--a", "1 2"},
+		"run_qa.py --a 1 \\  \n --b 2":                                  {"run_qa.py", "--a", "1", "--b", "2"},
 	} {
 		if got, err := Split(text); err != nil || !slices.Equal(got, want) {
 			t.Errorf("words of %q are %q (%v), want %q", text, got, err, want)
@@ -353,7 +356,7 @@ func FuzzImport(f *testing.F) {
 		if err != nil {
 			return
 		}
-		made, err := Import(words, "")
+		made, err := Import(words, Settings{})
 		if err != nil {
 			return
 		}
