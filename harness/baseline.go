@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"harness.invalid/core/filename"
+	"harness.invalid/core/spelling"
 	"harness.invalid/harness/hint"
 	"harness.invalid/results/index"
 	"harness.invalid/results/regression"
@@ -71,7 +72,7 @@ accuracy on another CPU, can't be tested against one. A waiver in the file lets 
 			for _, a := range b.Arms {
 				n += len(a.Runs)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d runs of recipe %s\n", out, n, b.Recipe)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s of recipe %s\n", out, spelling.Count(n, "run"), b.Recipe)
 			return err
 		},
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"harness.invalid/core/spelling"
 	"harness.invalid/results/index"
 )
 
@@ -32,7 +33,7 @@ machine, and rebuilds the index from what it finds. What other machines added st
 				for _, err := range done.Broken {
 					fmt.Fprintf(cmd.ErrOrStderr(), "passed over: %v\n", err)
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%d runs in %s\n", done.Runs, x.Location())
+				fmt.Fprintf(cmd.OutOrStdout(), "%s in %s\n", spelling.Count(done.Runs, "run"), x.Location())
 				if done.Gone > 0 {
 					fmt.Fprintf(cmd.OutOrStdout(), "%d were known whose folders are gone\n", done.Gone)
 				}

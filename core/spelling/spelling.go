@@ -1,6 +1,19 @@
 // Package spelling suggests the known word that a misspelt one probably means: an unknown word and the known ones
-// go in, the nearest comes out.
+// go in, the nearest comes out. It also writes counts.
 package spelling
+
+import "fmt"
+
+// Count is a number of things whose plural ends in s: 1 run, 2 runs.
+func Count(n int, word string) string { return fmt.Sprintf("%d %s", n, Plural(n, word)) }
+
+// Plural is the word for n things, whose plural ends in s.
+func Plural(n int, word string) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
+}
 
 // Nearest returns the known word with the smallest edit distance to word, the first of equals. It returns "" if
 // more than a third of the letters, rounded up, would have to change.

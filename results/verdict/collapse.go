@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"harness.invalid/core/spelling"
 	"harness.invalid/results"
 	"harness.invalid/results/statistics"
 )
@@ -76,5 +77,5 @@ func (d *Difference) collapseText() string {
 		list = append(list, fmt.Sprintf("%s with seed %d (%s, and the median of its arm is %s)", c.Arm, c.Seed, w.number(float64(c.Value)),
 			w.number(float64(c.Median))))
 	}
-	return counted(len(list), "run") + " collapsed: " + strings.Join(list, ", ")
+	return spelling.Count(len(list), "run") + " collapsed: " + strings.Join(list, ", ")
 }

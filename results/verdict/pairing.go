@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"harness.invalid/core/recipe"
+	"harness.invalid/core/spelling"
 	"harness.invalid/results"
 	"harness.invalid/results/statistics"
 )
@@ -163,7 +164,7 @@ func (c *Comparison) noteUnpaired(baseline, arm results.Arm, a, b []RunSummary) 
 		}
 		if len(seeds) > 0 {
 			c.Notes = append(c.Notes, fmt.Sprintf("%s with %s %s: not paired, since %s has no run that ended",
-				side.has, plural(len(seeds), "seed"), strings.Join(seeds, ", "), side.lacks))
+				side.has, spelling.Plural(len(seeds), "seed"), strings.Join(seeds, ", "), side.lacks))
 		}
 	}
 }

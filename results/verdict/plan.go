@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"harness.invalid/core/recipe"
+	"harness.invalid/core/spelling"
 	"harness.invalid/results"
 	"harness.invalid/results/statistics"
 )
@@ -71,8 +72,8 @@ func (r *rule) suffix() string {
 // waiting says when the plan will look first.
 func (r *rule) waiting(n int) string {
 	k := r.Pairs - n
-	return fmt.Sprintf("%d %s, and the plan looks first after %d: %d further %s%s", n, plural(n, "pair"), r.Pairs, k, plural(k, "seed"),
-		strings.TrimSuffix(r.time(k), ","))
+	return fmt.Sprintf("%s, and the plan looks first after %d: %d further %s%s", spelling.Count(n, "pair"), r.Pairs, k,
+		spelling.Plural(k, "seed"), strings.TrimSuffix(r.time(k), ","))
 }
 
 // time is what so many pairs take, in words.
@@ -178,7 +179,7 @@ func (c *Comparison) noteUnjudged(p *Pairing) {
 		return
 	}
 	c.Notes = append(c.Notes, fmt.Sprintf("%s against %s: seed %d is missing; a sequential plan takes seeds in their order, and does not "+
-		"judge the %d %s after it", p.Arm, p.Baseline, p.Seeds[0]+uint64(n), len(p.Seeds)-n, plural(len(p.Seeds)-n, "pair")))
+		"judge the %d %s after it", p.Arm, p.Baseline, p.Seeds[0]+uint64(n), len(p.Seeds)-n, spelling.Plural(len(p.Seeds)-n, "pair")))
 }
 
 // notePlans tells when runs were made under several plans.

@@ -229,7 +229,7 @@ func (a *Answer) collapseText() string {
 		}
 		list = append(list, fmt.Sprintf("%s (%.4g, and the median is %.4g)", which, float64(c.Value), float64(c.Median)))
 	}
-	return counted(len(list), "run") + " collapsed: " + strings.Join(list, ", ")
+	return spelling.Count(len(list), "run") + " collapsed: " + strings.Join(list, ", ")
 }
 
 // pairScores pairs scores by seed.

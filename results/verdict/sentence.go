@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"harness.invalid/core/spelling"
 	"harness.invalid/results"
 	"harness.invalid/results/statistics"
 )
@@ -21,7 +22,7 @@ func (c *Comparison) sentence(p *Pairing) string {
 	if d.Baseline.N == 0 && c.unfinished(p) {
 		return head + "no verdict yet, since no seed is complete in both arms."
 	}
-	cost := counted(d.Baseline.N, "seed") + d.minutes()
+	cost := spelling.Count(d.Baseline.N, "seed") + d.minutes()
 	text := head + c.headline(d)
 	switch {
 	case d.Baseline.N == 0:

@@ -21,6 +21,7 @@ import (
 	"math"
 
 	"harness.invalid/core/recipe"
+	"harness.invalid/core/spelling"
 	"harness.invalid/results"
 	"harness.invalid/results/statistics"
 )
@@ -269,7 +270,7 @@ func (d *Difference) settling(r rule, tests int) string {
 	}
 	d.further(r, further)
 	return fmt.Sprintf("%d further %s%s would settle it with probability %g if the difference stays as it is",
-		further, plural(further, "seed"), r.time(further), statistics.SettlePower)
+		further, spelling.Plural(further, "seed"), r.time(further), statistics.SettlePower)
 }
 
 // undecided says what the intervals of a metric leave open.
@@ -331,7 +332,7 @@ func (d *Difference) judgeDiverged(x, y []float64, r rule) {
 	if better == 0 || better == decided {
 		if k := r.furtherSigns(len(x), decided); k > 0 {
 			d.further(r, k)
-			d.Reason += fmt.Sprintf("; %d further %s that end the same way would settle it by the sign test", k, plural(k, "seed"))
+			d.Reason += fmt.Sprintf("; %d further %s that end the same way would settle it by the sign test", k, spelling.Plural(k, "seed"))
 		}
 	}
 }
@@ -346,11 +347,4 @@ func (d *Difference) direction(difference float64) string {
 		return Better
 	}
 	return Worse
-}
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
 }

@@ -1,7 +1,6 @@
 package verdict
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -79,6 +78,3 @@ func (c *Comparison) NameOf(a ArmSummary) string {
 	}
 	return name
 }
-
-// counted is a number of things.
-func counted(n int, word string) string { return fmt.Sprintf("%d %s", n, plural(n, word)) }
