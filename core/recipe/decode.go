@@ -154,6 +154,9 @@ func memberOf(v reflect.Value, key string) reflect.Value {
 
 func keyOf(f reflect.StructField) (key string, inline bool) {
 	key, rest, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+	if key == "-" {
+		key = ""
+	}
 	return key, rest == "inline"
 }
 

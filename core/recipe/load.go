@@ -153,8 +153,8 @@ func (r *reader) file(path, ref string) (text []byte, own bool, err error) {
 	}
 	text, err = bounded.ReadFile(path, mostText)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, fmt.Errorf("recipe %s: there is no such file, and no built-in recipe of that name%s: %w", path,
-			spelling.Hint(ref, builtin.Names()), fs.ErrNotExist)
+		return nil, false, bounded.As(fs.ErrNotExist, "recipe %s: there is no such file, and no built-in recipe of that name%s", path,
+			spelling.Hint(ref, builtin.Names()))
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("recipe: %w", err)
@@ -164,8 +164,8 @@ func (r *reader) file(path, ref string) (text []byte, own bool, err error) {
 
 func noRecipe(ref string) error {
 	return fmt.Errorf("no recipe is named %q%s (harness recipe list names those that are built in; a file is given as a "+
-		"path, such as ./%s.yaml)",
-		ref, spelling.Hint(ref, builtin.Names()), ref)
+		"path that ends in .yaml or has a slash, such as ./%s.yaml)",
+		ref, spelling.Hint(ref, builtin.Names()), strings.TrimSuffix(ref, filepath.Ext(ref)))
 }
 
 // parseRecipe reads one file and rejects unknown keys before it is merged with others.
@@ -250,10 +250,13 @@ func (n *node) without(keys ...string) *node {
 // finish applies overrides, phase defaults and the caller's change, if any, and checks everything.
 func finish(root *node, name string, overrides []string, change func(*Recipe) error) (*Recipe, error) {
 	root = root.clone()
+	var notes []note
 	for _, o := range overrides {
-		if err := set(root, o); err != nil {
+		n, err := set(root, o)
+		if err != nil {
 			return nil, err
 		}
+		notes = append(notes, n...)
 		if err := new(reader).expandStart(root, "", nil); err != nil {
 			return nil, err
 		}
@@ -277,6 +280,11 @@ func finish(root *node, name string, overrides []string, change func(*Recipe) er
 	if change != nil {
 		if err := change(r); err != nil {
 			return nil, err
+		}
+	}
+	for _, n := range notes {
+		if slices.ContainsFunc(r.Phases, func(p Phase) bool { return p.Name == n.phase }) {
+			r.Notes = append(r.Notes, n.text)
 		}
 	}
 	if err := r.settle(); err != nil {

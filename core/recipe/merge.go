@@ -68,23 +68,66 @@ func (n *node) indexNamed(name string) int {
 
 // set applies an override a.b.c=VALUE: a key of an object, a number or a name of an item of a list, or * for all
 // items. The value is YAML.
-func set(root *node, override string) error {
+func set(root *node, override string) (notes []note, err error) {
 	src := &source{name: "--set " + override}
 	whole := position{source: src}
 	path, text, ok := strings.Cut(override, "=")
 	if !ok || path == "" {
-		return whole.errorf("want a path, = and a value, such as phases.0.steps=10")
+		return nil, whole.errorf("want a path, = and a value, such as phases.0.steps=10")
 	}
 	value := &node{pos: whole}
 	if strings.TrimSpace(text) != "" {
 		parsed, err := parse(src.name, []byte(text))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		value = parsed
 		value.moveTo(whole)
 	}
-	return setAt(root, strings.Split(path, "."), value, "")
+	keys := strings.Split(path, ".")
+	if err := setAt(root, keys, value, ""); err != nil {
+		return nil, err
+	}
+	if last := len(keys) - 1; last == 2 && keys[0] == "phases" && value.kind == scalar {
+		notes = root.replaceLength(keys[1], keys[2], value.text)
+	}
+	return notes, nil
+}
+
+// note says what an override changed in a phase beside what it names.
+type note struct{ phase, text string }
+
+// lengths are the two ways in which a phase says how long it is.
+var lengths = map[string]string{"steps": "epochs", "epochs": "steps"}
+
+// replaceLength takes the steps out of phases whose epochs an override has set, and the other way round, since a phase has
+// one of the two. What overrides set both ways stays, and is refused.
+func (n *node) replaceLength(phase, key, value string) (notes []note) {
+	other, phases := lengths[key], n.get("phases")
+	if other == "" {
+		return nil
+	}
+	items, _ := phases.pick(phase) // setAt has found them
+	for _, i := range items {
+		item := phases.items[i]
+		had := item.get(other)
+		if had != nil && (had.kind != scalar || had.pos.line == 0) {
+			continue // nothing, or an override
+		}
+		if had == nil {
+			if defaults := n.get("defaults"); defaults != nil {
+				had = defaults.get(other)
+			}
+			if had == nil || had.kind != scalar {
+				continue
+			}
+		}
+		none := field{other, item.pos, &node{pos: item.pos}}
+		*item = *mergeAt(item, &node{kind: object, pos: item.pos, fields: []field{none}}, false)
+		notes = append(notes, note{item.name(),
+			fmt.Sprintf("phase %s: %s=%s takes the place of %s=%s", item.name(), key, value, other, had.text)})
+	}
+	return notes
 }
 
 // moveTo sets all positions of a tree to one place: an override has no useful lines and columns.

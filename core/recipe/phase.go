@@ -209,13 +209,20 @@ func (p *Phase) Cut(b Backend) (Cut, error) {
 	return c, nil
 }
 
-const mostMicroBatch = 1 << 16
+// The most sequences of a step, and of one pass of a device.
+const (
+	mostGlobalBatch = 1 << 30
+	mostMicroBatch  = 1 << 16
+)
 
 // cut fills in the zeros of a global batch and its cut, and checks the product.
 func cut(global, micro, accumulation, replicas int) (int, Cut, error) {
 	given := fmt.Sprintf("global_batch %d, micro_batch %d, accumulation %d, replicas %d", global, micro, accumulation, replicas)
-	if global < 0 || micro < 0 || accumulation < 0 || replicas < 0 || global > 1<<30 || micro > mostMicroBatch || accumulation > 1<<20 ||
-		replicas > 1<<12 {
+	if global < 0 || global > mostGlobalBatch {
+		return 0, Cut{}, fmt.Errorf("global_batch is %d, want 1 to %d sequences of a step", global, mostGlobalBatch)
+	}
+	whole := global > 0 && micro == 0
+	if micro < 0 || accumulation < 0 || replicas < 0 || micro > mostMicroBatch || accumulation > 1<<20 || replicas > 1<<12 {
 		return 0, Cut{}, fmt.Errorf("%s: want micro_batch up to %d, accumulation up to %d, replicas up to %d", given, mostMicroBatch,
 			1<<20, 1<<12)
 	}
@@ -240,6 +247,11 @@ func cut(global, micro, accumulation, replicas int) (int, Cut, error) {
 	if n := micro * accumulation * replicas; n != global || n == 0 {
 		return 0, Cut{}, fmt.Errorf("%s: global_batch %d is not micro_batch %d x accumulation %d x replicas %d", given, global, micro,
 			accumulation, replicas)
+	}
+	if whole && micro > mostMicroBatch {
+		return 0, Cut{}, fmt.Errorf("global_batch %d is cut into micro-batches of %d sequences, want at most %d: a smaller "+
+			"global_batch, or accumulation %d or more", global, micro, mostMicroBatch,
+			(global+mostMicroBatch*replicas-1)/(mostMicroBatch*replicas))
 	}
 	return global, Cut{micro, accumulation, replicas}, nil
 }

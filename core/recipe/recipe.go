@@ -42,6 +42,9 @@ type Recipe struct {
 	Counterpart *Counterpart `yaml:"counterpart,omitempty" json:"counterpart,omitempty"`
 	// Verdict defines when two backends are equivalent. It is not part of the fingerprint.
 	Verdict Verdict `yaml:"verdict" json:"verdict"`
+
+	// Notes say what overrides changed beside what they name. They are not part of the recipe.
+	Notes []string `yaml:"-" json:"-"`
 }
 
 // Model is the shape of the network: a published size, and any of Hugging Face's keys, which override the size's.

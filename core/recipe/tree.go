@@ -198,7 +198,29 @@ func syntaxError(src *source, err error) error {
 	if !errors.As(err, &y) {
 		return position{source: src}.errorf("%v", err)
 	}
-	return place(src, y.GetToken()).errorf("%s", y.GetMessage())
+	message := y.GetMessage()
+	for _, m := range plainly {
+		if strings.Contains(message, m.said) {
+			message = m.means
+		}
+	}
+	return place(src, y.GetToken()).errorf("%s", message)
+}
+
+// plainly says what the parser's words mean to somebody who does not know how it works.
+var plainly = []struct{ said, means string }{
+	{"tab character", "a tab: YAML is indented with spaces"},
+	{"',' or ']' must be specified", "the list that begins with [ has no end: want , or ]"},
+	{"',' or '}' must be specified", "the object that begins with { has no end: want , or }"},
+	{"could not find end character of double-quoted text", `the text that begins with " has no end`},
+	{"could not find end character of single-quoted text", "the text that begins with ' has no end"},
+	{"could not find flow map content", "the object that begins with { has no end: want , or }"},
+	{"could not find flow mapping end token '}'", "the object that begins with { has no end: want , or }"},
+	{"sequence end token ']' not found", "the list that begins with [ has no end: want , or ]"},
+	{"non-map value is specified", "this line is no KEY: VALUE, or is indented further than it belongs"},
+	{"value is not allowed in this context", "a value where YAML takes none: is the indentation right?"},
+	{"mapping value is not allowed in this context", "a second colon in a line: put the value in quotes, or the key in a line of its own"},
+	{"unexpected key name", "this line is no KEY: VALUE"},
 }
 
 func place(src *source, t *token.Token) position {

@@ -50,6 +50,9 @@ func (s *Session) begin(ctx context.Context, what string) (err error) {
 	if err := durable.RemoveLeftovers(s.Dir, leftoverAge); err != nil {
 		return err
 	}
+	for _, n := range s.Recipe.Notes {
+		s.Observe.note("%s", n)
+	}
 	s.Observe.note("recipe %s, %s in %s", s.Recipe.Name, what, s.Dir)
 	unlock, err := s.lockData(ctx, dir)
 	if err != nil {
