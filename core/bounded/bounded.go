@@ -31,10 +31,25 @@ var ErrTooLarge = errors.New("too large")
 // ErrNotRegular is wrapped by errors about what is no regular file: a folder, a FIFO, a socket or a device.
 var ErrNotRegular = errors.New("not a regular file")
 
+// As is an error that errors.Is takes for kind, and whose text says all: that of kind would only repeat it.
+func As(kind error, format string, args ...any) error {
+	return told{kind, fmt.Sprintf(format, args...)}
+}
+
+type told struct {
+	kind error
+	text string
+}
+
+func (t told) Error() string { return t.text }
+func (t told) Unwrap() error { return t.kind }
+
 // Open opens a regular file of at most so many bytes for reading.
 func Open(path string, most int64) (*os.File, error) {
 	// Devices may act when they are opened, so they are told by their names first.
-	if info, err := os.Stat(path); err != nil {
+	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, As(err, "%s: there is no such file", path)
+	} else if err != nil {
 		return nil, err
 	} else if err := check(path, info, most); err != nil {
 		return nil, err
@@ -89,9 +104,9 @@ func checked(f *os.File, err error, most int64) (*os.File, error) {
 func check(path string, info fs.FileInfo, most int64) error {
 	switch {
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is %s, want a file: %w", path, kind(info.Mode()), ErrNotRegular)
+		return As(ErrNotRegular, "%s is %s, want a file", path, kind(info.Mode()))
 	case info.Size() > most:
-		return fmt.Errorf("%s has %d bytes, want at most %d: %w", path, info.Size(), most, ErrTooLarge)
+		return As(ErrTooLarge, "%s has %d bytes, want at most %d", path, info.Size(), most)
 	}
 	return nil
 }
@@ -137,7 +152,7 @@ func readAll(f *os.File, err error, most int64) ([]byte, error) {
 		}
 		n, err := f.Read(text[len(text):cap(text)])
 		if text = text[:len(text)+n]; int64(len(text)) > most {
-			return nil, fmt.Errorf("%s has more than %d bytes: %w", f.Name(), most, ErrTooLarge)
+			return nil, As(ErrTooLarge, "%s has more than %d bytes", f.Name(), most)
 		}
 		if errors.Is(err, io.EOF) {
 			return text, nil
@@ -171,7 +186,7 @@ func (b *reader) Read(p []byte) (int, error) {
 	if int64(n) > b.left {
 		n = int(b.left)
 		b.left = 0
-		return n, fmt.Errorf("there are more than %d bytes: %w", b.most, ErrTooLarge)
+		return n, As(ErrTooLarge, "there are more than %d bytes", b.most)
 	}
 	b.left -= int64(n)
 	return n, err
@@ -198,7 +213,7 @@ func Lines(r io.Reader, most int) iter.Seq2[Line, error] {
 			}
 			switch {
 			case len(text) > most:
-				yield(Line{Number: number}, fmt.Errorf("line %d has more than %d bytes: %w", number, most, ErrTooLarge))
+				yield(Line{Number: number}, As(ErrTooLarge, "line %d has more than %d bytes", number, most))
 				return
 			case err != nil && !errors.Is(err, io.EOF):
 				yield(Line{Number: number}, err)

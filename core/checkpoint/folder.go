@@ -44,7 +44,7 @@ func Latest(dir string) (c *Checkpoint, damaged []error, err error) {
 	if len(damaged) > 0 {
 		return nil, damaged, fmt.Errorf("%s: %w:\n%v", dir, ErrNoneIntact, errors.Join(damaged...))
 	}
-	return nil, nil, fmt.Errorf("%s holds no checkpoint: %w", dir, fs.ErrNotExist)
+	return nil, nil, bounded.As(fs.ErrNotExist, "%s holds no checkpoint", dir)
 }
 
 // Prune removes all but the newest keep checkpoints of a folder, and leftovers of interrupted writes. A checkpoint

@@ -308,7 +308,7 @@ func TestVocabErrors(t *testing.T) {
 		{"a\nb\na\n", `vocabulary v.txt:3: token "a" is on line 1 already`},
 		{"a\n\nb\n", "vocabulary v.txt:2: empty token"},
 		{"a\n\xff\n", `vocabulary v.txt:2: token "\xff" is not UTF-8`},
-		{"a\n" + strings.Repeat("x", 1<<17), "vocabulary v.txt:2: "},
+		{"a\n" + strings.Repeat("x", 1<<17), "vocabulary v.txt: line 2 has more than 65536 bytes: want a token a line"},
 	} {
 		if _, err := wordpiece.Read(strings.NewReader(c.file), "v.txt"); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%.20q: error %v, want %s", c.file, err, c.want)

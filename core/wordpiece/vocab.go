@@ -89,17 +89,19 @@ func Load(path string) (*Vocab, error) {
 	return Read(f, path)
 }
 
+// mostToken is the length of a line that is read.
+const mostToken = 64 * bounded.KiB
+
 // Read is Load from a stream, which errors call name.
 func Read(r io.Reader, name string) (*Vocab, error) {
 	var tokens []string
-	lines := bufio.NewScanner(r)
-	for lines.Scan() {
+	for line, err := range bounded.Lines(r, mostToken) {
+		if err != nil {
+			return nil, fmt.Errorf("vocabulary %s: %w: want a token a line", name, err)
+		}
 		// Google's loader strips all of Unicode's white space and Hugging Face's only the line break. The
 		// difference matters: U+2028 is a token of bert-base-chinese.
-		tokens = append(tokens, strings.Trim(lines.Text(), blanks))
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("vocabulary %s:%d: %w", name, len(tokens)+1, err)
+		tokens = append(tokens, strings.Trim(string(line.Text), blanks))
 	}
 	return NewVocab("vocabulary "+name, tokens)
 }

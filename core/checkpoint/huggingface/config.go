@@ -79,7 +79,7 @@ func readConfigIn(dir string) (Config, error) {
 	}
 	c, err = ReadConfig(filepath.Join(dir, googleConfigFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return c, fmt.Errorf("%s holds no %s or %s: %w", dir, configFile, googleConfigFile, fs.ErrNotExist)
+		return c, bounded.As(fs.ErrNotExist, "%s holds no %s or %s", dir, configFile, googleConfigFile)
 	}
 	return c, err
 }

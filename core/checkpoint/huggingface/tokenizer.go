@@ -81,7 +81,7 @@ func ReadTokenizer(dir string) (Tokenizer, error) {
 	var err error
 	if t.Vocab, err = wordpiece.Load(filepath.Join(dir, vocabFile)); errors.Is(err, fs.ErrNotExist) {
 		if fullErr != nil {
-			return fail(fmt.Errorf("there is no %s and no %s: %w", vocabFile, tokenizerFile, fs.ErrNotExist))
+			return fail(bounded.As(fs.ErrNotExist, "there is no %s and no %s", vocabFile, tokenizerFile))
 		}
 		t.Vocab, err = full.vocab(filepath.Join(dir, tokenizerFile))
 	}

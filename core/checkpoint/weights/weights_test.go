@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/tensor"
 )
 
@@ -180,7 +181,7 @@ func TestPart(t *testing.T) {
 	if _, err := NewPart(strings.NewReader("01"), 10, "f").Bytes(0, 5); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("error is %v", err)
 	}
-	if _, err := OpenPart(t.TempDir()); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+	if _, err := OpenPart(t.TempDir()); err == nil || !errors.Is(err, bounded.ErrNotRegular) || !strings.Contains(err.Error(), "is a folder") {
 		t.Errorf("error is %v", err)
 	}
 }

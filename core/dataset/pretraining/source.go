@@ -6,6 +6,7 @@ import (
 	"harness.invalid/core/bert"
 	"harness.invalid/core/dataset"
 	"harness.invalid/core/dataset/internal/draw"
+	"harness.invalid/core/spelling"
 	"harness.invalid/core/wordpiece"
 )
 
@@ -92,8 +93,8 @@ func (s *Source) split() error {
 		held, least = max(2, int(float64(n)*s.options.HeldOut+0.5)), 4
 	}
 	if n < least || n-held < 2 {
-		return fmt.Errorf("corpus: %d documents, %d of them held out for evaluation: want at least 2 for training, since a "+
-			"random next sentence comes from another document; a blank line ends a document", n, held)
+		return fmt.Errorf("text: %s, want at least %d, of which %d are held out for evaluation, since a random next "+
+			"sentence comes from another document; a blank line ends a document", spelling.Count(n, "document"), held+2, held)
 	}
 	s.heldOut = draw.New(s.options.Seed, draw.HeldOut, 0, 0).Permutation(n)[:held:held]
 	out := make([]bool, n)

@@ -57,10 +57,10 @@ func TestSourceErrors(t *testing.T) {
 		{c, set(func(o *pretraining.Options) { o.Batch = 0 }), "a batch of 0 sequences"},
 		{c, set(func(o *pretraining.Options) { o.DupeFactor = -1 }), "dupe_factor is -1"},
 		{c, set(func(o *pretraining.Options) { o.HeldOut = 1 }), "1 of the documents are held out"},
-		{c, set(func(o *pretraining.Options) { o.HeldOut = 0.97 }), "30 documents, 29 of them held out"},
+		{c, set(func(o *pretraining.Options) { o.HeldOut = 0.97 }), "text: 30 documents, want at least 31, of which 29 are held out"},
 		{c, set(func(o *pretraining.Options) { o.BlockDocuments = 1 }), "blocks of 1 documents"},
 		{c, set(func(o *pretraining.Options) { o.MaxLength = 3 }), "max_seq_length is 3"},
-		{lone, options(), "corpus: 1 documents, 0 of them held out"},
+		{lone, options(), "text: 1 document, want at least 2"},
 	} {
 		if _, err := pretraining.NewSource(e.corpus, words(t), e.options); err == nil || !strings.Contains(err.Error(), e.want) {
 			t.Errorf("error is %v, want %q", err, e.want)

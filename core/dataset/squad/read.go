@@ -103,6 +103,9 @@ func (p *parser) token() (json.Token, error) {
 	switch {
 	case errors.As(err, &syntax):
 		p.at = p.syntaxError(start)
+		if p.at == 0 {
+			return nil, fmt.Errorf("the file is no JSON: it begins with %q", p.text[:min(len(p.text), 12)])
+		}
 		return nil, err
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		p.at = len(p.text)
