@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -32,6 +33,14 @@ of a step by itself.
 
 The exit code is 0 when all runs came to their end, whatever the verdict, 2 when one could not, and 130 when it was stopped;
 --resume goes on.`
+
+// other is an example of backends to compare, of which the first is that of an arm.
+func other(a experiment.Arm) string {
+	if a.Backend == "gpu-ref" {
+		return a.Spec().String() + ",ipu"
+	}
+	return a.Spec().String() + ",gpu-ref"
+}
 
 func newCompare() *cobra.Command {
 	var t training
@@ -80,9 +89,13 @@ func newCompare() *cobra.Command {
 			if follow.asked {
 				return follow.run(cmd, &t, f)
 			}
+			if len(t.Arms) == 1 && !t.Noise && !t.quiet {
+				fmt.Fprintf(cmd.ErrOrStderr(), "one arm, and nothing to compare it with: name a second backend or optimizer, such as "+
+					"--backends %s\n", hint.Quote(other(t.Arms[0])))
+			}
 			o, err := t.runAndCompare(cmd, f)
 			if err == nil && !t.quiet {
-				plan.after(cmd.ErrOrStderr(), o)
+				plan.after(cmd.Context(), cmd.ErrOrStderr(), o)
 			}
 			return err
 		},

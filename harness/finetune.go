@@ -29,6 +29,9 @@ evaluation.keep_best keeps the best parameters.
 The recipe says how: the phase that is on the task, or else its first one of that kind. The folder of each run has the predictions
 in the task's own format, and in model/ the model in Hugging Face's, which harness predict and harness evaluate take.
 
+A model of Hugging Face is a folder, and git clone https://huggingface.co/google-bert/bert-base-uncased makes it (with git-lfs).
+harness data fetch squad loads the questions.
+
 Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 		Example: `  harness finetune --model bert-base-uncased --task squad --train train-v1.1.json --dev dev-v1.1.json --backend gpu-ref
   harness finetune --model bert-base-uncased --task mrpc --train MRPC/train.tsv --dev MRPC/dev.tsv --backend ipu \

@@ -33,7 +33,7 @@ func main() {
 
 // execute is the whole program: it runs one command line and returns the exit code.
 func execute(args []string, in io.Reader, out, errOut io.Writer) int {
-	ctx, release := untilStopped(context.Background())
+	ctx, release := untilStopped(withArgs(context.Background(), args))
 	defer release()
 	root := newRoot()
 	root.SetArgs(args)

@@ -35,13 +35,28 @@ func unknownCommand(root *cobra.Command, args []string) error {
 		rest[0], cmd.CommandPath(), spelling.Hint(rest[0], known), strings.Join(known, ", "))
 }
 
+// wanted says what values the types of flags have.
+var wanted = map[string]string{
+	"int": "a whole number", "int64": "a whole number", "uint64": "a whole number of 0 or more", "uint": "a whole number of 0 or more",
+	"float64": "a number", "bool": "true or false", "duration": "a time such as 90s, 10m or 1h30m",
+}
+
 // explainMistakes adds to errors about the words of a command line what was wanted: the nearest flag, or how the
 // command is used.
 func explainMistakes(root *cobra.Command) {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		var bad *pflag.InvalidValueError
+		if errors.As(err, &bad) {
+			if want := wanted[bad.GetFlag().Value.Type()]; want != "" {
+				return fmt.Errorf("--%s is %q, want %s", bad.GetFlag().Name, bad.GetValue(), want)
+			}
+		}
 		var unknown *pflag.NotExistError
-		if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
+		if !errors.As(err, &unknown) {
 			return err
+		}
+		if len(unknown.GetSpecifiedName()) < 2 {
+			return hint.With(err, "%s --help lists the flags", cmd.CommandPath())
 		}
 		var known []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"harness.invalid/core/recipe"
+	"harness.invalid/core/spelling"
 	"harness.invalid/harness/experiment"
 	"harness.invalid/harness/hint"
 	"harness.invalid/harness/report"
@@ -71,17 +73,13 @@ func (p *planFlags) apply(e *experiment.Experiment, f *pflag.FlagSet) error {
 }
 
 // after says how a comparison that is out of budget goes on.
-func (p *planFlags) after(out io.Writer, o *experiment.Outcome) {
+func (p *planFlags) after(ctx context.Context, out io.Writer, o *experiment.Outcome) {
 	if o.Ended != experiment.OutOfBudget {
 		return
 	}
-	seeds := "pairs"
-	if o.Further.Pairs == 1 {
-		seeds = "pair"
-	}
 	time := verdict.Rounded(o.Further.Time)
-	fmt.Fprintf(out, "stopped by the budget of %s; a verdict takes %d further %s or more, about %s: the same command with "+
-		"--out %s --resume --budget %s\n", verdict.Rounded(p.budget), o.Further.Pairs, seeds, time, hint.Quote(o.Dir), time)
+	fmt.Fprintf(out, "stopped by the budget of %s; a verdict takes %d further %s or more, about %s\nhint: go on with: %s\n",
+		verdict.Rounded(p.budget), o.Further.Pairs, spelling.Plural(o.Further.Pairs, "pair"), time, goOn(ctx, o.Dir, "--budget", time))
 }
 
 // closing is a line about how far the pairs so far are from a verdict.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -33,6 +34,9 @@ which format it gets.`,
 				return hint.With(errors.New("-o names no file"), "its ending says the format: -o loss.svg, loss.png or loss.pdf")
 			}
 			o.Format = strings.ToLower(strings.TrimPrefix(filepath.Ext(out), "."))
+			if !slices.Contains(plotting.Formats, o.Format) {
+				return fmt.Errorf("%s ends in %q, want .%s", out, filepath.Ext(out), strings.Join(plotting.Formats, ", ."))
+			}
 			if o.WidthInch <= 0 || o.HeightInch <= 0 || o.WidthInch > 100 || o.HeightInch > 100 {
 				return fmt.Errorf("the picture is %g by %g inches, want more than 0 and at most 100", o.WidthInch, o.HeightInch)
 			}

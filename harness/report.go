@@ -4,6 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -40,6 +44,10 @@ differ, recipe and environment. --format prints the table alone, as compare does
 				}
 				return page.Write(w, records, page.Options{Modelled: modelled})
 			}
+			format, err := formatFor(out, format, cmd.Flags().Changed("format"))
+			if err != nil {
+				return err
+			}
 			if format != pageFormat {
 				f, err := report.ParseFormat(format)
 				if err != nil {
@@ -67,8 +75,28 @@ differ, recipe and environment. --format prints the table alone, as compare does
 	cmd.Flags().StringVar(&baseline, "baseline", "",
 		"arm that the others are compared with, BACKEND or BACKEND/OPTIMIZER (default: that of the first run)")
 	cmd.Flags().BoolVar(&modelled, "modelled", false, modelledUsage)
-	cmd.Flags().StringVar(&format, "format", pageFormat, "page, "+report.Formats)
+	cmd.Flags().StringVar(&format, "format", pageFormat, "page, "+report.Formats+"; where it is not given, the ending of the file says which")
 	return cmd
+}
+
+// endings are the formats that the ending of a file says, where --format does not.
+var endings = map[string]string{
+	"": pageFormat, ".html": pageFormat, ".htm": pageFormat, ".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json",
+	".txt": "table",
+}
+
+// formatFor is the format of a file: what --format says, or else its ending.
+func formatFor(path, format string, given bool) (string, error) {
+	if given {
+		return format, nil
+	}
+	ending := strings.ToLower(filepath.Ext(path))
+	f, ok := endings[ending]
+	if !ok {
+		return "", hint.With(fmt.Errorf("%s: no format has the ending %s, want one of %s", path, ending,
+			strings.Join(slices.Sorted(maps.Keys(endings))[1:], ", ")), "--format page, or another one, writes it under any name")
+	}
+	return f, nil
 }
 
 // writeTo writes a file in full or not at all; "" and - are standard output.

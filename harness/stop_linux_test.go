@@ -149,7 +149,7 @@ func TestStopped(t *testing.T) {
 			t.Fatalf("%v after %d steps: exit code %d, want %d\n%s", sig, steps, code, exitInterrupted, stderr)
 		}
 		for _, want := range []string{
-			"harness: stopped: " + arm + ": phase ", "hint: go on with: the same command with --resume --out stopped\n",
+			"harness: stopped: " + arm + ": phase ", "hint: go on with: ", " --out stopped --resume\n",
 		} {
 			if strings.Count(stderr, want) != 1 {
 				t.Errorf("stderr has not once %q:\n%s", want, stderr)

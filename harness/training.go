@@ -90,7 +90,7 @@ func (t *training) run(cmd *cobra.Command) (*experiment.Outcome, error) {
 	defer p.close()
 	t.Observe = p.observe
 	o, err := experiment.Run(cmd.Context(), t.Experiment)
-	return o, advise(err)
+	return o, adviseRuns(cmd.Context(), err)
 }
 
 // check reports flags that don't go together.

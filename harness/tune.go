@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -59,7 +60,11 @@ seeds that the search did not use.`,
 			s.Experiment.Index, s.Experiment.Observe = index.Locate(t.store), p.observe
 			o, err := s.Run(cmd.Context())
 			if err != nil {
-				return advise(err)
+				var run *experiment.RunError
+				if errors.As(err, &run) {
+					run.Dir = filepath.Dir(run.Dir) // what --out names, of the folder of a trial
+				}
+				return adviseRuns(cmd.Context(), err)
 			}
 			if f == report.JSON {
 				return o.WriteJSON(cmd.OutOrStdout())

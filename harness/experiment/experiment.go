@@ -9,13 +9,13 @@ package experiment
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"time"
 
 	"harness.invalid/core/durable"
 	"harness.invalid/core/plugin/host"
 	"harness.invalid/core/recipe"
+	"harness.invalid/core/spelling"
 	"harness.invalid/results"
 	"harness.invalid/results/verdict"
 )
@@ -74,7 +74,7 @@ func Run(ctx context.Context, e Experiment) (_ *Outcome, err error) {
 			err = errors.Join(err, s.tidy())
 		}
 	}()
-	what := fmt.Sprintf("%d runs", len(s.plan(s.Arms, 0, s.seeds())))
+	what := spelling.Count(len(s.plan(s.Arms, 0, s.seeds())), "run")
 	if s.follows() && len(s.Arms) > 1 {
 		what = "pairs until decided, " + what + " at most,"
 	}

@@ -33,6 +33,9 @@ func prepare(ctx context.Context, e Experiment) (_ *Session, err error) {
 	if len(e.Arms) == 0 {
 		return nil, errors.New("the experiment has no arm")
 	}
+	if err := train.CheckFiles(e.Recipe); err != nil {
+		return nil, err
+	}
 	s := &Session{Experiment: e, precisions: map[string]backend.Precision{}}
 	s.pool = processes.NewPool(processes.Options{Transport: e.Transport, Output: e.Observe})
 	defer func() {

@@ -14,6 +14,7 @@ import (
 	"harness.invalid/core/plugin"
 	"harness.invalid/core/recipe"
 	"harness.invalid/harness/catalog"
+	"harness.invalid/harness/hint"
 	"harness.invalid/harness/processes"
 	"harness.invalid/harness/train"
 	"harness.invalid/results"
@@ -41,7 +42,10 @@ func (s *Session) openStart(ctx context.Context) error {
 	}
 	if m == nil {
 		if m, err = s.makeStart(ctx, r, here); err != nil {
-			return fmt.Errorf("start model: %w", err)
+			if err = fmt.Errorf("start model: %w", err); ctx.Err() != nil {
+				err = hint.With(err, "nothing is kept of a start model that is not complete: the same command begins it again")
+			}
+			return err
 		}
 	} else {
 		s.Observe.note("start model %.12s, that of the runs in %s", m.digest, s.Dir)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,11 +28,22 @@ func ShapeKeys() []string {
 		"max_position_embeddings", "type_vocab_size", "layer_norm_eps"}
 }
 
+// MissingError says that there is no model where one was named.
+type MissingError struct{ Path string }
+
+func (e *MissingError) Error() string { return "model " + e.Path + ": there is no such folder or file" }
+
+// Is makes it an fs.ErrNotExist.
+func (e *MissingError) Is(target error) bool { return target == fs.ErrNotExist }
+
 // Configure sets what the recipe's model folder, if it has one, determines about the model and the vocabulary.
 func Configure(r *recipe.Recipe) error {
 	dir := r.Data.Files.Model
 	if dir == "" {
 		return nil
+	}
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return &MissingError{dir}
 	}
 	f, err := huggingface.Open(dir)
 	if err != nil {

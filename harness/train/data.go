@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 	"strings"
 
-	"harness.invalid/core/bert"
 	"harness.invalid/core/checkpoint/huggingface"
 	"harness.invalid/core/checkpoint/weights"
 	"harness.invalid/core/dataset/pretraining"
@@ -211,34 +209,4 @@ func (d *Data) Close() error {
 		errs = append(errs, d.start.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// missingFiles returns an error that names all files that a recipe needs and that were not given.
-func missingFiles(r *recipe.Recipe, f recipe.Files) error {
-	var missing []string
-	need := func(name string, given bool) {
-		if !given && !slices.Contains(missing, name) {
-			missing = append(missing, name)
-		}
-	}
-	for _, p := range r.AllPhases() {
-		if p.Task == bert.Pretraining {
-			if r.Data.Kind == recipe.PreparedData {
-				need("prepared", len(f.Prepared) > 0)
-			} else {
-				need("text", len(f.Text) > 0)
-			}
-		} else if t := p.FineTuning(); t != nil {
-			need(t.Name+".train", len(f.Of(t.Name).Train) > 0)
-			need(t.Name+".dev", len(f.Of(t.Name).Dev) > 0)
-		}
-	}
-	if f.Vocab == "" && f.Model == "" && len(f.Prepared) == 0 {
-		need("text", len(f.Text) > 0)
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	return fmt.Errorf("recipe %s needs files that were not given: %s (--data %s=FILE)",
-		r.Name, strings.Join(missing, ", "), missing[0])
 }
