@@ -27,17 +27,32 @@ type Collapse struct {
 // pairs without a collapse has a false alarm in 0.2% of cases or less if values are normal. If they have the heavy tails
 // of t with 3 degrees of freedom it is 2.7% for 6 pairs, 3.4% for 10 and 6.3% for 20. Medians and distances from them in
 // place of means: Leys et al. 2013, J. Exp. Soc. Psychol. 49:764.
+//
+// An arm of fewer than collapseRuns finite values is not judged: two of three runs that happen to be close make the third
+// look lost, in 3.6% of cases of 3 normal pairs and 0.8% of 5. Nothing is let through by that: a run two margins off among
+// so few that agree otherwise makes the interval wider than the margin by itself (TestCollapseOfFew).
 const (
 	collapseDeviations = 8
 	collapseMargins    = 2
+	collapseRuns       = 6
 )
 
 // collapsed are the places of values in two arms that have collapsed, where greater values are better. Values that are
 // not finite are not among them: a run that diverged is judged as the worst of all anyway.
 func collapsed(arms [2][]float64, margin float64) (places [2][]int, sd float64) {
-	sd = statistics.RobustSD(statistics.Finite(arms[0]), statistics.Finite(arms[1]))
+	var enough [][]float64
+	for _, values := range arms {
+		if finite := statistics.Finite(values); len(finite) >= collapseRuns {
+			enough = append(enough, finite)
+		}
+	}
+	sd = statistics.RobustSD(enough...)
 	for side, values := range arms {
-		median := statistics.Median(statistics.Finite(values))
+		finite := statistics.Finite(values)
+		if len(finite) < collapseRuns {
+			continue
+		}
+		median := statistics.Median(finite)
 		for i, v := range values {
 			if worse := median - v; !lost(v) && worse >= collapseDeviations*sd && worse >= collapseMargins*margin {
 				places[side] = append(places[side], i)

@@ -25,6 +25,7 @@ func TestCollapseFalseAlarms(t *testing.T) {
 		n    int
 		rate float64
 	}{
+		{"normal", normal, 3, 0}, {"normal", normal, 5, 0}, {"heavy tails", heavy, 5, 0},
 		{"normal", normal, 6, 0.002}, {"normal", normal, 10, 0.001}, {"normal", normal, 20, 0.001},
 		{"heavy tails", heavy, 6, 0.027}, {"heavy tails", heavy, 10, 0.034}, {"heavy tails", heavy, 20, 0.063},
 	} {
@@ -44,6 +45,38 @@ func TestCollapseFalseAlarms(t *testing.T) {
 		t.Logf("%s, %d pairs: %.2f%%", c.name, c.n, 100*rate)
 		if math.Abs(rate-c.rate) > 4*math.Sqrt(c.rate*(1-c.rate)/draws) {
 			t.Errorf("%s, %d pairs: false alarms in %.2f%% of cases, want %.1f%%", c.name, c.n, 100*rate, 100*c.rate)
+		}
+	}
+}
+
+// TestCollapseOfFew: among fewer runs than the guard judges, one that falls by two margins or more withholds EQUIVALENT by
+// the width of the interval alone, where the others agree, at every level in use; and an arm of enough runs is judged
+// beside one of few.
+func TestCollapseOfFew(t *testing.T) {
+	const margin = 1
+	few := func(n int, fall float64) []float64 {
+		v := make([]float64, n)
+		v[0] = -fall
+		return v
+	}
+	for n := 2; n < collapseRuns; n++ {
+		for _, fall := range []float64{2, 3, 10, 1000} {
+			for _, alpha := range []float64{0.001, 0.01, 0.05, 0.1} {
+				x, y := few(n, 0), few(n, fall)
+				if i := statistics.InferPaired(statistics.Differences(x, y), margin, alpha); float64(*i.PEquivalence) < alpha {
+					t.Errorf("%d pairs, a fall by %g: p of equivalence %g at %g", n, fall, *i.PEquivalence, alpha)
+				}
+				if i := statistics.InferUnpaired(x, y, margin, alpha); float64(*i.PEquivalence) < alpha {
+					t.Errorf("%d and %d values, a fall by %g: p of equivalence %g at %g", n, n, fall, *i.PEquivalence, alpha)
+				}
+			}
+			if places, _ := collapsed([2][]float64{few(n, 0), few(n, fall)}, margin); len(places[1]) != 0 {
+				t.Errorf("one of %d runs that fell by %g: collapsed %v, want none named", n, fall, places)
+			}
+			places, _ := collapsed([2][]float64{few(n, fall), few(collapseRuns, fall)}, margin)
+			if len(places[0]) != 0 || len(places[1]) != 1 || places[1][0] != 0 {
+				t.Errorf("%d runs against %d: collapsed %v, want the first of the second arm", n, collapseRuns, places)
+			}
 		}
 	}
 }
