@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -47,7 +48,12 @@ func (t *training) keepFlags(f *pflag.FlagSet) {
 	f.BoolVar(&t.Resume, "resume", false, "go on with the runs in --out from their last checkpoints")
 	f.BoolVar(&t.AllowChange, "allow-change", false,
 		"let --resume go on with other kernels, another program or other plugins: bits change on the way, and tables say so")
-	f.IntVar(&t.Restarts, "restarts", 3, "how often a run may start its plugins again after one of them died or hung")
+	f.Func("restarts", "how often a run may start its plugins again after one of them died or hung: a `number` (default the recipe's)",
+		func(text string) error {
+			n, err := strconv.Atoi(text)
+			t.Restarts = &n
+			return err
+		})
 	storeFlag(f, &t.store)
 }
 

@@ -17,7 +17,7 @@ import (
 // Fingerprint is a SHA-256, in hexadecimal, over everything that must be equal for two runs to be compared. It
 // leaves out settings of single backends (backends), explanations (name, doc, source, counterpart), the rule that
 // judges results (verdict), paths (data.files: a digest covers their contents), and what changes no number
-// (checkpoint_every).
+// (checkpoint_every, restarts).
 func (r *Recipe) Fingerprint() string {
 	h := sha256.New()
 	io.WriteString(h, "harness recipe 1\n")
@@ -28,7 +28,7 @@ func (r *Recipe) Fingerprint() string {
 // identity is the part of a recipe that the fingerprint covers.
 func (r *Recipe) identity() *Recipe {
 	id := *r
-	id.Name, id.Doc, id.Source, id.Backends, id.Counterpart, id.Verdict = "", "", "", nil, nil, Verdict{}
+	id.Name, id.Doc, id.Source, id.Restarts, id.Backends, id.Counterpart, id.Verdict = "", "", "", 0, nil, nil, Verdict{}
 	id.Phases = withoutCheckpoints(r.Phases)
 	if r.Start != nil {
 		id.Start = &Start{Seed: r.Start.Seed, Phases: withoutCheckpoints(r.Start.Phases)}

@@ -301,7 +301,7 @@ func TestFingerprint(t *testing.T) {
 	}
 	base := load()
 	for _, o := range []string{"backends.ipu.options.stochastic_rounding=false", "backends.ipu.micro_batch=4", "doc=other",
-		"source=other", "name=other", "phases.0.checkpoint_every=5",
+		"source=other", "name=other", "phases.0.checkpoint_every=5", "restarts=0",
 		"data.files.text=a.txt", "verdict.margins.f1=1", "verdict.plan={kind: fixed, max_seeds: 3}"} {
 		if load(o).Fingerprint() != base.Fingerprint() {
 			t.Errorf("%s changes the fingerprint", o)

@@ -34,6 +34,9 @@ type Recipe struct {
 	// Start is the training of a model that all runs start from; none: they start from initial values.
 	Start  *Start  `yaml:"start,omitempty" json:"start,omitempty"`
 	Phases []Phase `yaml:"phases" json:"phases"`
+	// Restarts is how often a run may start its plugins again after one of them died or hung. It is not part of the
+	// fingerprint.
+	Restarts int `yaml:"restarts" json:"restarts,omitempty"`
 
 	// Backends are settings of single backends, by name (ipu) or by name and precision (gpu-ref:fp16). They are not
 	// part of the fingerprint.
@@ -215,6 +218,7 @@ func (r *Recipe) setDefaults() {
 	r.Model.VocabSize = 0
 	r.Vocab = Vocab{Size: 30522, Lowercase: true, PadToMultipleOf: 1}
 	r.Data = Data{Kind: FilesData, HeldOut: 0.01}
+	r.Restarts = 3
 	r.Verdict = Verdict{Alpha: SequentialAlpha, Plan: Plan{MaxSeeds: DefaultMaxSeeds}}
 }
 

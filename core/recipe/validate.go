@@ -66,6 +66,9 @@ func (r *Recipe) settle() error {
 	if err := r.settlePhases(); err != nil {
 		return err
 	}
+	if r.Restarts < 0 || r.Restarts > MostRestarts {
+		return wrong(fmt.Errorf("is %d, want 0 to %d", r.Restarts, MostRestarts), "restarts")
+	}
 	if err := r.validateBackends(); err != nil {
 		return err
 	}
@@ -74,6 +77,9 @@ func (r *Recipe) settle() error {
 	}
 	return r.settleVerdict()
 }
+
+// MostRestarts is the greatest number of restarts that a run may have.
+const MostRestarts = 1000
 
 // settlePhases settles all phases.
 func (r *Recipe) settlePhases() error {

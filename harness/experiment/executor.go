@@ -69,7 +69,7 @@ func (s *Session) train(ctx context.Context, p Planned) (*results.Run, error) {
 	shown := p.Arm.recorded(s.Recipe)
 	job := s.job(p.Arm, nil)
 	job.Seed, job.Resume, job.AllowChange, job.SaveModel = p.Seed, s.Resume, s.AllowChange, s.SaveModel
-	job.Restarts = s.Restarts
+	job.Restarts = s.Recipe.Restarts
 	var err error
 	if job.Dir, err = filename.Join(s.Dir, p.Name); err != nil {
 		return nil, fmt.Errorf("run of %s: %w", p.Arm.Spec(), err)

@@ -36,7 +36,7 @@ type Experiment struct {
 	// AllowChange lets runs go on with other kernels, another program or other plugins than those that they were begun
 	// with.
 	AllowChange bool
-	Restarts    int    // of plugins that die, for each run
+	Restarts    *int   // overrides the recipe's; nil: it does not
 	SaveModel   bool   // leave each trained model in the folder train.ModelDir of its run, in Hugging Face's format
 	Index       string // that the runs are entered in, see results/index; empty: none
 

@@ -36,6 +36,14 @@ func prepare(ctx context.Context, e Experiment) (_ *Session, err error) {
 	if err := train.CheckFiles(e.Recipe); err != nil {
 		return nil, err
 	}
+	if n := e.Restarts; n != nil {
+		if *n < 0 || *n > recipe.MostRestarts {
+			return nil, fmt.Errorf("restarts is %d, want 0 to %d", *n, recipe.MostRestarts)
+		}
+		changed := *e.Recipe
+		changed.Restarts = *n
+		e.Recipe = &changed
+	}
 	s := &Session{Experiment: e, precisions: map[string]backend.Precision{}}
 	s.pool = processes.NewPool(processes.Options{Transport: e.Transport, Output: e.Observe})
 	defer func() {
