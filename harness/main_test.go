@@ -50,7 +50,8 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Dir:         "testdata/script",
+		WorkdirRoot: t.TempDir(), // testscript's own stays behind when -run selects some scripts
 		Setup: func(env *testscript.Env) error {
 			env.Vars = append(env.Vars, quickly()...)
 			for name, value := range map[string]string{

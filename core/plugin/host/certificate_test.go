@@ -27,7 +27,7 @@ func TestCertificates(t *testing.T) {
 		config.AllowedProtocols = []goplugin.Protocol{goplugin.ProtocolGRPC}
 		config.Logger = hclog.NewNullLogger()
 		config.Cmd = exec.Command(self)
-		config.Cmd.Env = append(os.Environ(), append(env, roleVariable+"=adamw", "GOMAXPROCS=1")...)
+		config.Cmd.Env = append(os.Environ(), append(env, roleVariable+"=adamw", "GOMAXPROCS=1", "PLUGIN_UNIX_SOCKET_DIR="+t.TempDir())...)
 		config.SkipHostEnv = true
 		c := goplugin.NewClient(&config)
 		defer func() {
