@@ -40,6 +40,8 @@ func (a Address) Check() error {
 // forever is how long a plugin under a debugger may take.
 const forever = 10 * 365 * 24 * time.Hour
 
+var debugged = Timeouts{Start: forever, Call: forever, Open: forever, Step: forever, Floor: forever}
+
 // attach connects to a running plugin. Its memory is streamed, since only children inherit an arena. No call has a
 // deadline, as the plugin may stop at a breakpoint, and Close leaves it running for the next host.
 func attach(ctx context.Context, spec Spec) (*Process, error) {
@@ -47,7 +49,7 @@ func attach(ctx context.Context, spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec.Timeouts = Timeouts{Start: forever, Call: forever, Open: forever, Step: forever}
+	spec.Timeouts = debugged
 	p := &Process{spec: spec, transport: Stream, words: newLastWords(nil)}
 	p.attached, err = grpc.NewClient("passthrough:///"+address, append(dialOptions,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),

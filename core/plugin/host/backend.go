@@ -34,7 +34,7 @@ func (b backendClient) Describe(ctx context.Context) (backend.Info, error) {
 }
 
 func (b backendClient) Open(ctx context.Context, program backend.Program, m backend.Memory) (backend.Session, error) {
-	c := b.p.call(ctx, 0, b.p.spec.Timeouts.Open, "open")
+	c := b.p.call(ctx, 0, ceiling(b.p.spec.Timeouts.Open, parametersOf(m.Layout), 0), "open")
 	s, err := b.open(c, program, m)
 	if err := c.done(err); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (b backendClient) open(c *call, program backend.Program, m backend.Memory) 
 		return nil, err
 	}
 	return &backendSession{
-		session: session{p: b.p, id: r.GetSession(), sections: shared}, program: program, memory: m, blocks: optimizer.Blocks(m.Layout),
+		session: session{p: b.p, id: r.GetSession(), sections: shared, parameters: m.Layout.Len()}, program: program, memory: m, blocks: optimizer.Blocks(m.Layout),
 	}, nil
 }
 
@@ -64,11 +64,17 @@ type backendSession struct {
 	blocks  []optimizer.Block // of the gradients
 }
 
+// operations are so many for each parameter.
+func (s *session) operations(each float64) float64 { return each * float64(s.parameters) }
+
+// tokens is how many a batch has, or a part of it.
+func tokens(b *pb.Batch) int { return int(b.GetSize() * b.GetLength()) }
+
 // batchSeq is a sequence of batches that may end with an error.
 type batchSeq = iter.Seq2[*bert.Batch, error]
 
 func (s *backendSession) Step(ctx context.Context, step backend.Step, batches batchSeq) (backend.StepResult, error) {
-	c := s.timed(ctx, "step", "step %d", step.Step)
+	c := s.timed(ctx, "step", s.operations(stepOperations), "step %d", step.Step)
 	r, err := s.step(c, step, batches)
 	if err := c.done(err); err != nil {
 		return backend.StepResult{}, err
@@ -85,7 +91,7 @@ func (s *backendSession) step(c *call, step backend.Step, batches batchSeq) (bac
 		return backend.StepResult{}, err
 	}
 	// io.EOF: the plugin has answered before the last batch, and CloseAndRecv has what it said.
-	if err := s.sendStep(step, batches, stream.Send); err != nil && !errors.Is(err, io.EOF) {
+	if err := s.sendStep(c, step, batches, stream.Send); err != nil && !errors.Is(err, io.EOF) {
 		return backend.StepResult{}, err
 	}
 	w, err := stream.CloseAndRecv()
@@ -96,7 +102,9 @@ func (s *backendSession) step(c *call, step backend.Step, batches batchSeq) (bac
 }
 
 // sendStep sends the start of a step and its batches.
-func (s *backendSession) sendStep(step backend.Step, batches batchSeq, send func(*pb.BackendStepRequest) error) error {
+func (s *backendSession) sendStep(
+	c *call, step backend.Step, batches batchSeq, send func(*pb.BackendStepRequest) error,
+) error {
 	err := send(&pb.BackendStepRequest{Message: &pb.BackendStepRequest_Start{Start: &pb.StepStart{
 		Session: s.id, Step: int64(step.Step), Sequences: int64(step.Sequences), MaskedWeight: step.MaskedWeight,
 		NextSentenceWeight: step.NextSentenceWeight, LabelWeight: step.LabelWeight,
@@ -105,6 +113,7 @@ func (s *backendSession) sendStep(step backend.Step, batches batchSeq, send func
 		return err
 	}
 	return sendBatches(batches, func(b *pb.Batch) error {
+		c.asked(tokens(b))
 		return send(&pb.BackendStepRequest{Message: &pb.BackendStepRequest_Batch{Batch: b}})
 	})
 }
@@ -174,7 +183,8 @@ func sendBatches(batches batchSeq, send func(*pb.Batch) error) error {
 }
 
 func (s *backendSession) Commit(ctx context.Context, step int) error {
-	c := s.timed(ctx, "commit", "commit of step %d", step)
+	c := s.timed(ctx, "commit", s.operations(commitOperations), "commit of step %d", step)
+	c.asked(1)
 	return c.done(s.commit(c, step))
 }
 

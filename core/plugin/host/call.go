@@ -19,15 +19,15 @@ import (
 // call is a running call to a plugin.
 type call struct {
 	p       *Process
-	what    string // in errors: step 12
-	session uint64 // 0: none
-	limit   time.Duration
+	what    string       // in errors: step 12
+	session uint64       // 0: none
+	limit   atomic.Int64 // time.Duration
 	parent  context.Context
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer
-	ticks   atomic.Int32        // of the timer that are left
-	timing  func(time.Duration) // gets the time of a call that succeeded; nil: nobody
+	ticks   atomic.Int32 // of the timer that are left
+	owed    *owed        // nil: the limit stays as it is
 	mark    int
 	began   time.Time
 }
@@ -42,8 +42,9 @@ var errHung = errors.New("no answer")
 
 // call begins a call that may take as long as limit, or after progress again.
 func (p *Process) call(ctx context.Context, session uint64, limit time.Duration, what string, args ...any) *call {
-	c := &call{p: p, what: fmt.Sprintf(what, args...), session: session, limit: limit, parent: ctx, mark: p.words.mark(), began: time.Now()}
+	c := &call{p: p, what: fmt.Sprintf(what, args...), session: session, parent: ctx, mark: p.words.mark(), began: time.Now()}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	c.limit.Store(int64(limit))
 	c.ticks.Store(callTicks)
 	c.timer = time.AfterFunc(math.MaxInt64, c.tick)
 	c.timer.Reset(limit / callTicks)
@@ -56,9 +57,12 @@ func (c *call) tick() {
 	case c.ticks.Add(-1) <= 0:
 		c.cancel(errHung)
 	default:
-		c.timer.Reset(c.limit / callTicks)
+		c.timer.Reset(c.allowed() / callTicks)
 	}
 }
+
+// allowed is how long the call may take.
+func (c *call) allowed() time.Duration { return time.Duration(c.limit.Load()) }
 
 // progress says that the plugin is alive.
 func (c *call) progress() { c.ticks.Store(callTicks) }
@@ -71,13 +75,13 @@ func (c *call) done(err error) error {
 	c.cancel(nil)
 	switch {
 	case err == nil:
-		if c.timing != nil {
-			c.timing(time.Since(c.began))
+		if c.owed != nil {
+			c.owed.paid(math.MaxInt)
 		}
 		return nil
 	case hung:
 		c.p.end(0)
-		err = c.p.withLastWords(fmt.Errorf("no answer within %v, so it was killed: %w", c.limit, ErrDied), 0)
+		err = c.p.withLastWords(fmt.Errorf("no answer within %v, so it was killed: %w", c.allowed().Round(10*time.Millisecond), ErrDied), 0)
 	default:
 		if c.session != 0 && !c.p.Exited() {
 			c.settle()
@@ -87,7 +91,7 @@ func (c *call) done(err error) error {
 			err = local.error
 			break
 		}
-		err = c.p.translate(c.parent, c.limit, c.mark, err)
+		err = c.p.translate(c.parent, c.allowed(), c.mark, err)
 	}
 	return fmt.Errorf("%s %s: %s: %w", c.p.spec.Kind, c.p.spec.Name, c.what, err)
 }

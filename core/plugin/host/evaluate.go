@@ -19,7 +19,7 @@ import (
 func (s *backendSession) Evaluate(
 	ctx context.Context, e backend.Evaluation, batches batchSeq, yield func(backend.Outputs) error,
 ) (bert.Losses, error) {
-	c := s.p.call(ctx, s.id, s.p.spec.Timeouts.Step, "evaluate")
+	c := s.timed(ctx, "evaluate", s.operations(forwardOperations), "evaluate")
 	losses, err := s.evaluate(c, e, batches, yield)
 	if err := c.done(err); err != nil {
 		return bert.Losses{}, err
@@ -89,6 +89,7 @@ func (s *backendSession) sendEvaluation(
 			}
 		}
 		err := wire.EncodeBatch(b, func(w *pb.Batch) error {
+			c.asked(tokens(w))
 			c.progress()
 			return stream.Send(&pb.EvaluateRequest{Message: &pb.EvaluateRequest_Batch{Batch: w}})
 		})
@@ -124,6 +125,7 @@ func (s *backendSession) receive(
 			if err := a.begin(sent); err != nil {
 				return bert.Losses{}, localError{err}
 			}
+			c.answered(a.batch.size * a.batch.length)
 			outputs, err := a.end()
 			if err == nil && yield != nil {
 				err = yield(outputs)

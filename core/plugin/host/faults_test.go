@@ -62,7 +62,8 @@ var badRoles = map[string]func(){
 	"wrong-shape": badBackend(nil, func(o backend.Outputs) {
 		o["pooler_output"] = backend.Output{Shape: tensor.Shape{2, 3}, Values: make([]float32, 6)}
 	}),
-	"missing-output": badBackend(nil, func(o backend.Outputs) { delete(o, "pooler_output") }),
+	"hang-evaluating": badBackend(nil, hangsAtFifthBatch()),
+	"missing-output":  badBackend(nil, func(o backend.Outputs) { delete(o, "pooler_output") }),
 
 	"version-7": func() {
 		goplugin.Serve(&goplugin.ServeConfig{
@@ -153,6 +154,16 @@ func (s faultySession) Evaluate(
 		}
 		return yield(o)
 	})
+}
+
+// hangsAtFifthBatch computes the outputs of four batches.
+func hangsAtFifthBatch() func(backend.Outputs) {
+	n := 0
+	return func(backend.Outputs) {
+		if n++; n == 5 {
+			select {}
+		}
+	}
 }
 
 // hangsAtFifth is an update that comes back four times.

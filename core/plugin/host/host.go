@@ -39,10 +39,12 @@ const (
 type Timeouts struct {
 	Start time.Duration // until the plugin answers its first call: 30 s
 	Call  time.Duration // every call that Open and Step do not name: 1 min
-	Open  time.Duration // 10 min: a real device compiles here
-	Step  time.Duration // a step, a commit, an update; during an evaluation, between two messages: 10 min
-	// Floor bounds from below what a session's earlier steps leave of Step for the next ones: 30 s.
-	Floor time.Duration
+	// Open is for a device that compiles a small model, 10 min. Larger ones have longer, in proportion.
+	Open time.Duration
+	// Step is what a step, a commit, an update, or in an evaluation the time between two messages may take besides
+	// computing, 10 min: longer for larger models, and with the time of the work on a very slow device. Once a few calls
+	// have shown what they take, calls have a multiple of that, and at least Floor: 30 s.
+	Step, Floor time.Duration
 }
 
 func (t Timeouts) withDefaults() Timeouts {

@@ -75,7 +75,7 @@ func checkSlots(names []string) error {
 }
 
 func (o optimizerClient) Open(ctx context.Context, options map[string]string, m optimizer.Memory) (optimizer.Session, error) {
-	c := o.p.call(ctx, 0, o.p.spec.Timeouts.Open, "open")
+	c := o.p.call(ctx, 0, ceiling(o.p.spec.Timeouts.Open, parametersOf(m.Layout), 0), "open")
 	s, err := o.open(c, options, m)
 	if err := c.done(err); err != nil {
 		return nil, err
@@ -105,7 +105,10 @@ func (o optimizerClient) open(c *call, options map[string]string, m optimizer.Me
 		_ = shared.close()
 		return nil, err
 	}
-	s := &optimizerSession{session: session{p: o.p, id: r.GetSession(), sections: shared}, out: []int{wire.Params}}
+	s := &optimizerSession{
+		session: session{p: o.p, id: r.GetSession(), sections: shared, parameters: m.Layout.Len()},
+		work:    updateWork(m.Layout), out: []int{wire.Params},
+	}
 	for i := range m.Slots {
 		s.out = append(s.out, wire.FirstSlot+i)
 	}
@@ -115,7 +118,8 @@ func (o optimizerClient) open(c *call, options map[string]string, m optimizer.Me
 
 type optimizerSession struct {
 	session
-	in, out []int // sections that a step or a probe reads, and those that the host fetches after it
+	work    float64 // operations of an update
+	in, out []int   // sections that a step or a probe reads, and those that the host fetches after it
 }
 
 // Callers of Probe and Average check Info first. A plugin that has no such call answers that it is not implemented.
@@ -125,7 +129,8 @@ var (
 )
 
 func (s *optimizerSession) Step(ctx context.Context, step optimizer.Step) (optimizer.StepResult, error) {
-	c := s.timed(ctx, "step", "step %d", step.Step)
+	c := s.timed(ctx, "step", s.work, "step %d", step.Step)
+	c.asked(1)
 	r, err := s.step(c, step)
 	if err := c.done(err); err != nil {
 		return optimizer.StepResult{}, err
@@ -148,7 +153,8 @@ func (s *optimizerSession) step(c *call, step optimizer.Step) (result optimizer.
 }
 
 func (s *optimizerSession) Probe(ctx context.Context, step optimizer.Step) error {
-	c := s.timed(ctx, "probe", "probe of step %d", step.Step)
+	c := s.timed(ctx, "probe", s.work, "probe of step %d", step.Step)
+	c.asked(1)
 	return c.done(s.change(c, s.in, s.out, func() error {
 		_, err := s.p.optimizer.Probe(c.ctx, &pb.OptimizerProbeRequest{
 			Session: s.id, Step: int64(step.Step), LearningRate: step.LR, GradientNorm: step.GradientNorm,
@@ -158,7 +164,8 @@ func (s *optimizerSession) Probe(ctx context.Context, step optimizer.Step) error
 }
 
 func (s *optimizerSession) Average(ctx context.Context, updates int) error {
-	c := s.timed(ctx, "average", "average after step %d", updates)
+	c := s.timed(ctx, "average", s.work, "average after step %d", updates)
+	c.asked(1)
 	return c.done(s.change(c, s.out, []int{wire.Params}, func() error {
 		_, err := s.p.optimizer.Average(c.ctx, &pb.AverageRequest{Session: s.id, Step: int64(updates)})
 		return err

@@ -221,10 +221,11 @@ func (closed) close() error                                 { return nil }
 
 // session is what the sessions of both kinds of plugins have in common.
 type session struct {
-	p         *Process
-	id        uint64
-	sections  sections
-	durations durations
+	p          *Process
+	id         uint64
+	sections   sections
+	parameters int
+	paces      paces
 }
 
 // Close ends the session. If the process is gone, only the host's part is left to free.

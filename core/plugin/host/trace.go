@@ -23,7 +23,7 @@ var _ backend.Tracer = (*backendSession)(nil)
 func (s *backendSession) Trace(
 	ctx context.Context, step backend.Step, batches batchSeq, yield func(backend.Traced) error,
 ) (backend.StepResult, error) {
-	c := s.p.call(ctx, s.id, s.p.spec.Timeouts.Step, "trace of step %d", step.Step)
+	c := s.timed(ctx, "trace", s.operations(stepOperations), "trace of step %d", step.Step)
 	r, err := s.trace(c, step, batches, yield)
 	if err := c.done(err); err != nil {
 		return backend.StepResult{}, err
@@ -45,7 +45,7 @@ func (s *backendSession) trace(
 	first := make(chan bert.Shape, 1)
 	sending := make(chan error, 1)
 	go func() {
-		err := s.sendStep(step, measured(batches, first), func(r *pb.BackendStepRequest) error {
+		err := s.sendStep(c, step, measured(batches, first), func(r *pb.BackendStepRequest) error {
 			c.progress()
 			return stream.Send(r)
 		})
