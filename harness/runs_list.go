@@ -64,7 +64,7 @@ func listSheet(list []index.Entry) *report.Sheet {
 		}
 		mark := report.Plain
 		switch e.Status {
-		case results.Failed:
+		case results.Failed, results.BrokenOff:
 			mark = report.Bad
 		case results.Unfinished, results.Stopped:
 			mark = report.Doubt
@@ -88,8 +88,17 @@ func startedText(e index.Entry) string {
 	return strings.Replace(e.Started[:16], "T", " ", 1)
 }
 
-// headline is the best known metric that a run has.
+// mostWhy is how much is shown of why a run stands.
+const mostWhy = 40
+
+// headline is the best known metric that a run has, or why it stands.
 func headline(e index.Entry) string {
+	if why, _, _ := strings.Cut(e.Error, "\n"); why != "" {
+		if len(why) > mostWhy {
+			why = strings.ToValidUTF8(why[:mostWhy], "") + "..."
+		}
+		return why
+	}
 	for _, name := range []string{"f1", "accuracy", "masked_lm_loss", "loss"} {
 		if v, ok := e.Metrics[name]; ok {
 			return fmt.Sprintf("%s %.4g", name, v)

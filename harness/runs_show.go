@@ -29,14 +29,17 @@ func newRunsShow() *cobra.Command {
 				return err
 			}
 			if f == report.JSON {
+				state, why := r.State()
 				return writeJSON(cmd.OutOrStdout(), struct {
 					ID          string              `json:"id"`
 					Dir         string              `json:"dir"`
 					Identity    results.Identity    `json:"identity"`
 					Tags        []string            `json:"tags"`
 					Environment results.Environment `json:"environment"`
+					Status      results.Status      `json:"status"`
+					Why         string              `json:"why,omitempty"` // the run stands
 					Result      *results.Result     `json:"result"`
-				}{r.ID, r.Dir, r.Identity, tags, r.Environment, r.Result})
+				}{r.ID, r.Dir, r.Identity, tags, r.Environment, state, why, r.Result})
 			}
 			return printSheet(cmd, report.RunSheet(r, tags), f)
 		},

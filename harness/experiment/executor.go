@@ -105,6 +105,9 @@ func (s *Session) train(ctx context.Context, p Planned) (*results.Run, error) {
 		s.Observe.tell(RunAdvanced{p.Name, e})
 	}
 	_, err = train.Run(ctx, job)
+	if err != nil && entered {
+		s.enter(ctx, job.Dir)
+	}
 	if err := errors.Join(err, plugins.Close()); err != nil {
 		return nil, err
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
+	"time"
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/kernels"
@@ -151,13 +153,22 @@ func (s *Session) model(ctx context.Context) error {
 	return nil
 }
 
-// enter adds a run to the index or updates it there. A failure is only noted: the index can be rebuilt, the run can't.
+// indexGrace is how long entering a run may take.
+const indexGrace = 10 * time.Second
+
+// enter adds a run to the index or updates it there, also one that was stopped, when ctx is over. A failure is only noted:
+// the index can be rebuilt, the run can't.
 func (s *Session) enter(ctx context.Context, dir string) {
 	if s.Index == "" {
 		return
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), indexGrace)
+	defer cancel()
 	err := index.Use(ctx, s.Index, func(x *index.Index) error {
 		r, err := results.Open(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // it failed before its first step was done
+		}
 		if err != nil {
 			return err
 		}

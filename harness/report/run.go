@@ -53,13 +53,15 @@ func RunSheet(r *results.Run, tags []string) *Sheet {
 		add(p.Kind+" "+p.Name+" started with", "%d threads, in %s", p.Threads, p.Folder)
 	}
 	heading("result")
-	if r.Result == nil {
-		add("status", "%s: the run goes on, or broke off", results.Unfinished)
-		return s
+	state, why := r.State()
+	add("status", "%s", state)
+	if state != results.Complete {
+		add("why", "%s", why)
 	}
 	res := r.Result
-	add("status", "%s", res.Status)
-	add("error", "%s", res.Error)
+	if res == nil {
+		return s
+	}
 	for _, p := range res.Phases {
 		for _, name := range slices.Sorted(maps.Keys(p.Metrics)) {
 			add(p.Name+" "+name, "%.6g", p.Metrics[name])

@@ -23,7 +23,7 @@ type Entry struct {
 	Dir  string `json:"dir"`
 	results.Identity
 	Status          results.Status  `json:"status"`
-	Error           string          `json:"error,omitempty"`
+	Error           string          `json:"error,omitempty"`    // why a run stands that is not complete
 	Started         string          `json:"started"`            // RFC 3339, UTC
 	Finished        string          `json:"finished,omitempty"` // "" while the run goes on
 	Version         string          `json:"version,omitempty"`  // of the program
@@ -68,16 +68,17 @@ func entryOf(r *results.Run, host string) (*Entry, error) {
 		return nil, err
 	}
 	env := r.Environment
-	e := &Entry{ID: r.ID, Host: host, Dir: dir, Identity: r.Identity, Status: results.Unfinished, Started: timeText(env.Time),
+	e := &Entry{ID: r.ID, Host: host, Dir: dir, Identity: r.Identity, Started: timeText(env.Time),
 		Version: env.Version, CPU: env.CPU, Metrics: results.Metrics{}, Tags: tags}
 	if env.Revision != "" {
 		e.Version = env.Revision
 	}
+	e.Status, e.Error = r.State()
 	res := r.Result
 	if res == nil {
 		return e, nil
 	}
-	e.Status, e.Error, e.Finished, e.Steps, e.Skipped = res.Status, res.Error, timeText(res.Finished), res.Steps, res.Skipped
+	e.Finished, e.Steps, e.Skipped = timeText(res.Finished), res.Steps, res.Skipped
 	e.MeasuredSeconds = res.MeasuredSeconds[results.TotalSeconds]
 	for name, v := range res.Metrics {
 		e.Metrics[name] = v
@@ -104,13 +105,49 @@ func timeText(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// List returns the runs that pass a filter, by start time. The empty filter passes all.
+// List returns the runs that pass a filter, by start time. The empty filter passes all. What is known of runs that had no
+// result is read again where their folders are on this machine: a process that was killed did not say so.
 func (x *Index) List(ctx context.Context, where string) ([]Entry, error) {
-	list, err := x.list(ctx, where)
+	err := x.look(ctx)
+	var list []Entry
+	if err == nil {
+		list, err = x.list(ctx, where)
+	}
 	if err != nil {
 		return nil, x.fail(err)
 	}
 	return list, nil
+}
+
+// look enters the runs without a result whose state has changed. A folder that is gone or damaged stays as it was entered.
+func (x *Index) look(ctx context.Context) (err error) {
+	tx, err := x.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	known := map[string]Entry{}
+	err = scan(ctx, tx, `SELECT r.dir, r.status, r.error FROM runs r WHERE r.finished = '' AND r.host = $1`, []any{x.host},
+		func(rows *sql.Rows) error {
+			var e Entry
+			err := rows.Scan(&e.Dir, &e.Status, &e.Error)
+			known[e.Dir] = e
+			return err
+		})
+	if err = errors.Join(err, tx.Rollback()); err != nil {
+		return err
+	}
+	for dir, was := range known {
+		r, err := results.Open(dir)
+		if err != nil {
+			continue
+		}
+		if state, why := r.State(); state != was.Status || why != was.Error {
+			if err := x.change(ctx, func(tx *sql.Tx) error { return x.put(ctx, tx, r) }); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (x *Index) list(ctx context.Context, where string) (list []Entry, err error) {

@@ -172,7 +172,7 @@ func testFilters(t *testing.T, x *Index) {
 		"tag~andid":                                   {1},
 		"dir~run1":                                    {2},
 		"dir~'run%'":                                  {},
-		"status=unfinished":                           {4},
+		"status='broken off'":                         {4},
 		"squad.steps_to_target=3 and seed<3":          {1, 2},
 		"squad.measured_sequences_per_second=25 and measured_seconds=5 and steps>=7": {1, 2, 1<<64 - 1, 3},
 		"started>2000 and started<9999":                                              {1, 2, 1<<64 - 1, 3, 4},

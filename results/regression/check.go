@@ -149,14 +149,13 @@ func (b *Baseline) checkArm(c *Check, a BaselineArm, runs []*results.Run) error 
 	same := true // all runs have the bits of the baseline's
 	for _, r := range runs {
 		seed := fmt.Sprintf("%s seed %d", name, r.Seed)
-		if r.Result == nil || r.Result.Status != results.Complete {
-			f := Fact{Name: seed, Exact: true, Standing: Undecided, Baseline: string(results.Complete), Now: string(results.Unfinished),
-				Reason: "the run is in progress, or broke off"}
-			if r.Result != nil {
-				f.Now = string(r.Result.Status)
-				if r.Result.Status == results.Failed {
-					f.Standing, f.Reason = Regressed, "the run failed: "+r.Result.Error
-				}
+		if state, why := r.State(); state != results.Complete {
+			f := Fact{Name: seed, Exact: true, Standing: Undecided, Baseline: string(results.Complete), Now: string(state), Reason: why}
+			switch state {
+			case results.Failed:
+				f.Standing, f.Reason = Regressed, "the run failed: "+why
+			case results.Running:
+				f.Reason = "the run is in progress"
 			}
 			c.Facts = append(c.Facts, f)
 			same = false

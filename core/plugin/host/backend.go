@@ -53,7 +53,8 @@ func (b backendClient) open(c *call, program backend.Program, m backend.Memory) 
 		return nil, err
 	}
 	return &backendSession{
-		session: session{p: b.p, id: r.GetSession(), sections: shared, parameters: m.Layout.Len()}, program: program, memory: m, blocks: optimizer.Blocks(m.Layout),
+		session: session{p: b.p, id: r.GetSession(), sections: shared, parameters: m.Layout.Len()}, program: program, memory: m,
+		blocks: optimizer.Blocks(m.Layout),
 	}, nil
 }
 
