@@ -3,6 +3,8 @@ package format
 import (
 	"math"
 
+	"harness.invalid/core/kernels"
+	"harness.invalid/core/numerics"
 	"harness.invalid/core/random"
 )
 
@@ -17,6 +19,9 @@ type Caster struct {
 	tiny     uint32  // bits of the least value that is not flushed
 	largest  uint32  // bits
 	overflow uint32  // bits of what is beyond
+
+	narrow *kernels.Narrow    // where kernels.Cast has the format and the rounding
+	known  *numerics.Rounding // where kernels.Round has
 }
 
 const (
@@ -37,7 +42,37 @@ func (e *Element) Caster() *Caster {
 	if e.FlushSubnormals {
 		c.tiny = math.Float32bits(float32(e.Tiny()))
 	}
+	c.narrow, c.known = e.narrow(), e.known()
 	return c
+}
+
+// known is the format as package numerics knows it, for those with float32's exponent; nil for others.
+func (e *Element) known() *numerics.Rounding {
+	for mantissa, f := range map[int]numerics.Format{23: numerics.FP32, 10: numerics.TF32, 7: numerics.BF16} {
+		if *e == (Element{Exponent: 8, Mantissa: mantissa, Bias: 127, Specials: IEEE, Overflow: ToInfinity, Rounding: NearestEven}) {
+			return &numerics.Rounding{Format: f}
+		}
+	}
+	return nil
+}
+
+// narrow is the format as kernels take it, nil where they do not.
+func (e *Element) narrow() *kernels.Narrow {
+	top := math.Ilogb(e.Max())
+	if e.Rounding != NearestEven || e.Mantissa > 22 || e.least() < -126 || top+1+24-e.Mantissa > 127 {
+		return nil
+	}
+	n := &kernels.Narrow{
+		Limit: float32(e.Max()), Normal: float32(math.Ldexp(1, e.least())), Shift: uint32(23-e.Mantissa) << 23,
+		Largest: float32(e.Max()), Beyond: float32(math.Abs(e.beyond(1))), Least: float32(e.Tiny()), Zero: signBit,
+	}
+	if e.Overflow != Saturate {
+		n.Limit = float32(math.Ldexp(1, top+1))
+	}
+	if e.Specials == NegativeZero {
+		n.Zero = 0
+	}
+	return n
 }
 
 // Cast computes dst[i] = Round(src[i], stream.Uint16(pos+i)). dst may be src.
@@ -51,6 +86,13 @@ func (c *Caster) scaled(dst, src []float32, encode float32, decode float64, stre
 		panic("format: length of dst differs from src")
 	}
 	switch {
+	case len(dst) == 0:
+	case c.narrow != nil && float64(float32(decode)) == decode:
+		kernels.Cast(dst, src, c.narrow, encode, float32(decode))
+	case c.narrow != nil:
+		kernels.CastBlocks64(dst, src, c.narrow, []float32{encode}, []float64{decode}, len(dst))
+	case c.known != nil && encode == 1 && decode == 1:
+		kernels.Round(dst, src, *c.known, 0)
 	case c.e.Rounding == Stochastic:
 		var bits [random.Group]uint16
 		for len(dst) > 0 {
@@ -61,16 +103,21 @@ func (c *Caster) scaled(dst, src []float32, encode float32, decode float64, stre
 			}
 			dst, src, pos = dst[n:], src[n:], pos+n
 		}
-	case c.e.Rounding != NearestEven || c.e.Mantissa == 0 || c.low == 0 || c.e.Specials == NegativeZero || decode != 1:
+	case c.e.Rounding != NearestEven || c.e.Mantissa == 0 || c.low == 0 || c.e.Specials == NegativeZero:
 		for i, x := range src {
 			dst[i] = float32(float64(c.one(x*encode, 0)) * decode)
 		}
 	default:
 		c.nearest(dst, src, encode)
+		if decode != 1 {
+			for i, y := range dst {
+				dst[i] = float32(float64(y) * decode)
+			}
+		}
 	}
 }
 
-// nearest is the loop for most formats.
+// nearest is the loop for formats with about float32's range.
 func (c *Caster) nearest(dst, src []float32, encode float32) {
 	low, shift := c.low, 23-c.e.Mantissa
 	half, normal, magic, largest := low>>1, c.normal, c.magic, c.largest

@@ -3,6 +3,7 @@ package format
 import (
 	"math"
 
+	"harness.invalid/core/kernels"
 	"harness.invalid/core/random"
 )
 
@@ -11,10 +12,17 @@ import (
 type Quantizer struct {
 	format *Format
 	cast   *Caster
+	scales *scales // nil where the format has none
 }
 
 // Quantizer returns the fast form of a valid format.
-func (f *Format) Quantizer() *Quantizer { return &Quantizer{f, f.Element.Caster()} }
+func (f *Format) Quantizer() *Quantizer {
+	q := &Quantizer{format: f, cast: f.Element.Caster()}
+	if f.Scale != nil {
+		q.scales = newScales(f)
+	}
+	return q
+}
 
 // Format is what the quantizer rounds to.
 func (q *Quantizer) Format() *Format { return q.format }
@@ -61,7 +69,7 @@ func (q *Quantizer) NeedsLargest() bool {
 }
 
 // Largest is the largest magnitude in x, NaN if there is a NaN. The largest of parts is Worse of their largest.
-func Largest(x []float32) float32 { return largest(x) }
+func Largest(x []float32) float32 { return kernels.Magnitude(x) }
 
 // Worse is the larger of two magnitudes, or NaN.
 func Worse(a, b float32) float32 { return worse(a, b) }
@@ -85,7 +93,7 @@ func (q *Quantizer) Quantize(m *Matrix, b0, b1 int, tensor float32) {
 		q.cast.scaled(m.Dst[i:j], m.Src[i:j], f.encode, f.decode, m.Stream, i)
 		return
 	}
-	b := band{q: q, m: m, width: width, encode: make([]float32, m.Columns), decode: make([]float64, m.Columns)}
+	b := newBand(q, m, height, width)
 	for k := b0; k < b1; k++ {
 		b.round(k*height, min((k+1)*height, m.Rows), tensor)
 	}
@@ -94,66 +102,5 @@ func (q *Quantizer) Quantize(m *Matrix, b0, b1 int, tensor float32) {
 func fill(x []float32, v float32) {
 	for i := range x {
 		x[i] = v
-	}
-}
-
-// band is a row of tiles.
-type band struct {
-	q      *Quantizer
-	m      *Matrix
-	width  int
-	encode []float32 // by column; first the largest magnitudes
-	decode []float64
-}
-
-// round quantizes rows r0 to r1, one tile high.
-func (b *band) round(r0, r1 int, tensor float32) {
-	n := b.m.Columns
-	clear(b.encode)
-	for r := r0; r < r1; r++ {
-		row := b.m.Src[r*n : (r+1)*n]
-		for c, v := range row {
-			b.encode[c] = worse(b.encode[c], v)
-		}
-	}
-	for c0 := 0; c0 < n; c0 += b.width {
-		c1 := min(c0+b.width, n)
-		amax := largest(b.encode[c0:c1])
-		// A tile with NaN or infinity becomes NaN.
-		f := factors{float32(math.NaN()), math.NaN()}
-		if amax <= math.MaxFloat32 {
-			f = b.q.format.Scale.choose(&b.q.format.Element, amax, tensor)
-		}
-		for c := c0; c < c1; c++ {
-			b.encode[c], b.decode[c] = f.encode, f.decode
-		}
-	}
-	for r := r0; r < r1; r++ {
-		i := r * n
-		b.q.cast.columns(b.m.Dst[i:i+n], b.m.Src[i:i+n], b.encode, b.decode, b.m.Stream, i)
-	}
-}
-
-// columns is scaled with factors by column.
-func (c *Caster) columns(dst, src, encode []float32, decode []float64, stream random.Stream, pos int) {
-	if c.e.Rounding != Stochastic {
-		for i, x := range src {
-			dst[i] = x * encode[i]
-		}
-		c.scaled(dst, dst, 1, 1, stream, pos)
-		for i, y := range dst {
-			dst[i] = float32(float64(y) * decode[i])
-		}
-		return
-	}
-	var bits [random.Group]uint16
-	for at := 0; at < len(src); {
-		n := min(random.Group-(pos+at)%random.Group, len(src)-at)
-		stream.Uint16s(bits[:n], pos+at)
-		for i := range n {
-			k := at + i
-			dst[k] = float32(float64(c.one(src[k]*encode[k], bits[i])) * decode[k])
-		}
-		at += n
 	}
 }

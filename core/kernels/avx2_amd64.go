@@ -16,7 +16,20 @@ var avx2 = table{
 	exp: expAVX2, tanh: tanhAVX2, tanhGrad: tanhGradAVX2,
 	geluErf: geluErfAVX2, geluErfGrad: geluErfGradAVX2, geluTanh: geluTanhAVX2, geluTanhGrad: geluTanhGradAVX2,
 	dropout: dropoutAVX2, round: roundAVX2,
-	layerNorm: layerNormAVX2, layerNormGrad: layerNormGradAVX2,
+	cast:        func(y, x []float32, encode, decode float32, f *Narrow) { castAVX2(y, x, encode, decode, &f.Limit) },
+	castColumns: func(y, x, encode, decode []float32, f *Narrow) { castColumnsAVX2(y, x, encode, decode, &f.Limit) },
+	castColumns64: func(y, x, encode []float32, decode []float64, f *Narrow) {
+		castColumns64AVX2(y, x, encode, decode, &f.Limit)
+	},
+	castBlocks: func(y, x, encode, decode []float32, width int, f *Narrow) {
+		castBlocksAVX2(y, x, encode, decode, width/8, &f.Limit)
+	},
+	castBlocks64: func(y, x, encode []float32, decode []float64, width int, f *Narrow) {
+		castBlocks64AVX2(y, x, encode, decode, width/8, &f.Limit)
+	},
+	blockMagnitudes: func(m, x []float32, width int) { blockMagnitudesAVX2(m, x, width/8) },
+	magnitudes:      magnitudesAVX2,
+	layerNorm:       layerNormAVX2, layerNormGrad: layerNormGradAVX2,
 	softmax: func(y, x, mask []float32, scale float32) {
 		if mask == nil {
 			softmaxAVX2(y, x, scale)

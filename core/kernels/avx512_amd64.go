@@ -15,7 +15,20 @@ var avx512 = table{
 	exp: expAVX512, tanh: tanhAVX512, tanhGrad: tanhGradAVX512,
 	geluErf: geluErfAVX512, geluErfGrad: geluErfGradAVX512, geluTanh: geluTanhAVX512, geluTanhGrad: geluTanhGradAVX512,
 	dropout: dropoutAVX512, round: roundAVX512,
-	layerNorm: layerNormAVX512, layerNormGrad: layerNormGradAVX512,
+	cast:        func(y, x []float32, encode, decode float32, f *Narrow) { castAVX512(y, x, encode, decode, &f.Limit) },
+	castColumns: func(y, x, encode, decode []float32, f *Narrow) { castColumnsAVX512(y, x, encode, decode, &f.Limit) },
+	castColumns64: func(y, x, encode []float32, decode []float64, f *Narrow) {
+		castColumns64AVX512(y, x, encode, decode, &f.Limit)
+	},
+	castBlocks: func(y, x, encode, decode []float32, width int, f *Narrow) {
+		castBlocksAVX512(y, x, encode, decode, width/16, &f.Limit)
+	},
+	castBlocks64: func(y, x, encode []float32, decode []float64, width int, f *Narrow) {
+		castBlocks64AVX512(y, x, encode, decode, width/16, &f.Limit)
+	},
+	blockMagnitudes: func(m, x []float32, width int) { blockMagnitudesAVX512(m, x, width/16) },
+	magnitudes:      magnitudesAVX512,
+	layerNorm:       layerNormAVX512, layerNormGrad: layerNormGradAVX512,
 	softmax: func(y, x, mask []float32, scale float32) {
 		if mask == nil {
 			softmaxAVX512(y, x, scale)

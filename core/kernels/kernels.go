@@ -61,6 +61,15 @@ type table struct {
 	// round returns false only if nothing overflowed and all of x was finite.
 	round func(y, x []float32, r numerics.Rounding, pos int) (large bool)
 
+	cast          func(y, x []float32, encode, decode float32, f *Narrow)
+	castColumns   func(y, x, encode, decode []float32, f *Narrow)
+	castColumns64 func(y, x, encode []float32, decode []float64, f *Narrow)
+	// castBlocks, castBlocks64 and blockMagnitudes take whole blocks, at least one, of a multiple of 16 elements.
+	castBlocks      func(y, x, encode, decode []float32, width int, f *Narrow)
+	castBlocks64    func(y, x, encode []float32, decode []float64, width int, f *Narrow)
+	blockMagnitudes func(m, x []float32, width int)
+	magnitudes      func(z, x, y []float32)
+
 	layerNorm     func(y, x, gamma, beta []float32, eps float32) (mean, rstd float32)
 	layerNormGrad func(dx, dgamma, dbeta, dy, x, gamma []float32, mean, rstd float32)
 	softmax       func(y, x, mask []float32, scale float32)
@@ -83,6 +92,9 @@ var generic = table{
 	exp: expGeneric, tanh: tanhGeneric, tanhGrad: tanhGradGeneric,
 	geluErf: geluErfGeneric, geluErfGrad: geluErfGradGeneric, geluTanh: geluTanhGeneric, geluTanhGrad: geluTanhGradGeneric,
 	dropout: dropoutGeneric, round: roundGeneric,
+	cast: castGeneric, castColumns: castColumnsGeneric[float32], castColumns64: castColumnsGeneric[float64],
+	castBlocks: castBlocksGeneric[float32], castBlocks64: castBlocksGeneric[float64],
+	blockMagnitudes: blockMagnitudesGeneric, magnitudes: magnitudesGeneric,
 	layerNorm: layerNormGeneric, layerNormGrad: layerNormGradGeneric,
 	softmax: softmaxGeneric, softmaxGrad: softmaxGradGeneric, expSum: expSumGeneric,
 	adamW: adamWGeneric, lamb: lambGeneric,

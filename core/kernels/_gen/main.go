@@ -30,6 +30,8 @@ var files = []struct {
 	{"rows_avx2", rows(false)},
 	{"noise_avx512", noise(true)},
 	{"noise_avx2", noise(false)},
+	{"narrow_avx512", narrow(true)},
+	{"narrow_avx2", narrow(false)},
 	{"adam_avx512", adam(true)},
 	{"adam_avx2", adam(false)},
 	{"pause", pauseInstruction},
