@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -22,8 +23,15 @@ func newBaseline() *cobra.Command {
 	return cmd
 }
 
+// savedBaseline is a baseline that was written.
+type savedBaseline struct {
+	File   string `json:"file"`
+	Recipe string `json:"recipe"`
+	Runs   int    `json:"runs"`
+}
+
 func newBaselineSave() *cobra.Command {
-	var store, out, note string
+	var store, out, note, format string
 	var noTimes bool
 	var tolerances []string
 	cmd := &cobra.Command{
@@ -72,8 +80,10 @@ accuracy on another CPU, can't be tested against one. A waiver in the file lets 
 			for _, a := range b.Arms {
 				n += len(a.Runs)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s of recipe %s\n", out, spelling.Count(n, "run"), b.Recipe)
-			return err
+			return show(cmd, format, savedBaseline{out, b.Recipe, n}, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "%s: %s of recipe %s\n", out, spelling.Count(n, "run"), b.Recipe)
+				return err
+			})
 		},
 	}
 	storeFlag(cmd.Flags(), &store)
@@ -81,6 +91,7 @@ accuracy on another CPU, can't be tested against one. A waiver in the file lets 
 	cmd.Flags().StringVar(&note, "note", "", "why the baseline was saved")
 	cmd.Flags().BoolVar(&noTimes, "no-times", false, "leave out times: the machine was busy, or checks will run on other machines")
 	cmd.Flags().StringArrayVar(&tolerances, "tolerance", nil, "change a tolerance, such as step_seconds=0.1 or squad.f1=1 (repeatable)")
+	addFormat(cmd, &format, "table")
 	return cmd
 }
 

@@ -12,8 +12,16 @@ import (
 	"harness.invalid/harness/hint"
 )
 
+// fetched is a data set that is there.
+type fetched struct {
+	Set     string   `json:"set"`
+	Folder  string   `json:"folder"`
+	Licence string   `json:"licence"`
+	Files   []string `json:"files"`
+}
+
 func newDataFetch() *cobra.Command {
-	var out, mirror, language string
+	var out, mirror, language, format string
 	var quiet bool
 	names := fetch.Names()
 	cmd := &cobra.Command{
@@ -54,6 +62,7 @@ The folders are in --out, which defaults to $HARNESS_DATA or else to harness/dat
 			for _, s := range sets {
 				fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s. Licence: %s. %s\n", s.Name, s.Doc, s.License, s.Home)
 			}
+			var all []fetched
 			for _, s := range sets {
 				progress, end := show.tasks()
 				f := fetch.Fetcher{Mirror: mirror, Say: show.say, Progress: progress}
@@ -62,9 +71,15 @@ The folders are in --out, which defaults to $HARNESS_DATA or else to harness/dat
 				if err != nil {
 					return hint.With(fmt.Errorf("%s: %w", s.Name, err), "the same command continues with what is there")
 				}
-				for _, p := range paths {
-					fmt.Fprintln(cmd.OutOrStdout(), p)
+				if format != "json" {
+					if err := printLines(cmd.OutOrStdout(), paths); err != nil {
+						return err
+					}
 				}
+				all = append(all, fetched{s.Name, filepath.Join(folder, s.Name), s.License, paths})
+			}
+			if format == "json" {
+				return writeJSON(cmd.OutOrStdout(), all)
 			}
 			return nil
 		},
@@ -75,5 +90,6 @@ The folders are in --out, which defaults to $HARNESS_DATA or else to harness/dat
 		"address below which the files lie under their host and path (default $HARNESS_DATA_MIRROR)")
 	f.StringVar(&language, "language", "en", "Wikipedia to load: en, simple, zh ...")
 	f.BoolVar(&quiet, "quiet", false, "no progress")
+	addFormat(cmd, &format, "table")
 	return cmd
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -14,7 +13,7 @@ func newEvaluate() *cobra.Command {
 	var t training
 	var f fineTuning
 	var files []string
-	var out string
+	var out, format string
 	cmd := &cobra.Command{
 		Use:   "evaluate --model DIR --task TASK --data F --backend B",
 		Short: "Measure a fine-tuned model as the task's own program does",
@@ -42,12 +41,13 @@ Without --task and --recipe it takes those that harness finetune made the model 
 					return err
 				}
 			}
-			return json.NewEncoder(cmd.OutOrStdout()).Encode(scores.Report)
+			return showReport(cmd, format, scores.Report)
 		},
 	}
 	f.flags(cmd, &t)
 	cmd.Flags().StringArrayVar(&files, "data", nil, "file to measure on (repeatable)")
 	cmd.Flags().StringVar(&out, "out", "", "folder for the answers; none: they are not kept")
+	addFormat(cmd, &format, "json")
 	completeTraining(cmd)
 	return cmd
 }

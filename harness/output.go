@@ -18,10 +18,41 @@ func tableOrJSON(format string) error {
 	return nil
 }
 
+// addFormat adds --format to a command that prints texts, or the same as JSON; an unknown one is refused before the
+// command does anything.
+func addFormat(cmd *cobra.Command, format *string, usual string) {
+	cmd.Flags().StringVar(format, "format", usual, "table or json (docs/json.md says what it holds)")
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := tableOrJSON(*format); err != nil {
+			return err
+		}
+		return run(cmd, args)
+	}
+}
+
+// show prints a result: v as JSON, or the texts that tell prints of it.
+func show(cmd *cobra.Command, format string, v any, tell func(io.Writer) error) error {
+	if format == "json" {
+		return writeJSON(cmd.OutOrStdout(), v)
+	}
+	return tell(cmd.OutOrStdout())
+}
+
 func writeJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
+}
+
+// printLines prints texts, one a line.
+func printLines(w io.Writer, lines []string) error {
+	for _, l := range lines {
+		if _, err := fmt.Fprintln(w, l); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // aLine is a width at which every row is a line, for the programs that read a pipe.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -9,7 +10,8 @@ import (
 )
 
 func newPluginInstall() *cobra.Command {
-	return &cobra.Command{
+	var format string
+	cmd := &cobra.Command{
 		Use:   "install FILE|FOLDER",
 		Short: "Copy a plugin into your plugin folder, and pin it",
 		Long: `Install copies a plugin into your plugin folder: an executable named harness-backend-NAME or
@@ -28,14 +30,22 @@ install the plugin from there.`,
 			if err != nil {
 				return fmt.Errorf("plugin install: %w", err)
 			}
-			tellPlugin(cmd.OutOrStdout(), &d)
-			return nil
+			return show(cmd, format, d, func(w io.Writer) error { tellPlugin(w, &d); return nil })
 		},
 	}
+	addFormat(cmd, &format, "table")
+	return cmd
+}
+
+// uninstalled is a plugin that was removed.
+type uninstalled struct {
+	Kind   string `json:"kind"`
+	Name   string `json:"name"`
+	Source string `json:"source"`
 }
 
 func newPluginUninstall() *cobra.Command {
-	var kind string
+	var kind, format string
 	cmd := &cobra.Command{
 		Use:   "uninstall [backend|optimizer] NAME",
 		Short: "Remove a plugin from your plugin folder",
@@ -52,10 +62,13 @@ func newPluginUninstall() *cobra.Command {
 			if err := extension.Uninstall(e); err != nil {
 				return fmt.Errorf("plugin uninstall: %w", err)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "removed %s\n", e.Source())
-			return err
+			return show(cmd, format, uninstalled{string(e.Kind), e.Name, e.Source()}, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "removed %s\n", e.Source())
+				return err
+			})
 		},
 	}
 	cmd.Flags().StringVar(&kind, "kind", "", "backend or optimizer; needed if there is one of each with this name")
+	addFormat(cmd, &format, "table")
 	return cmd
 }

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"io"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -9,11 +9,18 @@ import (
 	"harness.invalid/harness/evaluation"
 )
 
+// predicted says where predictions were written.
+type predicted struct {
+	Task     string   `json:"task"`
+	Examples int      `json:"examples"`
+	Files    []string `json:"files"`
+}
+
 func newPredict() *cobra.Command {
 	var t training
 	var f fineTuning
 	var files []string
-	var out string
+	var out, format string
 	cmd := &cobra.Command{
 		Use:   "predict --model DIR --task TASK --data F --backend B --out DIR",
 		Short: "Have a fine-tuned model answer a file",
@@ -26,22 +33,24 @@ Without --task and --recipe it takes those that harness finetune made the model 
   harness predict --model bert-squad --task squad --data dev-v1.1.json --backend ipu --out answers`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, predictions, err := f.predict(cmd, &t, files)
+			data, predictions, err := f.predict(cmd, &t, files)
 			if err != nil {
 				return err
 			}
 			if err := savePredictions(predictions, out); err != nil {
 				return err
 			}
+			p := predicted{Task: predictions.Task.Name, Examples: data.Len()}
 			for _, name := range evaluation.Files(predictions.Task) {
-				fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(out, name))
+				p.Files = append(p.Files, filepath.Join(out, name))
 			}
-			return nil
+			return show(cmd, format, p, func(w io.Writer) error { return printLines(w, p.Files) })
 		},
 	}
 	f.flags(cmd, &t)
 	cmd.Flags().StringArrayVar(&files, "data", nil, "file to answer (repeatable)")
 	cmd.Flags().StringVar(&out, "out", "predictions", "folder for the answers")
+	addFormat(cmd, &format, "table")
 	completeTraining(cmd)
 	return cmd
 }

@@ -11,6 +11,13 @@ import (
 	"harness.invalid/harness/hint"
 )
 
+// listedRecipe is a built-in recipe.
+type listedRecipe struct {
+	Name   string `json:"name"`
+	Doc    string `json:"doc"`
+	Source string `json:"source"`
+}
+
 func newRecipeList() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
@@ -27,12 +34,7 @@ what a published system uses, such as graphcore/popart/large-phase1, nvidia/larg
 			if format != "text" && format != "json" && format != "names" {
 				return fmt.Errorf("--format is %q, want text, names or json", format)
 			}
-			type entry struct {
-				Name   string `json:"name"`
-				Doc    string `json:"doc"`
-				Source string `json:"source"`
-			}
-			list := []entry{}
+			list := []listedRecipe{}
 			for _, name := range recipe.Names() {
 				if len(args) == 1 && !strings.Contains(name, args[0]) {
 					continue
@@ -41,7 +43,7 @@ what a published system uses, such as graphcore/popart/large-phase1, nvidia/larg
 				if err != nil {
 					return err
 				}
-				list = append(list, entry{name, r.Doc, r.Source})
+				list = append(list, listedRecipe{name, r.Doc, r.Source})
 			}
 			if len(list) == 0 {
 				return hint.With(fmt.Errorf("no built-in recipe has %q in its name", args[0]), "harness recipe list")

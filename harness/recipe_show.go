@@ -10,6 +10,12 @@ import (
 	"harness.invalid/core/recipe"
 )
 
+// shownRecipe is a recipe with all defaults.
+type shownRecipe struct {
+	*recipe.Recipe
+	Fingerprint string `json:"fingerprint"`
+}
+
 func newRecipeShow() *cobra.Command {
 	var sets []string
 	var format string
@@ -43,10 +49,7 @@ func newRecipeShow() *cobra.Command {
 				fmt.Fprintf(out, "# fingerprint %s\n", r.Fingerprint())
 				return r.Write(out)
 			case "json":
-				return json.NewEncoder(out).Encode(struct {
-					*recipe.Recipe
-					Fingerprint string `json:"fingerprint"`
-				}{r, r.Fingerprint()})
+				return json.NewEncoder(out).Encode(shownRecipe{r, r.Fingerprint()})
 			}
 			return fmt.Errorf("--format is %q, want yaml or json", format)
 		},

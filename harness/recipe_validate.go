@@ -12,9 +12,19 @@ import (
 	"harness.invalid/harness/processes"
 )
 
+// validated says whether a recipe is valid.
+type validated struct {
+	Recipe      string   `json:"recipe"`
+	Valid       bool     `json:"valid"`
+	Fingerprint string   `json:"fingerprint,omitempty"`
+	Notes       []string `json:"notes,omitempty"`
+	Fault       string   `json:"fault,omitempty"`
+}
+
 func newRecipeValidate() *cobra.Command {
 	var sets []string
 	var alone bool
+	var format string
 	cmd := &cobra.Command{
 		Use:   "validate RECIPE...",
 		Short: "Check recipes down to the last field",
@@ -27,6 +37,7 @@ with 1 when one of them is not valid.`,
 		ValidArgsFunction: recipeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pool := processes.NewPool(processes.Options{})
+			var all []validated
 			bad := false
 			for _, ref := range args {
 				r, err := recipe.Load(ref, sets...)
@@ -38,13 +49,23 @@ with 1 when one of them is not valid.`,
 					notes, err = experiment.Validate(cmd.Context(), pool, r)
 				}
 				if err != nil {
+					all = append(all, validated{Recipe: ref, Fault: err.Error()})
 					fmt.Fprintf(cmd.ErrOrStderr(), "%s: not valid: %v\n", ref, err)
 					bad = true
+					continue
+				}
+				all = append(all, validated{ref, true, r.Fingerprint(), notes, ""})
+				if format == "json" {
 					continue
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "%s: valid, fingerprint %s\n", ref, r.Fingerprint())
 				for _, n := range notes {
 					fmt.Fprintf(cmd.OutOrStdout(), "    %s\n", n)
+				}
+			}
+			if format == "json" {
+				if err := writeJSON(cmd.OutOrStdout(), all); err != nil {
+					return err
 				}
 			}
 			if bad {
@@ -55,5 +76,6 @@ with 1 when one of them is not valid.`,
 	}
 	cmd.Flags().StringArrayVar(&sets, "set", nil, "change a field (repeatable)")
 	cmd.Flags().BoolVar(&alone, "no-plugins", false, "do not start plugins to check their options")
+	addFormat(cmd, &format, "table")
 	return cmd
 }

@@ -10,8 +10,16 @@ import (
 	"harness.invalid/results/index"
 )
 
+// reindexed says what an index holds.
+type reindexed struct {
+	Index      string `json:"index"`
+	Runs       int    `json:"runs"`
+	Gone       int    `json:"gone"`        // known before, and their folders are no more
+	PassedOver int    `json:"passed_over"` // folders that could not be read
+}
+
 func newRunsReindex() *cobra.Command {
-	var store string
+	var store, format string
 	cmd := &cobra.Command{
 		Use:   "reindex [FOLDER...]",
 		Short: "Rebuild the index from the folders of runs",
@@ -33,6 +41,9 @@ machine, and rebuilds the index from what it finds. What other machines added st
 				for _, err := range done.Broken {
 					fmt.Fprintf(cmd.ErrOrStderr(), "passed over: %v\n", err)
 				}
+				if format == "json" {
+					return writeJSON(cmd.OutOrStdout(), reindexed{x.Location(), done.Runs, done.Gone, len(done.Broken)})
+				}
 				fmt.Fprintf(cmd.OutOrStdout(), "%s in %s\n", spelling.Count(done.Runs, "run"), x.Location())
 				if done.Gone > 0 {
 					fmt.Fprintf(cmd.OutOrStdout(), "%d were known whose folders are gone\n", done.Gone)
@@ -42,5 +53,6 @@ machine, and rebuilds the index from what it finds. What other machines added st
 		},
 	}
 	storeFlag(cmd.Flags(), &store)
+	addFormat(cmd, &format, "table")
 	return cmd
 }

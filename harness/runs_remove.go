@@ -10,8 +10,15 @@ import (
 	"harness.invalid/results/index"
 )
 
+// removedRun is a run that was removed, or would be.
+type removedRun struct {
+	ID      string `json:"id"`
+	Dir     string `json:"dir"`
+	Removed bool   `json:"removed"`
+}
+
 func newRunsRemove() *cobra.Command {
-	var store, where string
+	var store, where, format string
 	var keep, yes bool
 	cmd := &cobra.Command{
 		Use:   "rm RUN...",
@@ -35,6 +42,7 @@ prints what it would remove, unless --yes is given. It refuses runs whose folder
 						return fmt.Errorf("run %s: its folder %s is on %s; --keep-files removes it from the index alone", e.ID, e.Dir, e.Host)
 					}
 				}
+				all := []removedRun{}
 				for _, e := range list {
 					done := "removed"
 					switch {
@@ -51,7 +59,13 @@ prints what it would remove, unless --yes is given. It refuses runs whose folder
 					if err != nil {
 						return err
 					}
-					fmt.Fprintf(cmd.OutOrStdout(), "%s %s  %s\n", done, e.ID, e.Dir)
+					if format != "json" {
+						fmt.Fprintf(cmd.OutOrStdout(), "%s %s  %s\n", done, e.ID, e.Dir)
+					}
+					all = append(all, removedRun{e.ID, e.Dir, done == "removed"})
+				}
+				if format == "json" {
+					return writeJSON(cmd.OutOrStdout(), all)
 				}
 				return nil
 			})
@@ -61,5 +75,6 @@ prints what it would remove, unless --yes is given. It refuses runs whose folder
 	cmd.Flags().StringVar(&where, "where", "", "remove the runs that match this filter")
 	cmd.Flags().BoolVar(&keep, "keep-files", false, "only forget the runs, and keep their folders")
 	cmd.Flags().BoolVar(&yes, "yes", false, "remove what --where finds")
+	addFormat(cmd, &format, "table")
 	return cmd
 }

@@ -8,6 +8,18 @@ import (
 	"harness.invalid/results/index"
 )
 
+// shownRun is a run with its record.
+type shownRun struct {
+	ID          string              `json:"id"`
+	Dir         string              `json:"dir"`
+	Identity    results.Identity    `json:"identity"`
+	Tags        []string            `json:"tags"`
+	Environment results.Environment `json:"environment"`
+	Status      results.Status      `json:"status"`
+	Why         string              `json:"why,omitempty"` // the run stands
+	Result      *results.Result     `json:"result"`
+}
+
 func newRunsShow() *cobra.Command {
 	var store, format string
 	cmd := &cobra.Command{
@@ -30,16 +42,7 @@ func newRunsShow() *cobra.Command {
 			}
 			if f == report.JSON {
 				state, why := r.State()
-				return writeJSON(cmd.OutOrStdout(), struct {
-					ID          string              `json:"id"`
-					Dir         string              `json:"dir"`
-					Identity    results.Identity    `json:"identity"`
-					Tags        []string            `json:"tags"`
-					Environment results.Environment `json:"environment"`
-					Status      results.Status      `json:"status"`
-					Why         string              `json:"why,omitempty"` // the run stands
-					Result      *results.Result     `json:"result"`
-				}{r.ID, r.Dir, r.Identity, tags, r.Environment, state, why, r.Result})
+				return writeJSON(cmd.OutOrStdout(), shownRun{r.ID, r.Dir, r.Identity, tags, r.Environment, state, why, r.Result})
 			}
 			return printSheet(cmd, report.RunSheet(r, tags), f)
 		},

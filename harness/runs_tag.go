@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -9,7 +9,7 @@ import (
 )
 
 func newRunsTag() *cobra.Command {
-	var store string
+	var store, format string
 	var remove []string
 	cmd := &cobra.Command{
 		Use:   "tag RUN TAG...",
@@ -33,13 +33,14 @@ prints those that the run has.`,
 				}
 			}
 			tags, err := r.Tags()
-			for _, t := range tags {
-				fmt.Fprintln(cmd.OutOrStdout(), t)
+			if err != nil {
+				return err
 			}
-			return err
+			return show(cmd, format, append([]string{}, tags...), func(w io.Writer) error { return printLines(w, tags) })
 		},
 	}
 	storeFlag(cmd.Flags(), &store)
 	cmd.Flags().StringSliceVar(&remove, "remove", nil, "tags to remove")
+	addFormat(cmd, &format, "table")
 	return cmd
 }

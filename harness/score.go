@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,7 +22,7 @@ func newScore() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "score TASK DATA... PREDICTIONS",
 		Short: "Score predictions as the official program of a task does",
-		Long: `Score prints what the official program of a task prints, as JSON: exact match and F1 of SQuAD from 0 to 100,
+		Long: `Score prints what the official program of a task prints, as JSON or a table: exact match and F1 of SQuAD from 0 to 100,
 accuracy, F1, Matthews, Pearson and Spearman of GLUE and CLUE as fractions. Predictions are in the benchmark's own
 format: an object of answers by question, GLUE's index and prediction, CLUE's lines of {"id": 0, "label": "1"}. Named entities
 (ner) are scored as seqeval does by default, in all and by type; files have a word and its tag a line, predictions also tags alone,
@@ -44,11 +47,8 @@ Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 			return nil, cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if format != "json" {
-				return fmt.Errorf("--format is %q, want json", format)
-			}
 			if b := tasks.Benchmark(strings.ToLower(args[0])); b == tasks.GLUE || b == tasks.CLUE {
-				return scoreBenchmark(cmd, b, args[1:])
+				return scoreBenchmark(cmd, b, args[1:], format)
 			}
 			t, err := tasks.Named(args[0])
 			if err != nil {
@@ -80,17 +80,17 @@ Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 				}
 				fmt.Fprintf(cmd.ErrOrStderr(), "harness: %d of %d questions have no prediction and %s\n", scores.Missing, data.Len(), how)
 			}
-			return json.NewEncoder(cmd.OutOrStdout()).Encode(scores.Report)
+			return showReport(cmd, format, scores.Report)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "json", "json, as the official programs' numbers have names")
+	addFormat(cmd, &format, "json")
 	cmd.Flags().StringVar(&odds, "na-prob-file", "", "odds of no answer by question, such as null_odds.json (squad2)")
 	cmd.Flags().Float64Var(&threshold, "na-prob-thresh", 1, "odds above which a question has no answer (squad2, with --na-prob-file)")
 	return cmd
 }
 
 // scoreBenchmark prints the score of a benchmark over the runs in some folders.
-func scoreBenchmark(cmd *cobra.Command, b tasks.Benchmark, folders []string) error {
+func scoreBenchmark(cmd *cobra.Command, b tasks.Benchmark, folders []string, format string) error {
 	s, err := evaluation.ScoreRuns(b, folders)
 	if err != nil {
 		return err
@@ -102,5 +102,44 @@ func scoreBenchmark(cmd *cobra.Command, b tasks.Benchmark, folders []string) err
 		fmt.Fprintf(cmd.ErrOrStderr(), "harness: the runs are of %s, and counted as seeds of one: name those of one backend for its score\n",
 			strings.Join(s.Arms, ", "))
 	}
-	return json.NewEncoder(cmd.OutOrStdout()).Encode(s)
+	if format == "json" {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(s)
+	}
+	t := newTable(cmd.OutOrStdout(), "task", "mean", "sd", "best", "runs")
+	for _, name := range slices.Sorted(maps.Keys(s.Tasks)) {
+		task := s.Tasks[name]
+		sd := ""
+		if task.SD != nil {
+			sd = full(float64(*task.SD))
+		}
+		t.add(name, full(float64(task.Mean)), sd, full(task.Best), strconv.Itoa(task.Runs))
+	}
+	for _, name := range s.Missing {
+		t.add(name, "", "", "", "0")
+	}
+	t.add("score", full(s.Score))
+	return t.print()
+}
+
+// full is a number in full, as JSON has it.
+func full(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+
+// showReport prints what the official program of a task prints: on one line as JSON, or a row for each number.
+func showReport(cmd *cobra.Command, format string, r evaluation.Report) error {
+	if format == "json" {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(r)
+	}
+	t := newTable(cmd.OutOrStdout(), "measure", "value")
+	var add func(r evaluation.Report, before string)
+	add = func(r evaluation.Report, before string) {
+		for _, n := range r {
+			if n.Group != nil {
+				add(n.Group, before+n.Name+" ")
+				continue
+			}
+			t.add(before+n.Name, full(n.Value))
+		}
+	}
+	add(r, "")
+	return t.print()
 }

@@ -14,13 +14,13 @@ import (
 )
 
 func newTokenize() *cobra.Command {
-	var vocab string
+	var vocab, format string
 	var cased bool
 	cmd := &cobra.Command{
 		Use:   "tokenize --vocab FILE",
 		Short: "Turn lines of text into ids",
 		Long: `Tokenize reads lines from standard input and prints the ids of each line's WordPiece tokens, without
-special tokens.`,
+special tokens: on a line with spaces between them, or as a JSON array a line (--format json).`,
 		Example: `  echo "BERT trains." | harness tokenize --vocab bert-base-uncased-vocab.txt`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -28,10 +28,11 @@ special tokens.`,
 			if err != nil {
 				return err
 			}
-			return tokenize(t, cmd.InOrStdin(), cmd.OutOrStdout())
+			return tokenize(t, cmd.InOrStdin(), cmd.OutOrStdout(), format == "json")
 		},
 	}
 	vocabFlags(cmd, &vocab, &cased)
+	addFormat(cmd, &format, "table")
 	return cmd
 }
 
@@ -50,7 +51,7 @@ func openTokenizer(vocab string, lower bool) (*wordpiece.Tokenizer, error) {
 	return wordpiece.New(v, wordpiece.Google(lower))
 }
 
-func tokenize(t *wordpiece.Tokenizer, in io.Reader, out io.Writer) error {
+func tokenize(t *wordpiece.Tokenizer, in io.Reader, out io.Writer, asJSON bool) error {
 	r, w := bufio.NewReaderSize(in, 1<<16), bufio.NewWriterSize(out, 1<<16)
 	var ids []int32
 	var buf []byte
@@ -64,11 +65,20 @@ func tokenize(t *wordpiece.Tokenizer, in io.Reader, out io.Writer) error {
 		}
 		ids = t.AppendIDs(ids[:0], strings.TrimSuffix(line, "\n"))
 		buf = buf[:0]
+		if asJSON {
+			buf = append(buf, '[')
+		}
 		for i, id := range ids {
-			if i > 0 {
+			switch {
+			case i > 0 && asJSON:
+				buf = append(buf, ',')
+			case i > 0:
 				buf = append(buf, ' ')
 			}
 			buf = strconv.AppendInt(buf, int64(id), 10)
+		}
+		if asJSON {
+			buf = append(buf, ']')
 		}
 		if _, err := w.Write(append(buf, '\n')); err != nil {
 			return err

@@ -8,10 +8,17 @@ import (
 	"harness.invalid/harness/train"
 )
 
+// learned says what a vocabulary is.
+type learned struct {
+	File         string  `json:"file"`
+	Tokens       int     `json:"tokens"`
+	UnknownWords float64 `json:"unknown_words"` // share of the text's words that are [UNK]
+}
+
 func newVocab() *cobra.Command {
 	cmd := &cobra.Command{Use: "vocab", Short: "Work with vocabularies"}
 	var text []string
-	var out string
+	var out, format string
 	var size, alphabet int
 	var cased bool
 	learn := &cobra.Command{
@@ -24,6 +31,9 @@ func newVocab() *cobra.Command {
 			n, unknown, err := train.LearnVocab(out, text, size, alphabet, !cased)
 			if err != nil {
 				return err
+			}
+			if format == "json" {
+				return writeJSON(cmd.OutOrStdout(), learned{out, n, unknown})
 			}
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d tokens\n", out, n)
 			if unknown > 0.01 {
@@ -41,6 +51,7 @@ func newVocab() *cobra.Command {
 	learn.Flags().BoolVar(&cased, "cased", false, "keep case and accents")
 	_ = learn.MarkFlagRequired("text")
 	_ = learn.MarkFlagRequired("out")
+	addFormat(learn, &format, "table")
 	cmd.AddCommand(learn)
 	return cmd
 }

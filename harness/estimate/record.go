@@ -8,8 +8,8 @@ import (
 	"harness.invalid/results"
 )
 
-// record is a result for programs.
-type record struct {
+// Record is a result for programs.
+type Record struct {
 	Backend            string              `json:"backend"`
 	System             string              `json:"system"`
 	Recipe             string              `json:"recipe,omitempty"`
@@ -61,8 +61,8 @@ func memoryRecords(list []backend.DeviceMemory) []memoryRecord {
 	return records
 }
 
-func (e *Estimation) record(m *Result) record {
-	r := record{
+func (e *Estimation) record(m *Result) Record {
+	r := Record{
 		Backend: e.Backend, System: m.System, Recipe: e.Recipe, Phase: m.Phase,
 		SequencesPerSecond: m.SequencesPerSecond, StepSeconds: m.StepSeconds, GlobalBatch: m.GlobalBatch, Fits: m.Fits(),
 		PeakShare: m.PeakShare, Breakdown: map[string]float64{}, Memory: memoryRecords(m.Memory), OffChip: memoryRecords(m.OffChip),
@@ -81,9 +81,19 @@ func (e *Estimation) record(m *Result) record {
 	return r
 }
 
+// Records are the results of several phases.
+type Records struct {
+	Backend      string   `json:"backend"`
+	System       string   `json:"system"`
+	Recipe       string   `json:"recipe"`
+	Fits         bool     `json:"fits"`
+	TotalSeconds float64  `json:"total_seconds,omitempty"`
+	Phases       []Record `json:"phases"`
+}
+
 // WriteJSON writes the only result, or all of them with their total.
 func (e *Estimation) WriteJSON(w io.Writer, list []*Result) error {
-	var records []record
+	var records []Record
 	fits := true
 	for _, m := range list {
 		r := e.record(m)
@@ -93,14 +103,7 @@ func (e *Estimation) WriteJSON(w io.Writer, list []*Result) error {
 	if len(records) == 1 {
 		return indented(w, records[0])
 	}
-	return indented(w, struct {
-		Backend      string   `json:"backend"`
-		System       string   `json:"system"`
-		Recipe       string   `json:"recipe"`
-		Fits         bool     `json:"fits"`
-		TotalSeconds float64  `json:"total_seconds,omitempty"`
-		Phases       []record `json:"phases"`
-	}{e.Backend, records[0].System, e.Recipe, fits, total(list), records})
+	return indented(w, Records{e.Backend, records[0].System, e.Recipe, fits, total(list), records})
 }
 
 // total is the modelled time of all phases, or 0 when the steps of one are not known.
