@@ -175,6 +175,9 @@ func runLine(t *testing.T, shell, dir, line, runs string) {
 	if strings.HasPrefix(line, "harness bench step ") {
 		line = strings.Replace(benchSize.ReplaceAllString(line, "--$1 1"), "--seq 384", "--seq 16", 1)
 	}
+	if strings.HasPrefix(line, "harness bench inference ") {
+		line = strings.Replace(line, "--lengths 128,384", "--lengths 16,32", 1) + " --duration 20ms --seq 16"
+	}
 	if strings.HasPrefix(line, "harness finetune ") {
 		line += overrides(smallerTuning)
 	}

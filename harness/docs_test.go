@@ -15,7 +15,7 @@ import (
 
 // documents are the files whose examples are held against the program, in the order in which a reader runs them.
 var documents = []string{
-	"README.md", "docs/README.md", "docs/recipes.md", "docs/data.md", "docs/tasks.md", "docs/execution.md",
+	"README.md", "docs/README.md", "docs/recipes.md", "docs/data.md", "docs/tasks.md", "docs/inference.md", "docs/execution.md",
 	"docs/machines.md", "docs/plugins.md", "docs/ten-minutes.md", "docs/results.md", "docs/plugin-protocol.md",
 	"docs/checkpoints.md", "docs/reports.md", "docs/performance.md", "docs/design.md", "docs/formats.md", "harness/doc.go",
 }

@@ -13,6 +13,19 @@ func one(b *bert.Batch) iter.Seq2[*bert.Batch, error] {
 	return func(yield func(*bert.Batch, error) bool) { yield(b, nil) }
 }
 
+// Inputs are n sequences of random tokens, one by one.
+func (o StepOptions) Inputs(p *backend.Program, n int) []*bert.Batch {
+	o.Batch = n
+	program := *p
+	program.MicroBatch = n
+	b := o.randomBatch(&program, 0)
+	all := make([]*bert.Batch, n)
+	for i := range all {
+		all[i] = b.Slice(i, i+1)
+	}
+	return all
+}
+
 // batches is how many batches a benchmark cycles through. They are prepared before it begins and do not count.
 const batches = 4
 

@@ -66,6 +66,17 @@ func (e *Evaluator) Sequences() int {
 	return n
 }
 
+// Inputs are the sequences of all batches, one by one.
+func (e *Evaluator) Inputs() []*bert.Batch {
+	var all []*bert.Batch
+	for _, b := range e.batches {
+		for i := range b.Size {
+			all = append(all, b.Slice(i, i+1))
+		}
+	}
+	return all
+}
+
 // Run evaluates the model that a session holds. progress, if not nil, is called with the number of sequences done
 // so far.
 func (e *Evaluator) Run(ctx context.Context, s backend.Session, progress func(done int)) (*Predictions, error) {

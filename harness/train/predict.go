@@ -18,52 +18,90 @@ type PredictionJob struct {
 	Precision string // empty: the recipe's, or the backend's default
 	Plugins   Plugins
 	Files     []string
+	Batch     int                 // sequences that the device computes at once; 0: the recipe's micro-batch
 	Progress  func(done, all int) // in sequences; may be nil
 }
 
 // Predict returns the examples and the model's predictions for them. It trains nothing and draws no random numbers.
 func Predict(ctx context.Context, j PredictionJob) (_ *evaluation.Data, _ *evaluation.Predictions, err error) {
-	p := &j.Recipe.Phases[len(j.Recipe.Phases)-1]
-	t := p.FineTuning()
-	examples, err := evaluation.Read(t, j.Files...)
+	a, err := OpenAnswerer(ctx, j)
 	if err != nil {
 		return nil, nil, err
 	}
-	d := new(Data)
-	defer func() { err = errors.Join(err, d.Close()) }()
-	files := j.Recipe.Data.Files
+	defer func() { err = errors.Join(err, a.Close()) }()
+	all := a.Evaluator.Sequences()
+	predictions, err := a.Evaluator.Run(ctx, a.Session, func(done int) {
+		if j.Progress != nil {
+			j.Progress(done, all)
+		}
+	})
+	return a.Examples, predictions, err
+}
+
+// Answerer is a fine-tuned model in a session, with examples of its task.
+type Answerer struct {
+	Examples  *evaluation.Data
+	Evaluator *evaluation.Evaluator
+	Session   backend.Session
+
+	data *Data
+}
+
+// Close frees the session and the model.
+func (a *Answerer) Close() error {
+	var err error
+	if a.Session != nil {
+		err = a.Session.Close()
+	}
+	return errors.Join(err, a.data.Close())
+}
+
+// OpenAnswerer reads model and examples, and opens a session over the model's parameters.
+func OpenAnswerer(ctx context.Context, j PredictionJob) (_ *Answerer, err error) {
+	p := &j.Recipe.Phases[len(j.Recipe.Phases)-1]
+	t := p.FineTuning()
+	a := &Answerer{data: new(Data)}
+	if a.Examples, err = evaluation.Read(t, j.Files...); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Close())
+		}
+	}()
+	d, files := a.data, j.Recipe.Data.Files
 	if err := d.openModel(&files, io.Discard); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := d.openTokenizer(&files, j.Recipe.Vocab.Lowercase, io.Discard); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if t.Open {
 		labels, err := d.model.Labels()
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		examples.SetLabels(labels)
+		a.Examples.SetLabels(labels)
 		p.Labels, p.NumLabels = labels, len(labels)
 	} else if err := d.model.CheckLabels(t); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	e, err := evaluation.New(examples, d.Tokenizer, p)
-	if err != nil {
-		return nil, nil, err
+	if a.Evaluator, err = evaluation.New(a.Examples, d.Tokenizer, p); err != nil {
+		return nil, err
 	}
 	program, err := j.Recipe.Program(p, j.Backend, j.Precision, d.Tokenizer.Vocab().Len(), 0)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	predictions, err := d.predict(ctx, j, program, e)
-	return examples, predictions, err
+	if j.Batch > 0 {
+		program.MicroBatch, program.Accumulation, program.Replicas = j.Batch, 1, 1
+	}
+	a.Session, err = d.session(ctx, j, program)
+	return a, err
 }
 
-// predict opens a session over the model's parameters and evaluates it.
-func (d *Data) predict(
-	ctx context.Context, j PredictionJob, program backend.Program, e *evaluation.Evaluator,
-) (_ *evaluation.Predictions, err error) {
+// session opens a session over the model's parameters.
+func (d *Data) session(ctx context.Context, j PredictionJob, program backend.Program) (backend.Session, error) {
 	l, err := bert.Parameters(program.Model, program.Head)
 	if err != nil {
 		return nil, err
@@ -79,14 +117,8 @@ func (d *Data) predict(
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
 	if err := s.Commit(ctx, 0); err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.Close())
 	}
-	all := e.Sequences()
-	return e.Run(ctx, s, func(done int) {
-		if j.Progress != nil {
-			j.Progress(done, all)
-		}
-	})
+	return s, nil
 }
