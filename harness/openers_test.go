@@ -21,6 +21,7 @@ var openers = map[string]string{
 	"core/plugin/host/pinned.go":              "a new file",
 	"core/dataset/pretraining/cut.go":         "a file that is written",
 	"harness/catalog/program.go":              "a cache of its own",
+	"harness/executor/local_linux.go":         "/proc and /sys",
 	"harness/experiment/startcache.go":        "a cache of its own",
 	"harness/skeleton/module.go":              "the source of the program",
 	"harness/check_output.go":                 "a file that is written",
