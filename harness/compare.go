@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"harness.invalid/harness/dispatch"
 	"harness.invalid/harness/experiment"
 	"harness.invalid/harness/hint"
 	"harness.invalid/harness/report"
@@ -31,6 +32,9 @@ they first differ by more than their number formats allow, and the likely reason
 difference grows with the steps; --resync gives the second those of the first before each step, and what is left is the difference
 of a step by itself.
 
+With --jobs N so many runs are trained at once on this machine, and with --on slurm they are tasks of one array on a cluster:
+docs/clusters.md says how. All runs have the same bits wherever they are trained.
+
 The exit code is 0 when all runs came to their end, whatever the verdict, 2 when one could not, and 130 when it was stopped;
 --resume goes on.`
 
@@ -48,6 +52,7 @@ func newCompare() *cobra.Command {
 	var format string
 	var follow lockstepFlags
 	var plan planFlags
+	var on machineFlags
 	cmd := &cobra.Command{
 		Use:   "compare --backends A,B",
 		Short: "Train a recipe on several backends and compare accuracy and time",
@@ -61,6 +66,7 @@ func newCompare() *cobra.Command {
   harness compare --backends ipu,gpu-ref --set backends.ipu.options.stochastic_rounding=false
   harness compare --backends 'ipu,ipu:fp16.16?stochastic_rounding=false&loss_scale=1'
   harness compare --backends gpu-ref --optimizers 'adamw,adamw?weight_decay=0'
+  harness compare --backends ipu,gpu-ref --seeds 10 --on slurm --slurm partition=cpu,time=2:00:00 --out runs/mine
   harness compare --backends gpu-ref,gpu-ref:fp16 --lockstep 20
   harness compare --backends gpu-ref,ipu --lockstep 20 --resync --out runs/parted --format csv > tensors.csv
   harness compare --backends ipu,gpu-ref --recipe tiny-wiki-squad --data text=wiki.txt --data vocab=vocab.txt \
@@ -74,7 +80,10 @@ func newCompare() *cobra.Command {
 			if err := plan.apply(&t.Experiment, cmd.Flags()); err != nil {
 				return err
 			}
-			if len(backends) == 0 {
+			switch {
+			case len(backends) == 0 && t.Resume && dispatch.Submitted(t.Dir):
+				return on.watch(cmd, &t, t.Dir, f)
+			case len(backends) == 0:
 				return hint.With(errors.New("--backends names no backend"), "harness compare --backends ipu,gpu-ref")
 			}
 			if t.Arms, err = experiment.Arms(backends, optimizers); err != nil {
@@ -89,6 +98,12 @@ func newCompare() *cobra.Command {
 			if follow.asked {
 				return follow.run(cmd, &t, f)
 			}
+			if err := on.apply(&t.Experiment, cmd.Flags()); err != nil {
+				return err
+			}
+			if on.dryRun {
+				return on.print(cmd, t.Experiment)
+			}
 			if len(t.Arms) == 1 && !t.Noise && !t.quiet {
 				fmt.Fprintf(cmd.ErrOrStderr(), "one arm, and nothing to compare it with: name a second backend or optimizer, such as "+
 					"--backends %s\n", hint.Quote(other(t.Arms[0])))
@@ -97,7 +112,7 @@ func newCompare() *cobra.Command {
 			if err == nil && !t.quiet {
 				plan.after(cmd.Context(), cmd.ErrOrStderr(), o)
 			}
-			return err
+			return on.left(cmd, err)
 		},
 	}
 	t.flags(cmd.Flags())
@@ -112,6 +127,7 @@ func newCompare() *cobra.Command {
 		"also train the first backend with as many other seeds (A/A): a difference no greater than theirs is not claimed")
 	cmd.Flags().StringVar(&format, "format", "table", report.Formats)
 	follow.flags(cmd.Flags())
+	on.flags(cmd.Flags())
 	completeTraining(cmd)
 	return cmd
 }

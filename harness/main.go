@@ -52,6 +52,9 @@ func execute(args []string, in io.Reader, out, errOut io.Writer) int {
 		return exitFailed
 	case errors.Is(err, errUndecided):
 		return exitUndecided
+	case errors.Is(err, errRequeue):
+		fmt.Fprintf(errOut, "harness: %v\n", err)
+		return exitRequeue
 	}
 	code, stopped := exitError, ""
 	if errors.Is(err, syscall.EPIPE) && outputClosed() {

@@ -17,7 +17,8 @@ each run to the index.
 
 A RUN is the beginning of an id, as list prints it, or a folder.`,
 	}
-	cmd.AddCommand(newRunsList(), newRunsShow(), newRunsDiff(), newRunsTag(), newRunsExport(), newRunsRemove(), newRunsReindex())
+	cmd.AddCommand(newRunsList(), newRunsShow(), newRunsDiff(), newRunsTag(), newRunsExport(), newRunsRemove(), newRunsReindex(),
+		newRunsWatch(), newRunsExecute())
 	return cmd
 }
 

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"os"
 	"syscall"
 
@@ -13,6 +15,12 @@ import (
 // before the end of a job's time. SIGPIPE says that nobody reads what the program prints.
 var stopSignals = []os.Signal{
 	os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGXCPU, syscall.SIGPIPE,
+}
+
+// timeIsUp reports whether a batch system asked the program to stop before its time is up.
+func timeIsUp(ctx context.Context) bool {
+	var s stoppedBy
+	return errors.As(context.Cause(ctx), &s) && s.Signal == syscall.SIGUSR1
 }
 
 // outputClosed reports whether standard output or standard error is a pipe or a socket whose other end is gone.

@@ -15,18 +15,25 @@ var ErrLocked = errors.New("locked by another process")
 
 // Lock takes the lock of the file at path, and creates the file if necessary; its folder must exist. The system
 // releases the lock when the process ends, so even a killed process does not leave it locked.
-func Lock(path string) (unlock func() error, err error) {
+func Lock(path string) (unlock func() error, err error) { return take(path, (*flock.Flock).TryLock) }
+
+// LockShared is Lock for those that only read: several may hold the lock at once, and none beside the holder of Lock.
+func LockShared(path string) (unlock func() error, err error) {
+	return take(path, (*flock.Flock).TryRLock)
+}
+
+func take(path string, try func(*flock.Flock) (bool, error)) (unlock func() error, err error) {
 	if err := regular(path); err != nil {
 		return nil, err
 	}
 	l := flock.New(path)
-	for try := 0; ; try++ {
-		switch ok, err := l.TryLock(); {
+	for n := 0; ; n++ {
+		switch ok, err := try(l); {
 		case err != nil:
 			return nil, fmt.Errorf("lock: %w", err)
 		case ok:
 			return l.Unlock, nil
-		case try == 5:
+		case n == 5:
 			return nil, fmt.Errorf("%s: %w", path, ErrLocked)
 		}
 		time.Sleep(10 * time.Millisecond) // Held may have it for a moment

@@ -26,11 +26,18 @@ func TestLock(t *testing.T) {
 	if held, err := Held(path); held || err != nil {
 		t.Errorf("held is %v, error %v, when it was released", held, err)
 	}
-	unlock, err = Lock(path)
+	unlock, err = LockShared(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := unlock(); err != nil {
+	other, err := LockShared(path)
+	if err != nil {
+		t.Fatalf("a second shared lock: %v", err)
+	}
+	if _, err := Lock(path); !errors.Is(err, ErrLocked) {
+		t.Errorf("a lock beside shared ones: error is %v, want %v", err, ErrLocked)
+	}
+	if err := errors.Join(unlock(), other()); err != nil {
 		t.Fatal(err)
 	}
 	if held, err := Held(filepath.Join(filepath.Dir(path), "nothing")); held || err != nil {

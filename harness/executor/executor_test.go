@@ -131,7 +131,8 @@ func TestSlurmErrors(t *testing.T) {
 		}
 	}
 	a := Array{Name: "harness-a", Folder: t.TempDir(), Work: dir, Command: []string{"true"}, Tasks: 1}
-	if _, err := ex.Submit(t.Context(), a); err == nil || !strings.Contains(err.Error(), "sbatch: exit status 1: sbatch: error: Batch job submission failed") {
+	if _, err := ex.Submit(t.Context(), a); err == nil ||
+		!strings.Contains(err.Error(), "sbatch: exit status 1: sbatch: error: Batch job submission failed") {
 		t.Errorf("refused: error %v", err)
 	}
 	if q, err := ex.Describe(t.Context(), []string{"1"}); err == nil || !strings.Contains(err.Error(), "Unable to contact slurm controller") {

@@ -65,18 +65,26 @@ func (s *Session) Train(ctx context.Context, p Planned) (*results.Run, error) {
 	return r, nil
 }
 
-func (s *Session) train(ctx context.Context, p Planned) (*results.Run, error) {
+// planJob is the training job of a planned run, without its plugins and its environment.
+func (s *Session) planJob(p Planned) (job train.Job, err error) {
 	shown := p.Arm.recorded(s.Recipe)
-	job := s.job(p.Arm, nil)
+	job = s.job(p.Arm, nil)
 	job.Seed, job.Resume, job.AllowChange, job.SaveModel = p.Seed, s.Resume, s.AllowChange, s.SaveModel
 	job.Restarts = s.Recipe.Restarts
-	var err error
 	if job.Dir, err = filename.Join(s.Dir, p.Name); err != nil {
-		return nil, fmt.Errorf("run of %s: %w", p.Arm.Spec(), err)
+		return job, fmt.Errorf("run of %s: %w", p.Arm.Spec(), err)
 	}
 	job.Identity = results.Identity{
 		Recipe: s.Recipe.Name, Fingerprint: s.Recipe.Fingerprint(), DataDigest: s.data.Digest, Start: s.start,
 		Backend: shown.Backend, Precision: s.precisions[p.Spec().String()].Name, Optimizer: shown.Optimizer, Seed: p.Seed,
+	}
+	return job, nil
+}
+
+func (s *Session) train(ctx context.Context, p Planned) (*results.Run, error) {
+	job, err := s.planJob(p)
+	if err != nil {
+		return nil, err
 	}
 	if job.Environment, err = s.environment(); err != nil {
 		return nil, err

@@ -47,8 +47,10 @@ func (s *Session) begin(ctx context.Context, what string) (err error) {
 	if err := s.makeFolder(dir); err != nil {
 		return err
 	}
-	if err := durable.RemoveLeftovers(s.Dir, leftoverAge); err != nil {
-		return err
+	if !s.joins {
+		if err := durable.RemoveLeftovers(s.Dir, leftoverAge); err != nil {
+			return err
+		}
 	}
 	for _, n := range s.Recipe.Notes {
 		s.Observe.note("%s", n)
@@ -59,8 +61,10 @@ func (s *Session) begin(ctx context.Context, what string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	if err := durable.RemoveLeftovers(dir, 0); err != nil {
-		return err
+	if !s.joins {
+		if err := durable.RemoveLeftovers(dir, 0); err != nil {
+			return err
+		}
 	}
 	s.data, err = train.OpenData(s.Recipe, dir, func(what string) { s.Observe.note("%s", what) })
 	if errors.Is(err, durable.ErrDiffers) {
@@ -89,9 +93,15 @@ const leftoverAge = time.Hour
 
 // lockData takes the lock of a data folder, and waits for it as long as another process makes the data there: several may
 // work in one folder, each on runs of its own, but they make the data one after the other.
+//
+// Processes that join an experiment only read the data, all at once.
 func (s *Session) lockData(ctx context.Context, data string) (unlock func() error, err error) {
+	lock := durable.Lock
+	if s.joins {
+		lock = durable.LockShared
+	}
 	for told := false; ; told = true {
-		unlock, err := durable.Lock(filepath.Join(data, "lock"))
+		unlock, err := lock(filepath.Join(data, "lock"))
 		if !errors.Is(err, durable.ErrLocked) {
 			return unlock, err
 		}

@@ -26,6 +26,7 @@ type Session struct {
 	start      string                       // digest of the model that runs start from; empty: none
 	precisions map[string]backend.Precision // that will run, by the text of Arm.Spec
 	made       []string                     // folders that were not there before
+	joins      bool                         // another process made the data and the start model
 }
 
 // prepare asks every plugin whether it accepts its settings, so that a wrong name fails before anything is trained.

@@ -26,6 +26,9 @@ const (
 	startPrecision = "fp32"
 )
 
+// startPrefix is what the names of start models in an experiment's folder begin with.
+const startPrefix = "start-"
+
 // openStart opens the model that the runs of the recipe start from, if it has one. The experiment keeps a copy in its
 // folder, so that Resume has the same one whatever became of the cache and of the program. Without that the model comes
 // from the cache, or is trained and goes into the cache.
@@ -35,7 +38,7 @@ func (s *Session) openStart(ctx context.Context) error {
 		return nil
 	}
 	identity := sha256.Sum256(fmt.Appendf(nil, "%s\n%d\n%s", r.Fingerprint(), s.Recipe.Start.Seed, s.data.Digest))
-	here := models{s.Dir, fmt.Sprintf("start-%.6x", identity)}
+	here := models{s.Dir, startPrefix + fmt.Sprintf("%.6x", identity)}
 	m, err := here.find(s.Observe)
 	if err != nil {
 		return err
