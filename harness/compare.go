@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -98,21 +97,7 @@ func newCompare() *cobra.Command {
 			if follow.asked {
 				return follow.run(cmd, &t, f)
 			}
-			if err := on.apply(&t.Experiment, cmd.Flags()); err != nil {
-				return err
-			}
-			if on.dryRun {
-				return on.print(cmd, t.Experiment)
-			}
-			if len(t.Arms) == 1 && !t.Noise && !t.quiet {
-				fmt.Fprintf(cmd.ErrOrStderr(), "one arm, and nothing to compare it with: name a second backend or optimizer, such as "+
-					"--backends %s\n", hint.Quote(other(t.Arms[0])))
-			}
-			o, err := t.runAndCompare(cmd, f)
-			if err == nil && !t.quiet {
-				plan.after(cmd.Context(), cmd.ErrOrStderr(), o)
-			}
-			return on.left(cmd, err)
+			return on.compare(cmd, &t, &plan, f)
 		},
 	}
 	t.flags(cmd.Flags())

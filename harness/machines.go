@@ -25,7 +25,8 @@ type machineFlags struct {
 func (m *machineFlags) flags(f *pflag.FlagSet) {
 	f.StringVar(&m.settings.On, "on", "", "where runs are trained: "+strings.Join(executor.Names(), ", ")+
 		" (default: in this process, one after the other)")
-	f.IntVar(&m.settings.Jobs, "jobs", 0, "runs at once; here each gets cores and GPUs of its own (default: as many as the cluster has room for)")
+	f.IntVar(&m.settings.Jobs, "jobs", 0,
+		"runs at once; on this machine each has cores and GPUs of its own (default: as many as there is room for)")
 	f.StringArrayVar(&m.slurm, "slurm", nil,
 		"options of sbatch, such as partition=gpu,time=2:00:00,gres=gpu:1, or a file of YAML with those of single backends as well (repeatable)")
 	f.BoolVar(&m.settings.OneAllocation, "one-allocation", false,

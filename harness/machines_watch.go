@@ -28,6 +28,25 @@ func (m *machineFlags) print(cmd *cobra.Command, e experiment.Experiment) error 
 	return err
 }
 
+// compare trains the runs of a comparison and prints its table.
+func (m *machineFlags) compare(cmd *cobra.Command, t *training, plan *planFlags, f report.Format) error {
+	if err := m.apply(&t.Experiment, cmd.Flags()); err != nil {
+		return err
+	}
+	if m.dryRun {
+		return m.print(cmd, t.Experiment)
+	}
+	if len(t.Arms) == 1 && !t.Noise && !t.quiet {
+		fmt.Fprintf(cmd.ErrOrStderr(), "one arm, and nothing to compare it with: name a second backend or optimizer, such as "+
+			"--backends %s\n", hint.Quote(other(t.Arms[0])))
+	}
+	o, err := t.runAndCompare(cmd, f)
+	if err == nil && !t.quiet {
+		plan.after(cmd.Context(), cmd.ErrOrStderr(), o)
+	}
+	return m.left(cmd, err)
+}
+
 // watch goes on with the runs that were submitted in a folder, and prints their table.
 func (m *machineFlags) watch(cmd *cobra.Command, t *training, dir string, f report.Format) (err error) {
 	store := t.store

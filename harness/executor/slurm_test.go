@@ -83,7 +83,8 @@ func TestTaskNumbers(t *testing.T) {
 // TestScript: the script that sbatch gets, word for word.
 func TestScript(t *testing.T) {
 	a := Array{Name: "harness-1", Folder: "/scratch/my runs/100%/jobs", Work: "/home/me",
-		Command: []string{"/opt/harness", "it's", "list.json"}, Tasks: 16, AtOnce: 4, Settings: []Setting{{"partition", "gpu"}, {"gres", "gpu:1"}, {"exclusive", ""}, {"comment", "two words"}}}
+		Command: []string{"/opt/harness", "it's", "list.json"}, Tasks: 16, AtOnce: 4,
+		Settings: []Setting{{"partition", "gpu"}, {"gres", "gpu:1"}, {"exclusive", ""}, {"comment", "two words"}}}
 	got, err := new(slurm).DryRun(a)
 	if err != nil {
 		t.Fatal(err)
@@ -97,8 +98,8 @@ func TestScript(t *testing.T) {
 	}
 	a.Together, a.Settings = true, []Setting{{"nodes", "2"}, {"signal", "B:USR1@30"}}
 	if got, err = new(slurm).DryRun(a); err != nil || strings.Count(got, "--signal") != 1 ||
-		!strings.Contains(got,
-			`srun --ntasks-per-node=1 --kill-on-bad-exit=0 sh -c 'exec /opt/harness '\''it'\''\'\'''\''s'\'' list.json "${SLURM_PROCID`) {
+		!strings.Contains(got, "\nsrun --ntasks-per-node=1 --kill-on-bad-exit=0 sh -c 'exec /opt/harness ") ||
+		!strings.Contains(got, ` list.json "${SLURM_PROCID:-0}/${SLURM_NTASKS:-1}"' &`) {
 		t.Errorf("on two nodes: error %v\n%s", err, got)
 	}
 	for _, bad := range []Setting{{"array", "0-3"}, {"Partition", "x"}, {"partition", "a\nb"}, {"partition", `a"b`}, {"-p", "x"}} {

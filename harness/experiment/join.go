@@ -105,7 +105,8 @@ func (s *Session) Made() (map[string]int64, error) {
 			return nil, err
 		}
 		for _, e := range entries {
-			if !e.Type().IsRegular() || e.Name() == "lock" || strings.HasPrefix(e.Name(), ".") || dir == "" && !strings.HasPrefix(e.Name(), startPrefix) {
+			n := e.Name()
+			if !e.Type().IsRegular() || n == "lock" || strings.HasPrefix(n, ".") || dir == "" && !strings.HasPrefix(n, startPrefix) {
 				continue
 			}
 			info, err := e.Info()
