@@ -80,6 +80,23 @@ func (c Catalog[T, P]) Load(name string) (*T, error) {
 	return c.Parse(string(text))
 }
 
+// Chips are those of the systems that rows ran on, one for each row.
+func (c Catalog[T, P]) Chips(rows []Row, chip func(*T) string) ([]string, error) {
+	of := map[string]string{} // by system
+	chips := make([]string, len(rows))
+	for i, r := range rows {
+		if _, ok := of[r.System]; !ok {
+			s, err := c.Load(r.System)
+			if err != nil {
+				return nil, err
+			}
+			of[r.System] = chip(s)
+		}
+		chips[i] = of[r.System]
+	}
+	return chips, nil
+}
+
 // None is the name of no system: nothing is modelled.
 const None = "none"
 

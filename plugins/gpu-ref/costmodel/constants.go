@@ -28,13 +28,13 @@ type constants struct {
 var constantsYAML []byte
 
 // fitted are the constants in constants.yaml.
-var fitted = func() constants {
+var fitted = sync.OnceValue(func() constants {
 	var c constants
 	if err := yaml.UnmarshalWithOptions(constantsYAML, &c, yaml.Strict()); err != nil {
 		panic(err)
 	}
 	return c
-}()
+})
 
 //go:embed published.yaml
 var publishedYAML []byte
@@ -45,13 +45,9 @@ var published = sync.OnceValue(func() *machine.Checked {
 	if err != nil {
 		panic(err)
 	}
-	c := &machine.Checked{Rows: rows, Errors: fitted.UnseenErrors, Format: formatOf}
-	for _, r := range rows {
-		s, err := Systems.Load(r.System)
-		if err != nil {
-			panic(err)
-		}
-		c.Chips = append(c.Chips, s.Chip.Name)
+	chips, err := Systems.Chips(rows, func(s *System) string { return s.Chip.Name })
+	if err != nil {
+		panic(err)
 	}
-	return c
+	return &machine.Checked{Rows: rows, Chips: chips, Errors: fitted().UnseenErrors, Format: formatOf}
 })

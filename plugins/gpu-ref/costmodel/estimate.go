@@ -35,7 +35,7 @@ type model struct {
 
 // Estimate models a step.
 func Estimate(p backend.Program, plan execution.Plan, sys *System, on backend.Machine) (backend.Estimate, error) {
-	return estimate(p, plan, sys, on, fitted)
+	return estimate(p, plan, sys, on, fitted())
 }
 
 func estimate(p backend.Program, plan execution.Plan, sys *System, on backend.Machine, c constants) (backend.Estimate, error) {

@@ -63,7 +63,7 @@ func TestWaves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := newModel(large(t), execution.Plan{}, system, backend.Machine{}, fitted)
+	m, err := newModel(large(t), execution.Plan{}, system, backend.Machine{}, fitted())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestLengths(t *testing.T) {
 	for length, want := range map[int]int{128: 128, 512: 288} {
 		p := large(t)
 		p.Length = length
-		m, err := newModel(p, execution.Plan{LengthBins: 64}, system, backend.Machine{}, fitted)
+		m, err := newModel(p, execution.Plan{LengthBins: 64}, system, backend.Machine{}, fitted())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ import (
 func TestPublished(t *testing.T) {
 	machinetest.Check(t, machinetest.Model{
 		Name: "gpu-ref", Checked: *published(), Constants: "constants.yaml", Document: "../../../docs/machines.md",
-		Start: []float64{0.8, 10, 0.05}, Fitted: []float64{fitted.MatmulEfficiency, fitted.ElementsPerCycle, fitted.SQuADSeconds},
+		Start: []float64{0.8, 10, 0.05}, Fitted: []float64{fitted().MatmulEfficiency, fitted().ElementsPerCycle, fitted().SQuADSeconds},
 		Write: func(c []float64) string {
 			return fmt.Sprintf("# Written by go generate from published.yaml. What they are: constants.go.\n"+
 				"matmul_efficiency: %g\nelements_per_cycle: %g\nsquad_seconds: %g\n", c[0], c[1], c[2])

@@ -76,8 +76,8 @@ func TestSQuADProgram(t *testing.T) {
 		if p.Model, err = bert.Defaults().Size(size); err != nil {
 			t.Fatal(err)
 		}
-		if _, of := parts(t, p); of["program"] != fitted.SQuADSeconds {
-			t.Errorf("%s waits %g s, want %g", size, of["program"], fitted.SQuADSeconds)
+		if _, of := parts(t, p); of["program"] != fitted().SQuADSeconds {
+			t.Errorf("%s waits %g s, want %g", size, of["program"], fitted().SQuADSeconds)
 		}
 		p.Options = nil
 		if _, of := parts(t, p); of["program"] != 0 {

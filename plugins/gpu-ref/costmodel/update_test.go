@@ -33,7 +33,7 @@ func under(t *testing.T, precision string, o optimizer.Optimizer, options map[st
 		t.Fatal(err)
 	}
 	on := backend.Machine{Update: machinetest.Update(t, o, options, p)}
-	m, err := newModel(p, execution.Plan{}, system, on, fitted)
+	m, err := newModel(p, execution.Plan{}, system, on, fitted())
 	if err != nil {
 		t.Fatal(err)
 	}

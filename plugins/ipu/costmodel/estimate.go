@@ -23,7 +23,7 @@ import (
 
 // Estimate models a step of a program that runs by a plan.
 func Estimate(p backend.Program, plan execution.Plan, sys *System, on backend.Machine) (backend.Estimate, error) {
-	return estimate(p, plan, sys, on, newPlanner(fitted))
+	return estimate(p, plan, sys, on, newPlanner(fitted()))
 }
 
 // estimate takes the fastest choices with which the program fits, and the smallest when it fits with none.

@@ -18,7 +18,7 @@ func TestPublished(t *testing.T) {
 	planners := map[float64]*planner{} // plans depend on the first constant alone
 	machinetest.Check(t, machinetest.Model{
 		Name: "ipu", Checked: *published(), Constants: "constants.yaml", Document: "../../../docs/machines.md",
-		Start: []float64{1.2, 5e8}, Fitted: []float64{fitted.VectorCycles, fitted.HostBytesPerSecond},
+		Start: []float64{1.2, 5e8}, Fitted: []float64{fitted().VectorCycles, fitted().HostBytesPerSecond},
 		Write: func(c []float64) string {
 			return fmt.Sprintf("# Written by go generate from published.yaml. What they are: constants.go.\n"+
 				"vector_cycles: %g\nhost_bytes_per_second: %g\n", c[0], c[1])

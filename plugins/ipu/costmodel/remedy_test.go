@@ -12,7 +12,7 @@ import (
 // TestRemedy: what is said to make a program fit does, with the same global batch, when its options are read as a
 // user's are. Where one change is not enough it is two, and phases are for what no pipeline holds.
 func TestRemedy(t *testing.T) {
-	bow, planner := system(t, "bow-pod16"), newPlanner(fitted)
+	bow, planner := system(t, "bow-pod16"), newPlanner(fitted())
 	for _, c := range []struct {
 		micro   int
 		layers  int
