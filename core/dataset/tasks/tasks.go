@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"harness.invalid/core/bert"
 	"harness.invalid/core/spelling"
@@ -209,7 +210,12 @@ func Named(name string) (*Task, error) {
 }
 
 func plain(name string) string {
-	return strings.NewReplacer("-", "", "_", "", ".", "").Replace(strings.ToLower(name))
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune("-_.", r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, name)
 }
 
 // Of returns the tasks of a benchmark, in the order of the table.
