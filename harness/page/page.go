@@ -18,6 +18,7 @@ import (
 	"html/template"
 	"io"
 	"slices"
+	"sync"
 
 	"harness.invalid/harness/report"
 	"harness.invalid/harness/series"
@@ -50,17 +51,19 @@ func digest(text string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"style":   func() template.CSS { return template.CSS(style) },
-	"script":  func() template.JS { return template.JS(script) },
-	"policy":  func() string { return policy },
-	"counted": counted,
-	"sheet": func(s *report.Sheet) (template.HTML, error) {
-		var out bytes.Buffer
-		err := report.WriteSheet(&out, s, report.Options{Format: report.HTML})
-		return template.HTML(out.String()), err
-	},
-}).Parse(body))
+var templates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"style":   func() template.CSS { return template.CSS(style) },
+		"script":  func() template.JS { return template.JS(script) },
+		"policy":  func() string { return policy },
+		"counted": counted,
+		"sheet": func(s *report.Sheet) (template.HTML, error) {
+			var out bytes.Buffer
+			err := report.WriteSheet(&out, s, report.Options{Format: report.HTML})
+			return template.HTML(out.String()), err
+		},
+	}).Parse(body))
+})
 
 // page is what the template shows.
 type page struct {
@@ -111,7 +114,7 @@ func Write(w io.Writer, records []*series.Record, o Options) error {
 
 func (p *page) write(w io.Writer) error {
 	var out bytes.Buffer
-	if err := templates.ExecuteTemplate(&out, "report", p); err != nil {
+	if err := templates().ExecuteTemplate(&out, "report", p); err != nil {
 		return fmt.Errorf("page: %w", err)
 	}
 	_, err := w.Write(out.Bytes())

@@ -262,7 +262,7 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 // show answers with a page.
 func show(w http.ResponseWriter, name string, view any) {
 	var out strings.Builder
-	if err := templates.ExecuteTemplate(&out, name, view); err != nil {
+	if err := templates().ExecuteTemplate(&out, name, view); err != nil {
 		fail(w, err)
 		return
 	}

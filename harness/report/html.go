@@ -4,6 +4,7 @@ import (
 	"html/template"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"harness.invalid/results/verdict"
@@ -11,16 +12,17 @@ import (
 
 // htmlTemplates produce fragments to put into any page: a table, or a comparison. Marks become classes, which the
 // page may colour.
-var htmlTemplates = template.Must(template.New("").Funcs(template.FuncMap{
-	"class": func(m Mark, right bool) string {
-		if right {
-			return strings.TrimSpace(markNames[m] + " right")
-		}
-		return markNames[m]
-	},
-	"trim": strings.TrimSpace,
-	"in":   func(text string) bool { return leading(text) != "" },
-}).Parse(`
+var htmlTemplates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"class": func(m Mark, right bool) string {
+			if right {
+				return strings.TrimSpace(markNames[m] + " right")
+			}
+			return markNames[m]
+		},
+		"trim": strings.TrimSpace,
+		"in":   func(text string) bool { return leading(text) != "" },
+	}).Parse(`
 {{- define "sheet" -}}
 <table class="sheet">
 {{with .Caption}}<caption>{{.}}</caption>
@@ -53,6 +55,7 @@ var htmlTemplates = template.Must(template.New("").Funcs(template.FuncMap{
 {{end}}</ol>
 {{end}}</div>
 {{end}}`))
+})
 
 // RightAt reports whether a column is right-aligned.
 func (s *Sheet) RightAt(i int) bool { return s.Columns[i].Right }
@@ -107,7 +110,7 @@ func writeHTML(out *strings.Builder, c *verdict.Comparison, o Options) error {
 			sentences = append(sentences, c.Comparisons[i].Sentence)
 		}
 	}
-	return htmlTemplates.ExecuteTemplate(out, "comparison", struct {
+	return htmlTemplates().ExecuteTemplate(out, "comparison", struct {
 		Sentences  []string
 		Sheets     []*Sheet
 		Verdicts   []said

@@ -110,7 +110,7 @@ func WriteSheet(w io.Writer, s *Sheet, o Options) error {
 func (s *Sheet) write(out *strings.Builder, o Options) error {
 	switch o.Format {
 	case HTML:
-		return htmlTemplates.ExecuteTemplate(out, "sheet", s)
+		return htmlTemplates().ExecuteTemplate(out, "sheet", s)
 	case LaTeX:
 		s.writeLaTeX(out)
 		return nil
