@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,12 +34,11 @@ func printInference(w io.Writer, r *experiment.InferenceReport) error {
 		fmt.Fprintf(w, "  %s %.2f%%, on gpu-ref in FP32 %.2f%%: %.2f%% of it (99%%: %s, 99.9%%: %s)\n", a.Metric, a.Value, a.FP32,
 			100*a.Share, reached(a.Target99), reached(a.Target999))
 	}
-	for _, why := range r.Why {
-		if _, err := fmt.Fprintf(w, "  %s\n", why); err != nil {
-			return err
-		}
+	if r.Why == "" {
+		return nil
 	}
-	return nil
+	_, err := fmt.Fprintf(w, "  %s\n", strings.ReplaceAll(r.Why, "; ", "\n  "))
+	return err
 }
 
 func reached(target bool) string {

@@ -22,6 +22,7 @@ import (
 	"harness.invalid/harness/bench"
 	"harness.invalid/harness/estimate"
 	"harness.invalid/harness/evaluation"
+	"harness.invalid/harness/experiment"
 	"harness.invalid/harness/extension"
 	"harness.invalid/harness/lockstep"
 	"harness.invalid/harness/tuning"
@@ -48,8 +49,9 @@ var printed = map[string]any{
 	"tokenize": []int{}, "inspect": weights.Inspection{},
 	"estimate": estimate.Record{}, "estimate --recipe": estimate.Records{},
 	"bench step": bench.Figure{}, "bench kernels": bench.Figure{}, "bench optimizer": bench.Figure{}, "bench tokenizer": bench.Figure{},
-	"bench memory": bench.Figure{},
-	"plugin list":  []extension.Listing{}, "plugin inspect": extension.Description{}, "plugin verify": extension.Verification{},
+	"bench memory": bench.Figure{}, "bench inference": experiment.InferenceReport{}, "bench inference --table": experiment.InferenceCell{},
+	"ask":         evaluation.Answer{},
+	"plugin list": []extension.Listing{}, "plugin inspect": extension.Description{}, "plugin verify": extension.Verification{},
 	"plugin install": extension.Description{}, "plugin uninstall": uninstalled{},
 	"formats list": []*format.Format{}, "formats show": format.Format{}, "formats verify": oracle.Report{},
 	"check": regression.Check{}, "baseline save": savedBaseline{}, "mlperf": rowsOf{}, "algoperf": rowsOf{}, "version": build{},
@@ -57,7 +59,7 @@ var printed = map[string]any{
 
 // withoutJSON are the commands that print no result of their own, and why.
 var withoutJSON = map[string]string{
-	"serve": "serves pages", "plot": "writes a picture", "export": "writes files for other programs", "convert": "writes a model",
+	"serve": "serves pages, or a model", "plot": "writes a picture", "export": "writes files for other programs", "convert": "writes a model",
 	"profile":       "writes a trace and pictures; estimate --format json has the numbers",
 	"bench machine": "writes a system, a file whose numbers estimate reads", "recipe import": "writes a recipe, in YAML",
 	"recipe shrink": "writes a recipe, in YAML", "data pretraining": "prints JSON alone, as the program does that it repeats",

@@ -89,7 +89,7 @@ reach the same accuracy and how long they take.`,
 		commands []*cobra.Command
 	}{
 		{"Compare", []*cobra.Command{newCompare(), newVerdict()}},
-		{"Train", []*cobra.Command{newRun(), newFinetune(), newPredict(), newEvaluate(), newTune()}},
+		{"Train", []*cobra.Command{newRun(), newFinetune(), newPredict(), newAsk(), newEvaluate(), newTune()}},
 		{"Look", []*cobra.Command{newReport(), newServe(), newPlot(), newRuns(), newExport()}},
 		{"Data and models", []*cobra.Command{newRecipe(), newData(), newVocab(), newTokenize(), newConvert(), newInspect()}},
 		{"Machines", []*cobra.Command{newEstimate(), newProfile(), newBench()}},

@@ -26,7 +26,7 @@ type Inference struct {
 
 	// A fine-tuned model and examples of its task.
 	Recipe *recipe.Recipe // see FineTuning.LoadTrained; nil: Random is answered
-	Files  []string
+	Files  []string       // none: Serving.Ask alone is of use
 	// Random is a model of a published size with initial values, which answers random tokens.
 	Random bench.StepOptions
 }
@@ -40,7 +40,9 @@ const (
 
 // Serving is a model that is ready to answer.
 type Serving struct {
-	Model *inference.Model
+	Model *inference.Model // nil: there are no examples
+	// Ask answers questions about passages, of a fine-tuned model.
+	Ask func(context.Context, []evaluation.Question) ([]evaluation.Answer, error)
 	// Rate is how many sequences a second it answered in full batches when it was warm, and WarmUp the seconds before.
 	Rate, WarmUp float64
 	Precision    string
@@ -84,6 +86,9 @@ func (i Inference) Serve(ctx context.Context) (_ *Serving, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.Model == nil {
+		return s, nil
+	}
 	return s, i.warm(ctx, s)
 }
 
@@ -91,6 +96,9 @@ func (i Inference) Serve(ctx context.Context) (_ *Serving, err error) {
 func (i Inference) trained(ctx context.Context, s *Serving, info backend.Info, plugins train.Plugins) error {
 	r := i.Arm.recipe(i.Recipe)
 	phase := &r.Phases[len(r.Phases)-1]
+	if phase.Task == bert.MultipleChoice {
+		return errors.New("the choices of a question are no samples of their own: the speed of multiple choice is not measured")
+	}
 	settings := r.ForBackend(i.Arm.Backend, i.Arm.Precision, phase.Name)
 	if err := processes.Takes(info, settings); err != nil {
 		return err
@@ -107,6 +115,10 @@ func (i Inference) trained(ctx context.Context, s *Serving, info backend.Info, p
 		return err
 	}
 	s.close = append(s.close, a.Close)
+	s.Ask = a.Ask
+	if len(i.Files) == 0 {
+		return nil
+	}
 	s.Model = &inference.Model{Session: a.Session, Inputs: a.Evaluator.Inputs(), Outputs: inference.OutputsOf(phase.Task)}
 	if len(s.Model.Inputs) == 0 {
 		return fmt.Errorf("the files have no examples")

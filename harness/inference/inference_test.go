@@ -119,7 +119,7 @@ func TestSingleStream(t *testing.T) {
 	if n := len(m.batches); r.Target.EstimateMS != 10 && n > 400 || r.Target.Percentile != 90 {
 		t.Errorf("target is %+v after %d queries", r.Target, n)
 	}
-	if !strings.Contains(r.Why.String(), "MLPerf's rules want 10m0s") {
+	if !strings.Contains(r.Why, "MLPerf's rules want 10m0s") {
 		t.Errorf("why is %q", r.Why)
 	}
 }
@@ -128,7 +128,7 @@ func TestSingleStream(t *testing.T) {
 func TestTooFew(t *testing.T) {
 	for _, scenario := range []Scenario{SingleStream, MultiStream} {
 		r := run(t, Settings{Scenario: scenario, Duration: time.Second, Samples: 7, Batch: 8}, &machine{first: time.Second})
-		if r.Valid || r.Queries != 4 || !strings.Contains(r.Why.String(), "4 queries are too few") {
+		if r.Valid || r.Queries != 4 || !strings.Contains(r.Why, "4 queries are too few") {
 			t.Errorf("%s: %+v", scenario, r)
 		}
 	}
@@ -166,7 +166,7 @@ func TestServer(t *testing.T) {
 	}
 	slow := run(t, Settings{Scenario: Server, Duration: 20 * time.Second, Samples: 9, Batch: 1, QPS: 120, Bound: 80 * time.Millisecond},
 		&machine{first: service})
-	if slow.Valid || !strings.Contains(slow.Why.String(), "took longer than 80ms") {
+	if slow.Valid || !strings.Contains(slow.Why, "took longer than 80ms") {
 		t.Errorf("more queries than it can answer: %+v", slow)
 	}
 	m := &machine{first: service, more: time.Millisecond}
@@ -208,12 +208,12 @@ func TestOffline(t *testing.T) {
 	}
 	slow := Settings{Scenario: Offline, Duration: RulesDuration, Limit: time.Hour, Samples: 5, Batch: 1}
 	rules := run(t, slow, &machine{first: 100 * time.Millisecond})
-	if !rules.Valid || rules.Samples != 10833 || rules.Why.String() != "" {
+	if !rules.Valid || rules.Samples != 10833 || rules.Why != "" {
 		t.Errorf("a slow system by the rules: %+v, want 10833 samples", rules)
 	}
 	slow.Limit = RulesDuration
 	short := run(t, slow, &machine{first: time.Second})
-	if short.Valid || !strings.Contains(short.Why.String(), "600 samples are too few, want at least 10833") {
+	if short.Valid || !strings.Contains(short.Why, "600 samples are too few, want at least 10833") {
 		t.Errorf("a slower one: %+v", short)
 	}
 }
@@ -222,7 +222,7 @@ func TestOffline(t *testing.T) {
 func TestMeanAboveP99(t *testing.T) {
 	r := run(t, Settings{Scenario: SingleStream, Duration: time.Second, Samples: 5, Batch: 1},
 		&machine{first: time.Millisecond, slowEvery: 150, slow: time.Second})
-	if r.Latency.Mean <= r.Latency.P99 || !strings.Contains(r.Why.String(), "the mean latency is above p99: 1 of 150 queries took longer") {
+	if r.Latency.Mean <= r.Latency.P99 || !strings.Contains(r.Why, "the mean latency is above p99: 1 of 150 queries took longer") {
 		t.Errorf("mean %g, p99 %g, why %q", r.Latency.Mean, r.Latency.P99, r.Why)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -74,6 +75,7 @@ type load struct {
 	samples   int             // answered
 	scheduled time.Duration   // when the last query was issued, or was to be
 	took      time.Duration
+	why       []string // see Result.Why
 }
 
 // draw is the next sample of a query, any of all with the same chance.
@@ -186,9 +188,15 @@ func (l *load) all(ctx context.Context) error {
 
 // result is what the run shows.
 func (l *load) result() *Result {
+	r := l.measured()
+	r.Why = strings.Join(l.why, "; ")
+	return r
+}
+
+func (l *load) measured() *Result {
 	r := &Result{Scenario: l.Scenario, Queries: len(l.latencies), Samples: l.samples, Seconds: l.took.Seconds()}
 	if len(l.latencies) == 0 {
-		r.Why = append(r.Why, "no query was answered")
+		l.why = append(l.why, "no query was answered")
 		return r
 	}
 	r.SamplesPerSecond = float64(l.samples) / l.took.Seconds()
@@ -197,11 +205,11 @@ func (l *load) result() *Result {
 	r.Valid = true
 	l.judge(r)
 	if l.Duration < RulesDuration {
-		r.Why = append(r.Why, fmt.Sprintf("a run of %s; MLPerf's rules want %s", l.Duration, RulesDuration))
+		l.why = append(l.why, fmt.Sprintf("a run of %s; MLPerf's rules want %s", l.Duration, RulesDuration))
 	}
 	if r.Latency.Mean > r.Latency.P99 {
 		slow := len(l.latencies) - sortSearch(l.latencies, r.Latency.Mean)
-		r.Why = append(r.Why, fmt.Sprintf("the mean latency is above p99: %d of %d queries took longer than the mean, the slowest %.3g ms",
+		l.why = append(l.why, fmt.Sprintf("the mean latency is above p99: %d of %d queries took longer than the mean, the slowest %.3g ms",
 			slow, len(l.latencies), ms(l.latencies[len(l.latencies)-1])))
 	}
 	return r
@@ -211,7 +219,7 @@ func (l *load) result() *Result {
 func (l *load) judge(r *Result) {
 	fail := func(format string, args ...any) {
 		r.Valid = false
-		r.Why = append(r.Why, fmt.Sprintf(format, args...))
+		l.why = append(l.why, fmt.Sprintf(format, args...))
 	}
 	n, p := len(l.latencies), l.percentile()
 	if reached := map[bool]time.Duration{true: l.took, false: l.scheduled}[l.Scenario == Offline]; reached < l.Duration {

@@ -1,9 +1,7 @@
 package inference
 
 import (
-	"encoding/json"
 	"sort"
-	"strings"
 	"time"
 )
 
@@ -14,8 +12,8 @@ type Result struct {
 	Latency          Latency  `json:"latency_ms"` // of a query; server: since it was to come; offline: since the start
 	// Valid: the run has the duration and the queries that it was to have, and early stopping accepts it.
 	Valid bool `json:"valid"`
-	// Why the run is not valid, and what else to know about it.
-	Why Sentences `json:"why"`
+	// Why the run is not valid, and what else to know about it, parted by semicolons.
+	Why string `json:"why"`
 
 	Queries int     `json:"queries"`
 	Samples int     `json:"samples"`
@@ -45,15 +43,6 @@ type Target struct {
 	Over             int     `json:"over,omitempty"`
 	QueriesPerSecond float64 `json:"queries_per_second,omitempty"`
 }
-
-// Sentences are one string in JSON.
-type Sentences []string
-
-// MarshalJSON joins them.
-func (s Sentences) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
-
-// String joins them.
-func (s Sentences) String() string { return strings.Join(s, "; ") }
 
 // latencies are the percentiles of sorted latencies.
 func latencies(sorted []time.Duration) Latency {

@@ -17,7 +17,7 @@ type PredictionJob struct {
 	Backend   string
 	Precision string // empty: the recipe's, or the backend's default
 	Plugins   Plugins
-	Files     []string
+	Files     []string            // of examples; for OpenAnswerer there may be none
 	Batch     int                 // sequences that the device computes at once; 0: the recipe's micro-batch
 	Progress  func(done, all int) // in sequences; may be nil
 }
@@ -40,11 +40,29 @@ func Predict(ctx context.Context, j PredictionJob) (_ *evaluation.Data, _ *evalu
 
 // Answerer is a fine-tuned model in a session, with examples of its task.
 type Answerer struct {
-	Examples  *evaluation.Data
-	Evaluator *evaluation.Evaluator
+	Examples  *evaluation.Data      // none if no files were named
+	Evaluator *evaluation.Evaluator // of the examples
 	Session   backend.Session
 
-	data *Data
+	data  *Data
+	phase *recipe.Phase
+}
+
+// Ask answers questions about passages.
+func (a *Answerer) Ask(ctx context.Context, questions []evaluation.Question) ([]evaluation.Answer, error) {
+	examples, err := evaluation.Ask(a.phase.FineTuning(), questions)
+	if err != nil {
+		return nil, err
+	}
+	e, err := evaluation.New(examples, a.data.Tokenizer, a.phase)
+	if err != nil {
+		return nil, err
+	}
+	predictions, err := e.Run(ctx, a.Session, nil)
+	if err != nil {
+		return nil, err
+	}
+	return predictions.Answers(a.phase.QuestionAnswering.NullScoreDiffThreshold), nil
 }
 
 // Close frees the session and the model.
@@ -60,9 +78,11 @@ func (a *Answerer) Close() error {
 func OpenAnswerer(ctx context.Context, j PredictionJob) (_ *Answerer, err error) {
 	p := &j.Recipe.Phases[len(j.Recipe.Phases)-1]
 	t := p.FineTuning()
-	a := &Answerer{data: new(Data)}
-	if a.Examples, err = evaluation.Read(t, j.Files...); err != nil {
-		return nil, err
+	a := &Answerer{data: new(Data), phase: p}
+	if len(j.Files) > 0 {
+		if a.Examples, err = evaluation.Read(t, j.Files...); err != nil {
+			return nil, err
+		}
 	}
 	defer func() {
 		if err != nil {
@@ -81,13 +101,17 @@ func OpenAnswerer(ctx context.Context, j PredictionJob) (_ *Answerer, err error)
 		if err != nil {
 			return nil, err
 		}
-		a.Examples.SetLabels(labels)
+		if a.Examples != nil {
+			a.Examples.SetLabels(labels)
+		}
 		p.Labels, p.NumLabels = labels, len(labels)
 	} else if err := d.model.CheckLabels(t); err != nil {
 		return nil, err
 	}
-	if a.Evaluator, err = evaluation.New(a.Examples, d.Tokenizer, p); err != nil {
-		return nil, err
+	if a.Examples != nil {
+		if a.Evaluator, err = evaluation.New(a.Examples, d.Tokenizer, p); err != nil {
+			return nil, err
+		}
 	}
 	program, err := j.Recipe.Program(p, j.Backend, j.Precision, d.Tokenizer.Vocab().Len(), 0)
 	if err != nil {
