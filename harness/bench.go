@@ -35,11 +35,12 @@ GOMAXPROCS sets the number of threads, and HARNESS_CPU=generic|avx2|avx512|avx51
   harness bench kernels --filter base-
   harness bench optimizer --optimizer lamb --model base
   harness bench memory
+  harness bench formats
   harness bench inference --scenario offline
   harness bench machine`,
 	}
-	cmd.AddCommand(newBenchStep(), newBenchKernels(), newBenchOptimizer(), newBenchTokenizer(), newBenchMemory(), newBenchMachine(),
-		newBenchInference())
+	cmd.AddCommand(newBenchStep(), newBenchKernels(), newBenchOptimizer(), newBenchTokenizer(), newBenchMemory(), newBenchFormats(),
+		newBenchMachine(), newBenchInference())
 	return cmd
 }
 

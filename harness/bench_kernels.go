@@ -49,3 +49,18 @@ func newBenchMemory() *cobra.Command {
 	o.flags(cmd, "count", 10)
 	return cmd
 }
+
+func newBenchFormats() *cobra.Command {
+	var o benchmarking
+	cmd := &cobra.Command{
+		Use:   "formats",
+		Short: "Measure quantisation to the built-in number formats",
+		Long: `Formats measures how fast a matrix of 64 MiB is quantised to each built-in number format, as a share of a copy of the same
+matrix on the same threads. In a name that ends in /columns, blocks follow the columns.`,
+		Example: `  harness bench formats --count 5
+  GOMAXPROCS=1 harness bench formats --format go`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.measure(cmd, bench.Formats()) },
+	}
+	o.flags(cmd, "count", 10)
+	return cmd
+}

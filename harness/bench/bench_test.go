@@ -57,6 +57,7 @@ func BenchmarkStep(b *testing.B) {
 
 func BenchmarkKernels(b *testing.B) { all(b, Kernels()) }
 func BenchmarkMemory(b *testing.B)  { all(b, Memory()) }
+func BenchmarkFormats(b *testing.B) { all(b, Formats()) }
 
 func BenchmarkOptimizer(b *testing.B) {
 	all(b, []Benchmark{Optimizer(b.Context(), inProcess{}, "adamw", "base")})
