@@ -25,6 +25,7 @@ const programVariable = "HARNESS_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(programVariable) != "" {
+		hold()
 		main()
 		return
 	}

@@ -23,13 +23,14 @@ func (h *hostProcess) stopAfter(steps int, run string, sig syscall.Signal, args 
 	return h.disturb(steps, run, func(cmd *exec.Cmd, _ *os.File) error { return cmd.Process.Signal(sig) }, args...)
 }
 
-// disturb runs the program until a run has recorded so many steps, and then does something to the process or to the pipe
-// from which its standard error is read.
+// disturb runs the program until a run has recorded so many steps, and does something to the process, or to the pipe from
+// which its standard error is read, before the run goes on.
 func (h *hostProcess) disturb(
 	steps int, run string, disturb func(*exec.Cmd, *os.File) error, args ...string,
 ) (stderr string, code int) {
 	h.t.Helper()
-	cmd := h.command(nil, args...)
+	path := filepath.Join(h.dir, run, "steps.jsonl")
+	cmd := h.command([]string{fmt.Sprintf("%s=%s:%d", holdVariable, path, steps)}, args...)
 	pipe, end, err := os.Pipe()
 	if err != nil {
 		h.t.Fatal(err)
@@ -48,24 +49,24 @@ func (h *hostProcess) disturb(
 	end.Close()
 	over := make(chan error, 1)
 	go func() { over <- cmd.Wait() }()
-	path := filepath.Join(h.dir, run, "steps.jsonl")
-	for lines := 0; lines < steps; time.Sleep(time.Millisecond) {
+	for !exists(path + heldFile) {
 		select {
 		case err := <-over:
-			h.t.Fatalf("harness %s ended after %d steps, want to disturb it after %d: %v", strings.Join(args, " "), lines, steps, err)
-		default:
+			h.t.Fatalf("harness %s ended before step %d, at which it is disturbed: %v", strings.Join(args, " "), steps, err)
+		case <-time.After(time.Millisecond):
 		}
-		got, err := os.ReadFile(path)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			h.t.Fatal(err)
-		}
-		lines = bytes.Count(got, []byte("\n"))
 	}
-	if err := disturb(cmd, pipe); err != nil {
-		h.t.Fatal(err)
+	err = disturb(cmd, pipe)
+	if goOn := os.WriteFile(path+goFile, nil, 0o666); err != nil || goOn != nil {
+		h.t.Fatal(err, goOn)
 	}
 	err = <-over
 	<-read
+	for _, file := range []string{path + heldFile, path + goFile} {
+		if err := os.Remove(file); err != nil {
+			h.t.Fatal(err)
+		}
+	}
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		h.t.Fatal(err)
 	}
