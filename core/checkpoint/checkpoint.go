@@ -26,6 +26,7 @@ import (
 
 	"harness.invalid/core/bounded"
 	"harness.invalid/core/checkpoint/safetensors"
+	"harness.invalid/core/checkpoint/sums"
 	"harness.invalid/core/checkpoint/weights"
 	"harness.invalid/core/tensor"
 )
@@ -81,14 +82,11 @@ const (
 	averageFile   = "average.safetensors"
 	optimizerFile = "optimizer.safetensors"
 	stateFile     = "state.json"
-	sumsFile      = "SHA256SUMS"
 )
 
 // The most that is read of the files of a checkpoint, which may come from anybody.
 const (
 	mostState = bounded.GiB // the state of plugins is in it
-	mostSums  = bounded.MiB
-	mostFile  = 64 * bounded.TiB
 )
 
 // Name is the name of a checkpoint's folder. The names of a run's checkpoints sort in the order of time.
@@ -187,13 +185,13 @@ func Open(path string) (*Checkpoint, error) {
 }
 
 func (c *Checkpoint) open() error {
-	sums, err := readSums(c.Path)
+	list, err := readSums(c.Path)
 	if err != nil {
 		return err
 	}
 	for _, name := range []string{modelFile, stateFile} {
-		if _, ok := sums[name]; !ok {
-			return fmt.Errorf("%s does not list %s: %w", sumsFile, name, ErrDamaged)
+		if _, ok := list[name]; !ok {
+			return fmt.Errorf("%s does not list %s: %w", sums.File, name, ErrDamaged)
 		}
 	}
 	text, err := bounded.ReadFile(filepath.Join(c.Path, stateFile), mostState)
@@ -206,8 +204,8 @@ func (c *Checkpoint) open() error {
 	if c.model, err = safetensors.Open(filepath.Join(c.Path, modelFile)); err != nil {
 		return err
 	}
-	_, c.Averaged = sums[averageFile]
-	if _, ok := sums[optimizerFile]; ok {
+	_, c.Averaged = list[averageFile]
+	if _, ok := list[optimizerFile]; ok {
 		c.optimizer, err = safetensors.Open(filepath.Join(c.Path, optimizerFile))
 	}
 	return err

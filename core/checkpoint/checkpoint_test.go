@@ -173,7 +173,7 @@ func TestDamage(t *testing.T) {
 			t.Errorf("%s: error is %v, want ErrDamaged", what, err)
 		}
 	}
-	for _, name := range []string{modelFile, optimizerFile, stateFile, sumsFile} {
+	for _, name := range []string{modelFile, optimizerFile, stateFile, "SHA256SUMS"} {
 		file := filepath.Join(path, name)
 		whole, err := os.ReadFile(file)
 		if err != nil {

@@ -23,22 +23,22 @@ func FuzzOpen(f *testing.F) {
 		f.Fatal(err)
 	}
 	files := map[string]string{}
-	for _, name := range []string{sumsFile, stateFile, modelFile} {
+	for _, name := range []string{"SHA256SUMS", stateFile, modelFile} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			f.Fatal(err)
 		}
 		files[name] = string(text)
 	}
-	f.Add(files[sumsFile], files[stateFile])
+	f.Add(files["SHA256SUMS"], files[stateFile])
 	f.Add("", files[stateFile])
-	f.Add(strings.Replace(files[sumsFile], modelFile, "../"+modelFile, 1), "{")
+	f.Add(strings.Replace(files["SHA256SUMS"], modelFile, "../"+modelFile, 1), "{")
 	f.Add("", `{"step": 1e99, "backend": {"state": "!"}}`)
 	f.Fuzz(func(t *testing.T, sums, state string) {
 		if sums == "" { // those of the state as it is
 			sums = fmt.Sprintf("%x  %s\n%x  %s\n", sha256.Sum256([]byte(files[modelFile])), modelFile, sha256.Sum256([]byte(state)), stateFile)
 		}
-		for name, text := range map[string]string{sumsFile: sums, stateFile: state} {
+		for name, text := range map[string]string{"SHA256SUMS": sums, stateFile: state} {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
 				t.Fatal(err)
 			}

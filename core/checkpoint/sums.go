@@ -1,10 +1,8 @@
 package checkpoint
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -14,9 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"harness.invalid/core/bounded"
+	"harness.invalid/core/checkpoint/sums"
 	"harness.invalid/core/durable"
-	"harness.invalid/core/filename"
 )
 
 // sumWriter writes files into a folder and keeps their SHA-256.
@@ -28,7 +25,7 @@ type sumWriter struct {
 func (w *sumWriter) file(name string, write func(io.Writer) error) error {
 	h := sha256.New()
 	err := durable.WriteFile(filepath.Join(w.dir, name), func(out io.Writer) error { return write(io.MultiWriter(out, h)) })
-	fmt.Fprintf(&w.sums, "%x  %s\n", h.Sum(nil), name)
+	w.sums.WriteString(sums.Line(h.Sum(nil), name))
 	return err
 }
 
@@ -54,7 +51,7 @@ func replaceDir(path string, write func(*sumWriter) error) (err error) {
 	if err := write(w); err != nil {
 		return err
 	}
-	if err := durable.WriteFile(filepath.Join(temp, sumsFile), func(out io.Writer) error {
+	if err := durable.WriteFile(filepath.Join(temp, sums.File), func(out io.Writer) error {
 		_, err := out.Write(w.sums.Bytes())
 		return err
 	}); err != nil {
@@ -79,41 +76,9 @@ func replaceDir(path string, write func(*sumWriter) error) (err error) {
 
 // readSums reads a folder's list of files and checks each file against it.
 func readSums(dir string) (map[string]string, error) {
-	text, err := bounded.ReadFile(filepath.Join(dir, sumsFile), mostSums)
+	list, err := sums.Check(dir, ErrDamaged)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is missing: %w", sumsFile, ErrDamaged)
-	} else if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s is missing: %w", sums.File, ErrDamaged)
 	}
-	sums := make(map[string]string)
-	for line := range strings.Lines(string(text)) {
-		sum, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
-		if !ok || !strings.HasSuffix(line, "\n") || filename.Check(name) != nil {
-			return nil, fmt.Errorf("%s has the line %q, want a sum, two spaces and a name: %w", sumsFile, line, ErrDamaged)
-		}
-		sums[name] = sum
-		got, err := sumOf(filepath.Join(dir, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s is missing: %w", name, ErrDamaged)
-		} else if err != nil {
-			return nil, err
-		}
-		if got != sum {
-			return nil, fmt.Errorf("%s has the SHA-256 %s, want %s: %w", name, got, sum, ErrDamaged)
-		}
-	}
-	return sums, nil
-}
-
-func sumOf(path string) (string, error) {
-	f, err := bounded.Open(path, mostFile)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, bufio.NewReaderSize(f, 64<<10)); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return list, err
 }

@@ -24,7 +24,7 @@ type Trained struct {
 }
 
 // Save writes the model in Hugging Face's format, with its tokenizer and the recipe, which tells `harness predict`
-// the task.
+// the task, and the sums of these files.
 func (m Trained) Save(dir string) error {
 	c, err := Config(m.Phase, m.Model)
 	if err != nil {
@@ -37,7 +37,10 @@ func (m Trained) Save(dir string) error {
 	if err := m.Tokenizer.Save(dir); err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(dir, RecipeFile), m.Recipe.Write)
+	if err := durable.WriteFile(filepath.Join(dir, RecipeFile), m.Recipe.Write); err != nil {
+		return err
+	}
+	return huggingface.Seal(dir, RecipeFile)
 }
 
 // Config is the configuration that the folder of a phase's model gets: with the class that transformers has for it,

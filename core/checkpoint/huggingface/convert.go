@@ -81,6 +81,9 @@ func (f *Folder) Write(dir string, t Target) (Report, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fail(rep, err)
 	}
+	if err := unseal(dir); err != nil {
+		return fail(rep, err)
+	}
 	switch t.Format {
 	case TensorFlow:
 		err = tensorflow.Write(filepath.Join(dir, checkpointName), append(m.contents, m.optimizer...))
@@ -100,22 +103,21 @@ func (f *Folder) Write(dir string, t Target) (Report, error) {
 	if err := saveFile(filepath.Join(dir, configName), config); err != nil {
 		return fail(rep, err)
 	}
-	if tokenizer == nil {
-		return rep, nil
-	}
 	from := f.dir
 	if t.Tokenizer != nil {
 		from = ""
 	}
-	if t.Format == TensorFlow {
+	switch {
+	case tokenizer == nil:
+	case t.Format == TensorFlow:
 		err = copyFile(from, dir, vocabFile, *tokenizer)
-	} else {
+	default:
 		err = copyTokenizer(from, dir, *tokenizer)
 	}
 	if err != nil {
 		return fail(rep, err)
 	}
-	return rep, nil
+	return rep, Seal(dir)
 }
 
 // WriteFile writes only the parameters: one file, or the two of a TensorFlow checkpoint.

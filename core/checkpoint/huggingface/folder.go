@@ -31,13 +31,16 @@ type Folder struct {
 }
 
 // Open reads the configuration of a model and maps its tensors into memory. path is a folder, or the file in it
-// that holds the tensors, in any format that OpenTensors knows.
+// that holds the tensors, in any format that OpenTensors knows. A folder with a list of sums, as Seal writes it, is checked.
 func Open(path string) (*Folder, error) {
 	dir := path
 	if info, err := os.Stat(path); err != nil && !tensorflow.IsCheckpoint(path) {
 		return nil, fmt.Errorf("model %w", err)
 	} else if err != nil || !info.IsDir() {
 		dir = filepath.Dir(path)
+	}
+	if err := checkSeal(dir); err != nil {
+		return nil, fmt.Errorf("model %w", err)
 	}
 	config, err := readConfigIn(dir)
 	if err != nil {

@@ -45,6 +45,9 @@ func Save(dir string, c Config, h bert.Head, l *tensor.Layout, params []float32,
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fail(err)
 	}
+	if err := unseal(dir); err != nil {
+		return fail(err)
+	}
 	var contents []weights.Content
 	for _, t := range l.Tensors() {
 		contents = append(contents, weights.Of(t.Name, t.Shape, t.Of(params)).As(dtype))

@@ -11,6 +11,7 @@ import (
 	"harness.invalid/core/bert"
 	"harness.invalid/core/checkpoint/pytorch"
 	"harness.invalid/core/checkpoint/safetensors"
+	"harness.invalid/core/checkpoint/sums"
 	"harness.invalid/core/checkpoint/weights"
 	"harness.invalid/core/tensor"
 )
@@ -57,6 +58,10 @@ func TestShards(t *testing.T) {
 	_, l, _ := model(t, bert.Head{Task: bert.Pretraining})
 	if want := int64(4 * l.Parameters()); parsed.Metadata.TotalSize != want || len(parsed.Files) != len(l.Tensors()) {
 		t.Errorf("total_size is %d of %d tensors, want %d of %d", parsed.Metadata.TotalSize, len(parsed.Files), want, len(l.Tensors()))
+	}
+	// A stranger's folder has no sums.
+	if err := os.Remove(filepath.Join(there, sums.File)); err != nil {
+		t.Fatal(err)
 	}
 	first := filepath.Base(shards[0])
 	for want, bad := range map[string]string{
