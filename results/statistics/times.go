@@ -103,5 +103,8 @@ func CompareTimes(baseline, arm []float64, alpha float64) TimesDifference {
 	return d
 }
 
+// Withhold takes back the test of a difference that has another cause than the arms.
+func (d *TimesDifference) Withhold(why string) { d.P, d.Warning = results.Number(math.NaN()), why }
+
 // WarmUp is the number of a phase's first steps that times leave out: caches, memory and clock rates have to settle.
 func WarmUp(steps int) int { return min(max(1, steps/20), max(0, steps-1)) }

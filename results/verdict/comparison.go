@@ -40,6 +40,8 @@ type Comparison struct {
 	// Notes are doubts about the comparison as a whole.
 	Notes []string `json:"notes,omitempty"`
 
+	machines map[runKey][]string // that runs were trained on, in words
+
 	places placesOfRuns
 	visits int // of Runs one by one: must grow with their number and no faster
 }
@@ -126,7 +128,9 @@ func CompareBy(runs []*results.Run, verdict recipe.Verdict) (*Comparison, error)
 	c.checkBatches()
 	c.notePlans(runs)
 	c.noteStarts(runs)
-	c.checkMachines(runs)
+	if err := c.checkMachines(runs); err != nil {
+		return nil, err
+	}
 	if err := c.checkOrigins(runs); err != nil {
 		return nil, err
 	}
@@ -280,15 +284,44 @@ func (c *Comparison) checkBatches() {
 	}
 }
 
-// checkMachines notes runs on machines that differ in what speed depends on.
-func (c *Comparison) checkMachines(runs []*results.Run) {
+// checkMachines notes runs on machines that differ in what speed depends on. A run that went on elsewhere counts for all
+// of its machines.
+func (c *Comparison) checkMachines(runs []*results.Run) error {
 	machines := make(map[string]bool)
+	c.machines = map[runKey][]string{}
 	for _, r := range runs {
-		e := r.Environment
-		machines[fmt.Sprintf("%s with %d CPUs, GOMAXPROCS %d", e.CPU, e.CPUs, e.Threads)] = true
+		segments, err := r.Segments()
+		if err != nil {
+			return err
+		}
+		for _, s := range segments {
+			e := s.Environment
+			name := fmt.Sprintf("%s with %d CPUs, GOMAXPROCS %d", e.CPU, e.CPUs, e.Threads)
+			machines[name] = true
+			if at := (runKey{r.Arm(), r.Seed}); !slices.Contains(c.machines[at], name) {
+				c.machines[at] = append(c.machines[at], name)
+			}
+		}
 	}
 	if len(machines) > 1 {
-		c.Notes = append(c.Notes, "measured times come from different machines and say nothing about the backends: "+
-			strings.Join(slices.Sorted(maps.Keys(machines)), "; "))
+		c.Notes = append(c.Notes, "measured times come from different machines, say nothing about the backends and are not tested against "+
+			"each other (in one allocation they would be: --one-allocation): "+strings.Join(slices.Sorted(maps.Keys(machines)), "; "))
 	}
+	return nil
+}
+
+// unlike reports whether the complete runs of two arms were trained on machines that differ in what speed depends on.
+func (c *Comparison) unlike(a, b results.Arm) bool {
+	first := ""
+	for _, r := range slices.Concat(c.RunsOf(a), c.RunsOf(b)) {
+		for _, m := range c.machines[runKey{r.Arm, r.Seed}] {
+			if first == "" {
+				first = m
+			}
+			if m != first {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -155,10 +155,21 @@ func TestComparison(t *testing.T) {
 		"gpu-ref/adamw with seed 3: not paired, since ipu/adamw has no run that ended",
 		"seed 2: the arms took different batches (digests: gpu-ref/adamw, tpu/adamw batches 1; ipu/adamw others), so " +
 			"differences are not the backends' alone",
-		"measured times come from different machines and say nothing about the backends: " +
-			" with 0 CPUs, GOMAXPROCS 0; Other with 0 CPUs, GOMAXPROCS 0",
+		"measured times come from different machines, say nothing about the backends and are not tested against each other (in one " +
+			"allocation they would be: --one-allocation):  with 0 CPUs, GOMAXPROCS 0; Other with 0 CPUs, GOMAXPROCS 0",
 	}, c.Notes); diff != "" {
 		t.Error(diff)
+	}
+	for _, p := range c.Comparisons {
+		for _, d := range p.Times {
+			withheld := math.IsNaN(float64(d.Seconds.P)) && d.Seconds.Warning == unlikeMachines
+			if withheld != (p.Arm.Backend == "tpu") {
+				t.Errorf("times of %s in %s are %+v: want no test where a run was on another machine", p.Arm, d.Phase, d.Seconds)
+			}
+		}
+		if len(p.Times) == 0 {
+			t.Errorf("%s has no times", p.Arm)
+		}
 	}
 	d, _ := c.Comparisons[0].Metric("squad", "f1")
 	if diff := cmp.Diff([]uint64{1, 2, 3}, c.Comparisons[0].Seeds); diff != "" || d.Verdict != Inconclusive {

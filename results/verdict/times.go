@@ -40,6 +40,9 @@ func (h *history) times(runs []RunSummary, phase int) (training, steps []float64
 	return training, steps
 }
 
+// unlikeMachines is why times are not tested.
+const unlikeMachines = "the runs were trained on different machines"
+
 // timesDifference compares all complete runs of two arms, paired or not; false if one has no times.
 func (h *history) timesDifference(p *Pairing, phase int) (PhaseTimesDifference, bool) {
 	trainingA, stepsA := h.times(h.RunsOf(p.Baseline), phase)
@@ -50,6 +53,12 @@ func (h *history) timesDifference(p *Pairing, phase int) (PhaseTimesDifference, 
 	d := PhaseTimesDifference{Phase: h.Phases[phase].Name, Seconds: statistics.CompareTimes(trainingA, trainingB, h.Alpha)}
 	if len(stepsA) > 0 && len(stepsB) > 0 {
 		d.StepSeconds = new(statistics.CompareTimes(stepsA, stepsB, h.Alpha))
+	}
+	if h.unlike(p.Baseline, p.Arm) {
+		d.Seconds.Withhold(unlikeMachines)
+		if d.StepSeconds != nil {
+			d.StepSeconds.Withhold(unlikeMachines)
+		}
 	}
 	return d, true
 }
