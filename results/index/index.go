@@ -30,6 +30,13 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// ErrShared is wrapped by the error for a SQLite file on a network file system. SQLite's log is in memory that processes
+// of one machine share, and its locks rely on those of the file system, which NFS has had wrong: two machines may damage
+// the file. Sources: sqlite.org/wal.html, sqlite.org/howtocorrupt.html, 2.1.
+var ErrShared = errors.New("SQLite can't be used there, since two machines that write at once may damage its file: " +
+	"name a database server by postgres://, or a file on a disk of this machine, by --store or $" + Variable +
+	"; harness runs reindex fills it from the runs' folders")
+
 // Index is an open index.
 type Index struct {
 	db       *sql.DB
@@ -98,6 +105,9 @@ func openSQLite(path string) (*sql.DB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
+	}
+	if name := networkFileSystem(filepath.Dir(path)); name != "" {
+		return nil, fmt.Errorf("%s lies on a file system that machines share (%s): %w", filepath.Dir(path), name, ErrShared)
 	}
 	// A transaction takes the lock at its start: one that read first and then could not write would have to be repeated.
 	settings := url.Values{"_txlock": {"immediate"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", wait), "journal_mode(WAL)",
