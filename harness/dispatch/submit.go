@@ -189,7 +189,7 @@ func (w *watch) submitted(a executor.Array, id string, places []int, g group) {
 		}
 	}
 	if w.executor.Traits().Survives {
-		w.session.Observe(experiment.Note{Text: fmt.Sprintf("%d runs are submitted as %s %s", len(g.runs), w.On, id)})
+		w.note("%d runs are submitted as %s %s", len(g.runs), w.On, id)
 	}
 }
 

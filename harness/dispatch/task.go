@@ -97,7 +97,7 @@ func (l *list) train(ctx context.Context, e experiment.Experiment, r *listed) er
 		if !errors.Is(err, durable.ErrLocked) {
 			return err
 		}
-		e.Observe(experiment.Note{Text: fmt.Sprintf("%s: another process writes there: waiting for it", r.Name)})
+		note(e.Observe, "%s: another process writes there: waiting for it", r.Name)
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)

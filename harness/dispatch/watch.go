@@ -53,6 +53,15 @@ const (
 	quiet = 5 * time.Minute
 )
 
+// note tells a line for people.
+func (w *watch) note(format string, args ...any) { note(w.session.Observe, format, args...) }
+
+func note(to experiment.Observer, format string, args ...any) {
+	if to != nil {
+		to(experiment.Note{Text: fmt.Sprintf(format, args...)})
+	}
+}
+
 func (w *watch) dir(i int) string { return filepath.Join(w.session.Dir, w.plan[i].Name) }
 
 // over reports whether nothing more is to be expected of a run.
@@ -111,12 +120,12 @@ func (w *watch) look(ctx context.Context) error {
 			return nil
 		}
 		if !w.silent {
-			w.session.Observe(experiment.Note{Text: fmt.Sprintf("the scheduler does not answer; the runs go on, and so do the questions: %v", err)})
+			w.note("the scheduler does not answer; the runs go on, and so do the questions: %v", err)
 		}
 		w.silent = true
 	} else if w.silent {
 		w.silent = false
-		w.session.Observe(experiment.Note{Text: "the scheduler answers again"})
+		w.note("the scheduler answers again")
 	}
 	var again, running []int
 	waiting := 0
@@ -185,7 +194,7 @@ func (w *watch) decide(i int, status executor.Status) (again bool, err error) {
 		r.failed = fmt.Sprintf("its task ended %d times without a result, the last time it was %s", r.tries+1, word)
 		return false, nil
 	}
-	w.session.Observe(experiment.Note{Text: fmt.Sprintf("%s: its task is %s and left no result: it is submitted again", w.plan[i].Name, word)})
+	w.note("%s: its task is %s and left no result: it is submitted again", w.plan[i].Name, word)
 	r.tries++
 	return true, nil
 }
@@ -202,8 +211,8 @@ func (w *watch) stop(i int) *results.Stop {
 func (w *watch) noteRestart(i int, s executor.Status) {
 	if r := &w.runs[i]; s.Restarts > r.restarts {
 		r.restarts = s.Restarts
-		w.session.Observe(experiment.Note{Text: fmt.Sprintf("%s: the scheduler starts it again (%s): it goes on from its last checkpoint",
-			w.plan[i].Name, strings.ToLower(strings.TrimSpace(s.Word+" "+s.Reason)))})
+		w.note("%s: the scheduler starts it again (%s): it goes on from its last checkpoint",
+			w.plan[i].Name, strings.ToLower(strings.TrimSpace(s.Word+" "+s.Reason)))
 	}
 }
 
@@ -244,7 +253,7 @@ func (w *watch) progress(running []int, waiting int, queue *executor.Queue) {
 	if len(steps) > 0 {
 		counts += "; " + strings.Join(steps, ", ")
 	}
-	w.session.Observe(experiment.Note{Text: counts})
+	w.note("%s", counts)
 }
 
 // leave ends the watch early. Tasks that survive it go on, others save a checkpoint.
