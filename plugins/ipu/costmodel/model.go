@@ -25,13 +25,14 @@ var formats = map[string]format{
 
 // model is a program on a system, on its way to an estimate.
 type model struct {
-	program backend.Program
-	plan    execution.Plan
-	system  *System
-	chip    Chip // whose tiles compute
-	format  format
-	packing float64
-	guessed bool // packing is not given
+	program   backend.Program
+	plan      execution.Plan
+	system    *System
+	chip      Chip // whose tiles compute
+	format    format
+	packing   float64
+	guessed   bool            // packing is not given
+	operators []bert.Operator // of the model with a single layer
 	// forwardMACs are the multiply-adds of a forward pass of the whole model on a micro-batch.
 	forwardMACs float64
 
@@ -71,9 +72,8 @@ func newModel(
 		exchangeBytesPerCycle:  sys.Chip.ExchangeBytesPerSecond / sys.Chip.ClockHz / float64(sys.Chip.Tiles),
 	}
 	m.packing, m.guessed = packing(&p, on.Packing)
-	m.forwardMACs = bert.MultiplyAdds(p.Model, p.Head, bert.Shape{
-		Size: p.MicroBatch, Length: p.Length, Predictions: p.MaxPredictions, Sequences: p.SequencesPerPack,
-	})
+	m.operators = n.operators
+	m.forwardMACs = bert.MultiplyAdds(p.Model, p.Head, m.shape())
 	if plan.LayersPerPhase > 0 {
 		if m.chip.Tiles <= ioTiles {
 			return nil, fmt.Errorf("%s: phased execution takes %d tiles for input and output, and the chip has %d",

@@ -61,6 +61,8 @@ func (s *stated) add(u update, products []optimizer.Product) {
 type parameters struct {
 	units []stated
 	words stated // the word embeddings alone
+	// operators of the model with a single layer: all layers are alike.
+	operators []bert.Operator
 }
 
 // readParameters adds up parameters by unit. A cost of other tensors is an error.
@@ -74,7 +76,9 @@ func readParameters(p *backend.Program, c *optimizer.Cost) (*parameters, error) 
 			return nil, err
 		}
 	}
-	n := &parameters{units: make([]stated, p.Model.Units())}
+	single := p.Model
+	single.NumHiddenLayers = 1
+	n := &parameters{units: make([]stated, p.Model.Units()), operators: bert.Operators(single, p.Head)}
 	for i, t := range l.Tensors() {
 		u := update{params: float64(t.Len())}
 		var products []optimizer.Product
