@@ -122,6 +122,9 @@ func (s *schema) properties(t reflect.Type, into map[string]any) {
 			s.properties(f.Type, into)
 			continue
 		}
+		if key == "" {
+			continue // no part of the file
+		}
 		p := s.of(f.Type)
 		if c := words[t.Name()+"."+key]; c != nil {
 			p["enum"] = c
