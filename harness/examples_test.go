@@ -25,10 +25,10 @@ const (
 // scratch is a folder for what several tests use. TestMain removes it.
 var scratch = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "harness-test") })
 
-// tests run and leave nothing in scratch.
+// tests runs all tests and removes scratch.
 type tests struct{ *testing.M }
 
-// Run runs the tests, more of them beside each other than there are CPUs, for they wait for processes and for disks.
+// Run runs more tests at a time than there are CPUs, since they wait for processes and disks.
 func (t tests) Run() int {
 	flag.Parse()
 	given := false

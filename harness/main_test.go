@@ -88,9 +88,9 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// quickly is the environment of processes that live for a moment: many of them run beside each other, their steps
-// are no work for two threads, and what they leave in memory need not be collected. Where an interpreter has all
-// modules it is named, for a search starts several; torch.txtar searches. The program's hash is computed once.
+// quickly is the environment of short-lived processes. Many run at once, and their steps are too small for two
+// threads, so each has one, and collects garbage rarely. An interpreter that has all modules is named, since a search
+// starts several (torch.txtar searches). They share a cache, so that the program's hash is computed once.
 func quickly() []string {
 	env := []string{"GOMAXPROCS=1", "GOGC=400"}
 	if dir, err := scratch(); err == nil {

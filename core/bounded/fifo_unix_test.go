@@ -11,7 +11,7 @@ import (
 	"harness.invalid/core/bounded"
 )
 
-// TestFIFO: one that nobody writes to would block for good whoever opens it.
+// TestFIFO: a FIFO is refused. Opening one that nobody writes to would block forever.
 func TestFIFO(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "recipe.yaml")

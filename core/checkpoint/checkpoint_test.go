@@ -246,7 +246,7 @@ func TestLatestAndPrune(t *testing.T) {
 	}
 }
 
-// TestForeignFolders: what a user puts beside the checkpoints neither counts as one nor is removed, whatever its name.
+// TestForeignFolders: folders that a user puts beside the checkpoints are neither read nor removed, whatever their names.
 func TestForeignFolders(t *testing.T) {
 	dir := t.TempDir()
 	state, tensors := run(t)
@@ -306,7 +306,7 @@ func TestForeignFolders(t *testing.T) {
 	}
 }
 
-// TestSaveFails: what can't be saved leaves nothing behind and does not touch what was there.
+// TestSaveFails: a save that fails leaves nothing behind and does not touch what was there.
 func TestSaveFails(t *testing.T) {
 	dir := t.TempDir()
 	state, tensors := run(t)

@@ -31,7 +31,7 @@ func TestDo(t *testing.T) {
 	}
 }
 
-// BenchmarkDo is what an operation costs where nobody stands.
+// BenchmarkDo measures an operation without an interceptor.
 func BenchmarkDo(b *testing.B) {
 	op, do := &fault.Op{Kind: fault.Sync}, func() error { return nil }
 	for b.Loop() {

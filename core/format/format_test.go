@@ -264,7 +264,7 @@ func TestProperties(t *testing.T) {
 	})
 }
 
-// TestMistakes: what a description has wrong is named with the place and what is wanted.
+// TestMistakes: an error in a description says where it is and what is wanted.
 func TestMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "no bits",

@@ -355,7 +355,7 @@ func TestGemmPanics(t *testing.T) {
 	}
 }
 
-// TestGemmAllocates: nothing in steady state.
+// TestGemmAllocates: products allocate nothing in steady state.
 func TestGemmAllocates(t *testing.T) {
 	g := newGemm(128, 128, 64, false, true, 0)
 	g.RunSerial()

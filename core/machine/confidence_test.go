@@ -47,7 +47,7 @@ func TestInterval(t *testing.T) {
 	}
 }
 
-// TestOutside: what no published row had is named.
+// TestOutside: settings that no published row has are named.
 func TestOutside(t *testing.T) {
 	for _, c := range []struct {
 		chip   string

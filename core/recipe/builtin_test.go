@@ -143,7 +143,7 @@ func TestBuiltinPipelines(t *testing.T) {
 	}
 }
 
-// TestFlavours: what makes recipes of one name differ from system to system are fields, not words.
+// TestFlavours: where recipes of one name differ between systems, fields say so, not words.
 func TestFlavours(t *testing.T) {
 	graphcore, nvidia := mustLoad(t, "graphcore/popart/large-phase1"), mustLoad(t, "nvidia/large-phase1")
 	if g, n := graphcore.Model, nvidia.Model; g.LayerNormEps != 1e-3 || n.LayerNormEps != 1e-12 || g.AttentionMask != -1000 ||

@@ -81,7 +81,7 @@ func TestSecretsStayOut(t *testing.T) {
 	}
 }
 
-// TestRecordedRecipeExtendsNone: what a run recorded is whole; nothing else is opened for it.
+// TestRecordedRecipeExtendsNone: the recipe that a run recorded is complete, and no other file is opened for it.
 func TestRecordedRecipeExtendsNone(t *testing.T) {
 	for _, text := range []string{"extends: quick\n", "extends: [/etc/passwd]\n", "name: x\nextends: ../secret.yaml\n"} {
 		if _, err := recipe.ParseResolved("recipe.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), "extends none") {

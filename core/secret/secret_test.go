@@ -61,7 +61,7 @@ func TestHide(t *testing.T) {
 	}
 }
 
-// FuzzLocation: a password is in nothing that is shown, and what is no address is left as it is.
+// FuzzLocation: no password is shown, and text that is not an address stays as it is.
 func FuzzLocation(f *testing.F) {
 	f.Add("postgres://u:", "@db/runs?x=y")
 	f.Add("postgres://db/runs?password=", "&x=y")

@@ -83,7 +83,7 @@ func TestPublishedRun(t *testing.T) {
 	}
 }
 
-// smaller is a recipe scaled down, and its model and data beyond what shrink does, for the sake of time.
+// smaller scales a recipe down, and its model and data further than shrink does, to save time.
 func smaller(t *testing.T, big *recipe.Recipe) *recipe.Recipe {
 	t.Helper()
 	r, err := shrink.Recipe(big, shrink.Settings{Sequences: 30, Steps: 2})

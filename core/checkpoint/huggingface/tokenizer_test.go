@@ -37,7 +37,7 @@ func tokens(v *wordpiece.Vocab) []string {
 	return all
 }
 
-// TestTokenizer: what is saved is read again, from all files together and from tokenizer.json alone.
+// TestTokenizer: a saved tokenizer reads back the same, from all files together and from tokenizer.json alone.
 func TestTokenizer(t *testing.T) {
 	options := map[string]wordpiece.Options{"lower": wordpiece.HuggingFace(true), "cased": wordpiece.HuggingFace(false)}
 	o := wordpiece.HuggingFace(true)

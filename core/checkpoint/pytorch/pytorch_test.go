@@ -115,7 +115,7 @@ func TestTraining(t *testing.T) {
 	}
 }
 
-// TestWrite: what is written is read back, twice the same bytes, with data where PyTorch would put them.
+// TestWrite: a file reads back the same, has the same bytes each time, and has its data where PyTorch would put them.
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	contents := []weights.Content{

@@ -15,7 +15,7 @@ import (
 	"harness.invalid/core/tensor"
 )
 
-// TestRefuseCode: what wants to be called is named, and nothing is called.
+// TestRefuseCode: a file that would call code is refused. The error names the function, and nothing is called.
 func TestRefuseCode(t *testing.T) {
 	for name, want := range map[string]string{"evil.bin": "posix.system", "evil.legacy.bin": "posix.system", "module.bin": "__main__.Head"} {
 		f, err := Open(filepath.Join("testdata", name))

@@ -167,7 +167,7 @@ func TestSkipped(t *testing.T) {
 	}
 }
 
-// TestWriteRead: what is written reads back the same.
+// TestWriteRead: a written file reads back the same.
 func TestWriteRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := &squad.Data{Version: rapid.String().Draw(t, "version")}

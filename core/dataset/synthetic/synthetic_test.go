@@ -87,7 +87,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestPeople: what is true of people is possible.
+// TestPeople: names are unique, and facts about one person do not contradict each other.
 func TestPeople(t *testing.T) {
 	w := newWorld(3, 1000)
 	names := map[string]bool{}

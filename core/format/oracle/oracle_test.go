@@ -65,7 +65,7 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// TestMistakes: what cannot be compared is an error that says why.
+// TestMistakes: results that cannot be compared give an error that says why.
 func TestMistakes(t *testing.T) {
 	x, two := weights.Of("x", tensor.Shape{2}, []float32{1, 2}), tensor.Shape{2}
 	for want, contents := range map[string][]weights.Content{

@@ -71,7 +71,7 @@ func FuzzPin(f *testing.F) {
 	})
 }
 
-// FuzzAddress: what is taken for an address is one that can be dialled.
+// FuzzAddress: every address that is accepted can be dialled.
 func FuzzAddress(f *testing.F) {
 	f.Add("unix:/tmp/s")
 	f.Add("tcp:127.0.0.1:80")

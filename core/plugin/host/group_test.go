@@ -130,7 +130,7 @@ func TestDeadParent(t *testing.T) {
 	}
 }
 
-// TestChildrenEnd: what a plugin started ends with it, whether it ends when asked or is killed.
+// TestChildrenEnd: processes that a plugin started end with it, whether it ends when asked or is killed.
 func TestChildrenEnd(t *testing.T) {
 	for name, end := range map[string]func(p *host.Process){
 		"closed": func(p *host.Process) { _ = p.Close() },

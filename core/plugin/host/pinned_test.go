@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestPinnedCopy: what is started of a pinned plugin is a copy that nobody can swap after it was checked.
+// TestPinnedCopy: a pinned plugin is started from a copy that nobody can swap after the check.
 func TestPinnedCopy(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", filepath.Join(home, "cache"))

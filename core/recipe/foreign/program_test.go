@@ -221,7 +221,7 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// TestRefusedPrograms: what is no BERT, no known task or no single program is an error that says so.
+// TestRefusedPrograms: a command of another model, an unknown task or several programs gives an error that says so.
 func TestRefusedPrograms(t *testing.T) {
 	for line, want := range map[string]string{
 		"run_qa.py --model_name_or_path FacebookAI/roberta-large":                                               "is RoBERTa: only BERT",
