@@ -59,6 +59,7 @@ func newCompare() *cobra.Command {
 		Example: `  harness compare --backends ipu,gpu-ref
   harness compare --backends gpu-ref:fp32,gpu-ref:fp16,ipu:fp16.16 --budget 30m
   harness compare --backends ipu,gpu-ref --out runs/mine --resume --budget 10m
+  harness compare --backends ipu,gpu-ref --from-scratch --dry-run
   harness compare --backends ipu,gpu-ref --seeds 10 --aa
   harness compare --backends ipu,gpu-ref --from-scratch --budget 1h
   harness compare --backends ipu,gpu-ref --optimizers adamw,lamb --format markdown

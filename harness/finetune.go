@@ -57,6 +57,9 @@ Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 				return advise(err)
 			}
 			t.SaveModel = true
+			if t.dryRun {
+				return t.rehearse(cmd, shape)
+			}
 			o, err := t.runAndCompare(cmd, shape)
 			if err != nil {
 				return err
@@ -71,6 +74,7 @@ Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,
 	}
 	f.flags(cmd, &t)
 	t.keepFlags(cmd.Flags())
+	t.dryRunFlag(cmd.Flags())
 	cmd.Flags().StringArrayVar(&f.Train, "train", nil, "file to train on, as the task's makers distribute it (repeatable)")
 	cmd.Flags().StringArrayVar(&f.Dev, "dev", nil, "file to evaluate on (repeatable)")
 	cmd.Flags().StringVar(&optimizer, "optimizer", "", "optimizer, NAME or NAME?OPTION=VALUE&... (default: the recipe's)")

@@ -40,6 +40,8 @@ type rowsOf []map[string]any
 // printed is what each command prints with --format json. A function is in place of a type that a package keeps to itself.
 var printed = map[string]any{
 	"compare": verdict.Comparison{}, "run": verdict.Comparison{}, "finetune": verdict.Comparison{}, "report": verdict.Comparison{},
+	"runs watch":        verdict.Comparison{},
+	"compare --dry-run": experiment.Rehearsal{}, "run --dry-run": experiment.Rehearsal{}, "finetune --dry-run": experiment.Rehearsal{},
 	"compare --lockstep": lockstep.Record{}, "verdict": verdict.Answer{}, "tune": []tuning.Trial{},
 	"predict": predicted{}, "evaluate": evaluation.Report{}, "score": evaluation.Report{}, "score glue": evaluation.RunsScore{},
 	"runs list": []index.Entry{}, "runs show": shownRun{}, "runs diff": results.RunDiff{}, "runs export": []index.Entry{},
@@ -63,7 +65,8 @@ var withoutJSON = map[string]string{
 	"profile":       "writes a trace and pictures; estimate --format json has the numbers",
 	"bench machine": "writes a system, a file whose numbers estimate reads", "recipe import": "writes a recipe, in YAML",
 	"recipe shrink": "writes a recipe, in YAML", "data pretraining": "prints JSON alone, as the program does that it repeats",
-	"plugin new": "writes a plugin, and prints commands to run", "plugin run": "serves a plugin", "plugin serve": "serves a plugin",
+	"runs execute": "trains a run that was submitted",
+	"plugin new":   "writes a plugin, and prints commands to run", "plugin run": "serves a plugin", "plugin serve": "serves a plugin",
 	"recipe schema": "prints a JSON schema", "formats policy": "prints a policy, in YAML",
 }
 

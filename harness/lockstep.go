@@ -37,7 +37,7 @@ func (l *lockstepFlags) check(arms []experiment.Arm, f *pflag.FlagSet) error {
 	case !l.asked:
 		return nil
 	}
-	for _, name := range []string{"seeds", "until", "budget", "max-seeds", "aa", "resume", "save-model"} {
+	for _, name := range []string{"seeds", "until", "budget", "max-seeds", "aa", "resume", "save-model", "dry-run"} {
 		if f.Changed(name) {
 			return fmt.Errorf("--%s and --lockstep don't go together: it trains one seed (--seed) and keeps no runs", name)
 		}

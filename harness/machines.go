@@ -34,7 +34,7 @@ func (m *machineFlags) flags(f *pflag.FlagSet) {
 	f.StringVar(&m.other, "other-cpu", string(dispatch.Wait),
 		"what a run does that was begun on a processor with other bits: wait (for such a processor), or restart (from its beginning)")
 	f.BoolVar(&m.detach, "detach", false, "submit the runs and leave them to themselves")
-	f.BoolVar(&m.dryRun, "dry-run", false, "print what would be submitted, and train nothing")
+	f.BoolVar(&m.dryRun, "dry-run", false, dryRunUsage+"; with --on what would be submitted")
 	f.DurationVar(&m.poll, "poll", 0, "time between two questions to the scheduler (default: 15s for slurm)")
 }
 
@@ -44,7 +44,7 @@ func (m *machineFlags) apply(e *experiment.Experiment, f *pflag.FlagSet) error {
 		m.settings.On = "local"
 	}
 	if m.settings.On == "" {
-		for _, name := range []string{"slurm", "one-allocation", "other-cpu", "detach", "dry-run", "poll"} {
+		for _, name := range []string{"slurm", "one-allocation", "other-cpu", "detach", "poll"} {
 			if f.Changed(name) {
 				return hint.With(fmt.Errorf("--%s needs --on: this process trains the runs itself", name), "--on slurm")
 			}

@@ -33,6 +33,9 @@ func (m *machineFlags) compare(cmd *cobra.Command, t *training, plan *planFlags,
 	if err := m.apply(&t.Experiment, cmd.Flags()); err != nil {
 		return err
 	}
+	if m.dryRun && t.Executor == nil {
+		return t.rehearse(cmd, f)
+	}
 	if m.dryRun {
 		return m.print(cmd, t.Experiment)
 	}

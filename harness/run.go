@@ -35,12 +35,16 @@ func newRun() *cobra.Command {
 				return err
 			}
 			t.Seeds = 1
+			if t.dryRun {
+				return t.rehearse(cmd, f)
+			}
 			_, err = t.runAndCompare(cmd, f)
 			return err
 		},
 	}
 	t.flags(cmd.Flags())
 	t.scratchFlag(cmd.Flags())
+	t.dryRunFlag(cmd.Flags())
 	cmd.Flags().StringVar(&backend, "backend", "", "backend, NAME, NAME:PRECISION or either with ?OPTION=VALUE&...")
 	cmd.Flags().StringVar(&optimizer, "optimizer", "", "optimizer, NAME or NAME?OPTION=VALUE&... (default: the recipe's)")
 	cmd.Flags().Uint64Var(&t.FirstSeed, "seed", 1, "seed of everything random")

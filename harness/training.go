@@ -22,6 +22,7 @@ type training struct {
 	store    string
 	quiet    bool
 	modelled bool
+	dryRun   bool
 	// fromScratch trains the recipe scratch in place of the default one.
 	fromScratch bool
 }

@@ -17,6 +17,7 @@ import (
 	"strconv"
 
 	"harness.invalid/core/bert"
+	"harness.invalid/core/spelling"
 )
 
 // Recipe is one experiment.
@@ -208,9 +209,9 @@ var planKinds = []string{SequentialPlan, FixedPlan}
 // String is the plan in words.
 func (p Plan) String() string {
 	if p.Kind == SequentialPlan {
-		return fmt.Sprintf("sequential, at most %d seeds", p.MaxSeeds)
+		return "sequential, at most " + spelling.Count(p.MaxSeeds, "seed")
 	}
-	return fmt.Sprintf("fixed, %d seeds", p.MaxSeeds)
+	return "fixed, " + spelling.Count(p.MaxSeeds, "seed")
 }
 
 func (r *Recipe) setDefaults() {
