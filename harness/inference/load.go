@@ -205,7 +205,7 @@ func (l *load) measured() *Result {
 	r.Valid = true
 	l.judge(r)
 	if l.Duration < RulesDuration {
-		l.why = append(l.why, fmt.Sprintf("a run of %s; MLPerf's rules want %s", l.Duration, RulesDuration))
+		l.why = append(l.why, fmt.Sprintf("a run of %s, where MLPerf's rules want %s", l.Duration, RulesDuration))
 	}
 	if r.Latency.Mean > r.Latency.P99 {
 		slow := len(l.latencies) - sortSearch(l.latencies, r.Latency.Mean)
