@@ -183,7 +183,12 @@ func runLine(t *testing.T, shell, dir, line, runs string) {
 	}
 	cmd := exec.CommandContext(t.Context(), shell, "-c", line)
 	cmd.Dir = dir
+	slurm, err := filepath.Abs("executor/testdata/fakeslurm")
+	if err != nil {
+		t.Fatal(err)
+	}
 	cmd.Env = append(append(os.Environ(), quickly()...),
+		"PATH="+slurm+":"+os.Getenv("PATH"), "FAKE_SLURM="+filepath.Join(dir, "slurm"), "FAKE_SLURM_AT_ONCE=1",
 		"HOME="+dir, "XDG_CONFIG_HOME=", "GOMODCACHE="+goEnv("GOMODCACHE"), "GOCACHE="+goEnv("GOCACHE"),
 		"GOFLAGS="+quickLink, "GOPROXY=off", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -207,7 +212,7 @@ func raceDetector() bool {
 }
 
 // workspace is a folder with the files that the documents name: wiki.txt, vocab.txt, train.json, dev.json, the files
-// of docs/testdata/tasks in the forms of GLUE and CLUE, my.yaml, golden, and the plugins of third parties in plugins.
+// of docs/testdata/tasks in the forms of GLUE and CLUE, my.yaml, slurm.yaml, golden, and the plugins of third parties in plugins.
 func workspace(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -228,6 +233,13 @@ func workspace(t *testing.T) string {
 		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, "my.yaml"), []byte(exampleRecipe(t)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	slurm := blocks(t, "docs/clusters.md", "yaml")[0].text
+	if err := os.WriteFile(filepath.Join(dir, "slurm.yaml"), []byte(slurm), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "slurm"), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	golden, err := filepath.Abs(filepath.Join("..", excerpts, "golden"))

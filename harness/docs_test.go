@@ -11,13 +11,15 @@ import (
 	"harness.invalid/core/emulator"
 	"harness.invalid/core/format"
 	"harness.invalid/core/recipe"
+	"harness.invalid/harness/dispatch"
 )
 
 // documents are the files whose examples are held against the program, in the order in which a reader runs them.
 var documents = []string{
 	"README.md", "docs/README.md", "docs/recipes.md", "docs/data.md", "docs/tasks.md", "docs/inference.md", "docs/execution.md",
 	"docs/machines.md", "docs/plugins.md", "docs/ten-minutes.md", "docs/results.md", "docs/plugin-protocol.md",
-	"docs/checkpoints.md", "docs/reports.md", "docs/performance.md", "docs/design.md", "docs/formats.md", "harness/doc.go",
+	"docs/checkpoints.md", "docs/reports.md", "docs/performance.md", "docs/design.md", "docs/formats.md", "docs/clusters.md",
+	"harness/doc.go",
 }
 
 // document reads one of them.
@@ -90,6 +92,12 @@ func TestDocumentedRecipes(t *testing.T) {
 					_, err = emulator.ParsePolicy("shown", []byte(text))
 				}
 				if err != nil {
+					t.Errorf("%s: %v", b.where, err)
+				}
+				continue
+			}
+			if name == "docs/clusters.md" {
+				if err := new(dispatch.Scheduler).Read(write("slurm.yaml", text)); err != nil {
 					t.Errorf("%s: %v", b.where, err)
 				}
 				continue

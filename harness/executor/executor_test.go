@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -147,5 +148,58 @@ func TestSlurmErrors(t *testing.T) {
 	}
 	if _, err := New("slrum", Options{}); err == nil || !strings.Contains(err.Error(), `no executor is named "slrum"`) {
 		t.Errorf("no such executor: error %v", err)
+	}
+}
+
+// TestCluster holds the same promises against a real Slurm, and a node that dies in the middle. HARNESS_SLURM=1 asks for it;
+// it needs root and Slurm's programs, and takes half a minute.
+func TestCluster(t *testing.T) {
+	if os.Getenv("HARNESS_SLURM") == "" || os.Getuid() != 0 {
+		t.Skip("HARNESS_SLURM is not set, or the user is not root")
+	}
+	for _, program := range []string{"slurmctld", "slurmd", "munged"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip(err)
+		}
+	}
+	dir := t.TempDir()
+	script := func(args ...string) {
+		t.Helper()
+		if out, err := exec.Command("testdata/cluster.sh", args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+	script("start", dir, "3")
+	t.Cleanup(func() { script("stop", dir) })
+	t.Setenv("SLURM_CONF", filepath.Join(dir, "slurm.conf"))
+	ex, err := New("slurm", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	suite(t, ex)
+
+	work := t.TempDir()
+	a := Array{Name: "harness-c", Folder: t.TempDir(), Work: work, Tasks: 3,
+		Command: []string{program(t, `echo "$SLURMD_NODENAME" >"$1"; while [ ! -e stop ]; do sleep 0.05; done`)}}
+	id, err := ex.Submit(t.Context(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, ex, id, 3, Running)
+	script("die", dir, "n2")
+	if err := os.WriteFile(filepath.Join(work, "stop"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	await(t, ex, id, 3, Ended)
+	q, err := ex.Describe(t.Context(), []string{id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	restarts := 0
+	for i := range 3 {
+		restarts += q.Of(Task{id, i}).Restarts
+	}
+	if restarts != 1 {
+		t.Errorf("%d tasks were started again, want that of the node that died", restarts)
 	}
 }
