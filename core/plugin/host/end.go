@@ -2,7 +2,6 @@ package host
 
 import (
 	"errors"
-	"os"
 	"time"
 
 	"google.golang.org/grpc/connectivity"
@@ -54,7 +53,7 @@ func (p *Process) removeSockets() error {
 	if p.sockets == "" {
 		return nil
 	}
-	err := os.RemoveAll(p.sockets)
+	err := p.unsocket()
 	p.sockets = ""
 	return err
 }

@@ -33,12 +33,12 @@ func expose(ctx context.Context, spec Spec, in io.Reader, out io.Writer, ready f
 	if spec, err = spec.checked(); err != nil {
 		return err
 	}
-	sockets, err := newSocketFolder()
+	sockets, remove, err := newSocketFolder()
 	if err != nil {
 		return err
 	}
 	// Hosts come and go, so the socket keeps its name until the end.
-	defer func() { err = errors.Join(err, os.RemoveAll(sockets)) }()
+	defer func() { err = errors.Join(err, remove()) }()
 	stopped, stop := context.WithCancel(ctx)
 	defer stop()
 	cmd := exec.CommandContext(stopped, spec.Path, spec.Args...)

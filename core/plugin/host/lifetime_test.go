@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"harness.invalid/core/durable"
 	"harness.invalid/core/plugin"
 	"harness.invalid/core/plugin/host"
 )
@@ -186,13 +187,31 @@ func TestSocketFolders(t *testing.T) {
 			t.Errorf("%s is there: %v, want %v", folder, err == nil, want)
 		}
 	}
-	// A folder for temporary files whose name leaves no room for a socket's is not used.
-	t.Setenv("TMPDIR", long)
-	folder, err := host.NewSocketFolder()
+	// One that a host holds stays however old it is, and goes with the next sweep once nobody holds it.
+	held := filepath.Join(temp, "harness-plugin-3")
+	if err := os.Mkdir(held, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := durable.Lock(filepath.Join(held, "lock"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(folder)
+	for _, want := range []bool{true, false} {
+		host.Sweep(temp, time.Now().Add(time.Hour))
+		if _, err := os.Stat(held); (err == nil) != want {
+			t.Errorf("a folder that is held: %v; it is there: %v", want, err == nil)
+		}
+		if err := unlock(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A folder for temporary files whose name leaves no room for a socket's is not used.
+	t.Setenv("TMPDIR", long)
+	folder, remove, err := host.NewSocketFolder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer remove()
 	if filepath.Dir(folder) != "/tmp" {
 		t.Errorf("folder %s, want one in /tmp", folder)
 	}

@@ -93,7 +93,8 @@ type Process struct {
 	transport   Transport
 	environment []string
 	words       *lastWords
-	sockets     string // folder of the plugin's socket, "" once it is removed
+	sockets     string       // folder of the plugin's socket, "" once it is removed
+	unsocket    func() error // removes it
 
 	// attached is the connection to a plugin that another process runs. Of the fields below it then has only the
 	// clients of its services and kill.

@@ -39,7 +39,7 @@ func (p *Process) prepare() (err error) {
 			p.transport = Stream
 		}
 	}
-	if p.sockets, err = newSocketFolder(); err != nil {
+	if p.sockets, p.unsocket, err = newSocketFolder(); err != nil {
 		return err
 	}
 	passed := newInheritance(p.sockets)
