@@ -65,6 +65,7 @@ func Run(ctx context.Context, e Experiment) (_ *Outcome, err error) {
 	if err := e.choosePlan(); err != nil {
 		return nil, err
 	}
+	e.Observe.note("starting plugins")
 	s, err := prepare(ctx, e)
 	if err != nil {
 		return nil, err

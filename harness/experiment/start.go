@@ -76,6 +76,7 @@ func (s *Session) makeStart(ctx context.Context, r *recipe.Recipe, here models) 
 		}
 	}
 	began := time.Now()
+	s.Observe.note("training the model that all runs start from, which later comparisons find in %s", cache.dir)
 	trained, remove, err := s.trainStart(ctx, r)
 	if err != nil {
 		return nil, err
@@ -123,10 +124,9 @@ func (s *Session) trainStart(ctx context.Context, r *recipe.Recipe) (path string
 	if err != nil {
 		return "", nil, err
 	}
-	remove = func() error { return os.RemoveAll(dir) }
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, remove())
+			err = errors.Join(err, os.RemoveAll(dir))
 		}
 	}()
 	pool := processes.NewPool(processes.Options{Transport: s.Transport, Output: s.Observe})
@@ -153,5 +153,5 @@ func (s *Session) trainStart(ctx context.Context, r *recipe.Recipe) (path string
 	s.Observe.tell(RunStarted{name})
 	defer s.Observe.tell(RunEnded{name})
 	_, err = train.Run(ctx, job)
-	return path, remove, errors.Join(err, plugins.Close(), pool.Close())
+	return path, func() error { return os.RemoveAll(dir) }, errors.Join(err, plugins.Close(), pool.Close())
 }

@@ -1,6 +1,7 @@
 package experiment_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -176,5 +177,20 @@ func TestNoStartFolder(t *testing.T) {
 	notes, _, err := warmed(t, experiment.Experiment{Dir: t.TempDir()}, "phases.*.steps=1")
 	if err != nil || !said(notes, "is not kept for later experiments") {
 		t.Errorf("%v, %q", err, notes)
+	}
+}
+
+// TestStopBeforeStart: an experiment that is stopped while the plugins of its start model start ends in order.
+func TestStopBeforeStart(t *testing.T) {
+	t.Setenv(experiment.StartCacheVariable, t.TempDir())
+	ctx, stop := context.WithCancel(t.Context())
+	e := experiment.Experiment{Recipe: mini(t, warm...), FirstSeed: 1, Arms: arms(t, []string{"gpu-ref"}, nil), Dir: t.TempDir()}
+	e.Observe = func(ev experiment.Event) {
+		if n, ok := ev.(experiment.Note); ok && strings.HasPrefix(n.Text, "training the model that all runs start from") {
+			stop()
+		}
+	}
+	if _, err := experiment.Run(ctx, e); !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "start model: ") {
+		t.Errorf("error is %v", err)
 	}
 }
