@@ -138,7 +138,10 @@ var smallerShrunk = []string{
 var longTraining = regexp.MustCompile(`steps=\d{3,}`)
 
 // manySeeds is what a line says that trains one arm after another.
-var manySeeds = regexp.MustCompile(`--seeds \d+`)
+var (
+	manySeeds  = regexp.MustCompile(`--seeds \d+`)
+	timeBudget = regexp.MustCompile(` --budget \S+`)
+)
 
 // benchSize is what a line says about the size of a benchmark of the step.
 var benchSize = regexp.MustCompile(`--(batch|steps) \d+`)
@@ -167,6 +170,7 @@ func runLine(t *testing.T, shell, dir, line, runs string) {
 			sets = smallerShrunk
 		}
 		if strings.Contains(line, "harness compare ") && !strings.Contains(line, "--seeds ") && !strings.Contains(line, "--lockstep ") {
+			line = timeBudget.ReplaceAllString(line, "")
 			line = strings.Replace(line, "harness compare ", "harness compare --budget 1ms ", 1) // ends after a pair
 		}
 		line = manySeeds.ReplaceAllString(line, "--seeds 2")

@@ -44,7 +44,7 @@ The number of sequences must fill the pipeline of each replica.`,
 	}
 	f := cmd.Flags()
 	f.IntVar(&s.Sequences, "sequences", 64, "sequences of a step; rows where sequences are packed")
-	f.IntVar(&s.Steps, "steps", 200, "steps of the longest phase; the others keep their share")
+	f.IntVar(&s.Steps, "steps", 400, "steps of the longest phase; the others keep their share")
 	f.StringVar(&out, "out", "", "file to write (default standard output)")
 	f.StringArrayVar(&sets, "set", nil, "change a field of the recipe before it is scaled (repeatable)")
 	return cmd

@@ -105,7 +105,7 @@ func TestSays(t *testing.T) {
 	if p := small.Phases[0]; p.Schedule.LearningRate != 0.006 || p.Optimizer.Name != "lamb" || p.SequencesPerPack != 3 {
 		t.Errorf("the phase is %+v", p)
 	}
-	if v := small.Verdict; v.Primary != "masked_lm_loss" || v.Margins[v.Primary] != 0.02 || v.Plan.Kind != recipe.SequentialPlan {
+	if v := small.Verdict; v.Primary != "masked_lm_loss" || v.Margins[v.Primary] != 0.1 || v.Plan.Kind != recipe.SequentialPlan {
 		t.Errorf("the verdict is %+v", v)
 	}
 	if c := small.Counterpart; c == nil || !slices.Equal(c.Backends["ipu"].Recipes, []string{big.Name}) {
