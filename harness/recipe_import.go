@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -28,9 +29,9 @@ run_pretraining.py, run_squad.py and run_classifier.py, or of NVIDIA's PyTorch r
 the shell scripts around them. Processes that a launcher starts (torchrun, deepspeed, mpirun, srun, accelerate, poprun, xla_spawn.py)
 become replicas.
 
-Give the command line as it is, a file that holds one (run.sh), or - for standard input. Import names every option that the recipe
-can't honour, on standard error and in the recipe. It reads the IPU's configuration from the file or folder that --ipu_config_name
-names; it knows Graphcore/bert-base-ipu.`,
+Give the command line as it is or quoted as a whole, a file that holds one (run.sh), or - for standard input. Import names every
+option that the recipe can't honour, on standard error and in the recipe. It reads the IPU's configuration from the file or folder
+that --ipu_config_name names; it knows Graphcore/bert-base-ipu.`,
 		Example: `  harness recipe import run_qa.py --model_name_or_path bert-base-uncased --dataset_name squad --do_train --do_eval \
       --learning_rate 3e-5 --num_train_epochs 2 --per_device_train_batch_size 12
   harness recipe import --out mrpc.yaml torchrun --nproc_per_node 8 run_glue.py --model_name_or_path bert-base-cased --task_name mrpc --fp16
@@ -91,6 +92,9 @@ func commandLine(cmd *cobra.Command, args []string) ([]string, error) {
 		return foreign.Split(string(text))
 	}
 	text, err := bounded.ReadFile(filepath.Clean(args[0]), bounded.MiB)
+	if errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(args[0], " \n") {
+		return foreign.Split(args[0]) // quoted as a whole
+	}
 	if err != nil {
 		return nil, hint.With(errors.Join(errors.New("neither a command line nor a file that has one"), err),
 			"harness recipe import run_qa.py --dataset_name squad ...")
