@@ -12,14 +12,14 @@ import (
 	"harness.invalid/harness/train"
 )
 
-// barScreen shows progress as bars on a terminal, whose cursor they move.
+// barScreen shows progress on a terminal, whose cursor it moves: a line for each run, a bar for each task.
 type barScreen struct{ *mpb.Progress }
 
 func newBarScreen(terminal io.Writer) barScreen {
 	return barScreen{mpb.New(mpb.WithOutput(terminal), mpb.WithWidth(24), mpb.WithAutoRefresh())}
 }
 
-// barSteps is the resolution of a bar.
+// barSteps is the resolution of a run's share.
 const barSteps = 10000
 
 func (b barScreen) line(text string) { fmt.Fprintln(b, visible.Text(text)) }
@@ -27,7 +27,7 @@ func (b barScreen) line(text string) { fmt.Fprintln(b, visible.Text(text)) }
 func (b barScreen) run(name string) display {
 	var mu sync.Mutex
 	text := "starting"
-	bar := b.AddBar(barSteps,
+	bar := b.New(barSteps, mpb.NopStyle(), // 80 columns have no room for a bar beside step, loss, rate and time left
 		mpb.PrependDecorators(decor.Name(name, decor.WCSyncSpaceR)),
 		mpb.AppendDecorators(decor.Percentage(decor.WC{W: 5}), decor.Any(func(decor.Statistics) string {
 			mu.Lock()

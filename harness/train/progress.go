@@ -43,7 +43,7 @@ func (e Event) String() string {
 		s += fmt.Sprintf("  skipped %d", e.Skipped)
 	}
 	if e.Throughput > 0 {
-		s += fmt.Sprintf("  %.0f sequences/s", e.Throughput)
+		s += fmt.Sprintf("  %.0f seq/s", e.Throughput)
 	}
 	if e.Left > 0 {
 		s += "  " + e.Left.Round(time.Second).String() + " left"
