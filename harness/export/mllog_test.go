@@ -47,7 +47,7 @@ func TestMLLog(t *testing.T) {
 			events = append(events, e)
 		}
 		for _, key := range []string{
-			"submission_benchmark", "submission_division", "submission_org", "submission_platform", "submission_status", "cache_clear",
+			"submission_division", "submission_org", "submission_platform", "submission_status", "cache_clear",
 			"init_start", "init_stop", "run_start", "run_stop", "seed",
 			"global_batch_size", "gradient_accumulation_steps", "opt_base_learning_rate", "opt_learning_rate_training_steps",
 			"opt_learning_rate_warmup_steps", "num_warmup_steps", "start_warmup_step",
@@ -78,8 +78,9 @@ func TestMLLog(t *testing.T) {
 		if e := events[place["run_stop"][0]]; e.EventType != "INTERVAL_END" || e.Metadata["status"] != "success" {
 			t.Errorf("%s: %+v", phase, e)
 		}
-		if e := events[place["submission_benchmark"][0]]; phase == "phase1" && e.Value != "bert" {
-			t.Errorf("benchmark %v", e.Value)
+		// MLPerf has the benchmark bert, and its checker crashes on one that it does not know.
+		if at := place["submission_benchmark"]; phase == "phase1" && (len(at) != 1 || events[at[0]].Value != "bert") || phase != "phase1" && len(at) > 0 {
+			t.Errorf("%s: the benchmark comes at %v", phase, at)
 		}
 	}
 }

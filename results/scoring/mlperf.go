@@ -58,8 +58,11 @@ func ReadReferencePoints(text []byte) ([]ReferencePoint, error) {
 	return points, nil
 }
 
-// rcpAlpha is the p value that the rules set.
-const rcpAlpha = 0.05
+// rcpAlpha is the p value that the rules set, and olympic the runs that an olympic mean leaves out.
+const (
+	rcpAlpha = 0.05
+	olympic  = 2
+)
 
 // least is the smallest mean of so many runs that is not faster than the point by more than chance, by a one-sided
 // t test of two samples with equal variance, both of which lose two runs to the olympic mean:
@@ -68,13 +71,14 @@ const rcpAlpha = 0.05
 //
 // It is the limit of rcp_checker's bisection.
 func (p ReferencePoint) least(runs int) float64 {
-	ref, n := float64(p.Runs-2), float64(runs-2)
+	ref, n := float64(p.Runs-olympic), float64(runs-olympic)
 	t := distuv.StudentsT{Sigma: 1, Nu: ref + n - 2}.Quantile(1 - rcpAlpha)
 	return p.Mean - t*p.SD*math.Sqrt(1/ref+1/n)
 }
 
 // prune drops the points below the batch size that converges fastest, and those that lie above the line between
-// their neighbours.
+// their neighbours. As rcp_checker does, it goes through the points once: after a point is dropped, the next one is
+// held against its new neighbours, and the one before is not looked at again.
 func prune(points []ReferencePoint) []ReferencePoint {
 	fastest := 0
 	for i, p := range points {
@@ -84,20 +88,26 @@ func prune(points []ReferencePoint) []ReferencePoint {
 	}
 	kept := slices.Clone(points[fastest:])
 	for i := 1; i < len(kept)-1; {
-		if kept[i].Mean > interpolate(kept[i-1], kept[i+1], kept[i].Batch).Mean {
+		if mean, _ := between(kept[i-1], kept[i+1], kept[i].Batch); kept[i].Mean > mean {
 			kept = slices.Delete(kept, i, i+1)
-			i = max(1, i-1)
-			continue
+		} else {
+			i++
 		}
-		i++
 	}
 	return kept
 }
 
-func interpolate(a, b ReferencePoint, batch float64) ReferencePoint {
+// between interpolates linearly at a batch size.
+func between(a, b ReferencePoint, batch float64) (mean, sd float64) {
 	f := (batch - a.Batch) / (b.Batch - a.Batch)
-	return ReferencePoint{fmt.Sprintf("between %s and %s", a.Name, b.Name), batch, min(a.Runs, b.Runs), a.Mean + f*(b.Mean-a.Mean),
-		a.SD + f*(b.SD-a.SD)}
+	return a.Mean + f*(b.Mean-a.Mean), a.SD + f*(b.SD-a.SD)
+}
+
+// interpolate makes a point between two. rcp_checker gives it twice as many runs as a submission has, all of which
+// count.
+func interpolate(a, b ReferencePoint, batch float64, runs int) ReferencePoint {
+	mean, sd := between(a, b, batch)
+	return ReferencePoint{fmt.Sprintf("between %s and %s", a.Name, b.Name), batch, 2*runs + olympic, mean, sd}
 }
 
 // RCPTest is whether runs converged no faster than the reference.
@@ -117,7 +127,8 @@ type RCPTest struct {
 
 // CheckConvergence is MLPerf's test against reference convergence points. It takes the samples to converge at a
 // batch size, Infinity for a run that did not; one such run is allowed, and counts as the slowest. Sources:
-// mlcommons/training_policies, training_rules.adoc, section RCP; mlcommons/logging, rcp_checker.py.
+// mlcommons/training_policies, training_rules.adoc, section RCP; mlcommons/logging, rcp_checker.py, with the pruned
+// points that its package checker asks for.
 func CheckConvergence(points []ReferencePoint, batch float64, samples []float64) (RCPTest, error) {
 	r := RCPTest{Batch: batch, Runs: len(samples), Mean: results.Number(statistics.OlympicMean(samples)), Normalization: 1}
 	if len(samples) < 3 {
@@ -132,18 +143,18 @@ func CheckConvergence(points []ReferencePoint, batch float64, samples []float64)
 		// The rules' limit is a speed-up, mean/least, and passes at it.
 		r.Passed = r.Mean >= r.Least
 	}
-	exact := slices.IndexFunc(points, func(p ReferencePoint) bool { return p.Batch == batch })
 	kept := prune(points)
-	switch i, _ := slices.BinarySearchFunc(kept, batch, func(p ReferencePoint, b float64) int { return cmp.Compare(p.Batch, b) }); {
-	case exact >= 0:
-		against(points[exact])
+	i, exact := slices.BinarySearchFunc(kept, batch, func(p ReferencePoint, b float64) int { return cmp.Compare(p.Batch, b) })
+	switch {
+	case exact:
+		against(kept[i])
 	case i == len(kept):
 		r.Reason = fmt.Sprintf("no point is at or above batch size %g: the reference has to be run there", batch)
 		return r, nil
 	case i == 0:
 		against(kept[0])
 	default:
-		against(interpolate(kept[i-1], kept[i], batch))
+		against(interpolate(kept[i-1], kept[i], batch, len(samples)))
 	}
 	switch {
 	case !r.Passed:

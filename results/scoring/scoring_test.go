@@ -1,7 +1,9 @@
 package scoring
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -22,6 +24,45 @@ func TestReferencePointsOfBERT(t *testing.T) {
 		p := ReferencePoint{Batch: float64(c.batch), Runs: c.n, Mean: c.mean, SD: c.sd}
 		near(t, "least mean", p.least(10), c.least, 5) // mean and sd are rounded
 		near(t, "speed-up", p.Mean/p.least(10), c.speedup, 5e-5)
+	}
+}
+
+// TestPruneAsRCPChecker holds pruning and interpolation against rcp_checker itself (mlcommons/logging 4.1.59, Apache-2.0)
+// on rcps_bert.json of ruleset 5.0.0: after it drops a point it goes on without looking back, so 448 to 4608 stay apart.
+func TestPruneAsRCPChecker(t *testing.T) {
+	var points []ReferencePoint
+	for _, p := range []struct {
+		batch    float64
+		runs     int
+		mean, sd float64
+	}{
+		{256, 20, 2549219.556, 218406.4}, {448, 23, 2414421.333, 197392.4765}, {1536, 20, 2776278, 82208},
+		{3072, 20, 2764498.667, 166119}, {4096, 20, 2843989.333, 116600}, {4608, 20, 2798080, 130963.7053},
+		{6144, 20, 3319125.333, 146691.1363}, {6912, 20, 3601920, 121792.777}, {8192, 20, 4186112, 88431},
+		{8704, 20, 4273706.667, 134042}, {12288, 20, 4465066.667, 88564.0454}, {13056, 20, 4645333.333, 179017.324},
+		{16384, 20, 5505422.222, 144642.7095},
+	} {
+		points = append(points, ReferencePoint{fmt.Sprint(p.batch), p.batch, p.runs, p.mean, p.sd})
+	}
+	var kept []string
+	for _, p := range prune(points) {
+		kept = append(kept, p.Name)
+	}
+	if got, want := strings.Join(kept, " "), "448 4608 6144 6912 12288 13056 16384"; got != want {
+		t.Errorf("kept %s, want %s", got, want)
+	}
+	runs := slices.Repeat([]float64{4e6}, 10)
+	for _, c := range []struct{ batch, mean, least float64 }{
+		{448, 2414421.333, 2274732.029}, {16384, 5505422.222, 5400269.129}, // points
+		{1000, 2465329.887, 2330777.457}, {3072, 2656421.415, 2545476.671}, {5000, 2931055.111, 2834747.174},
+		{8192, 3807431.111, 3726175.622},
+	} {
+		r, err := CheckConvergence(points, c.batch, runs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		near(t, "reference", float64(r.Reference), c.mean, 0.01)
+		near(t, "least", float64(r.Least), c.least, 0.2) // its bisection ends at 1e-4, and the table above is rounded
 	}
 }
 
@@ -48,7 +89,7 @@ func TestConvergenceRules(t *testing.T) {
 		{"slower", 200, ten(1500), true, "b", 1},
 		{"a little faster", 200, ten(980), true, "b", 1000.0 / 980},
 		{"too fast", 200, ten(900), false, "b", 1},
-		{"at a point that was pruned", 300, ten(1500), true, "c", 1},
+		{"at a point that was pruned", 300, ten(1201), true, "between b and d", 1},
 		{"between", 300.5, ten(1201), true, "between b and d", (1000 + 400*100.5/200) / 1201},
 		{"below all that are kept", 50, ten(1000), true, "b", 1},
 		{"above all", 500, ten(9000), false, "", 1},
