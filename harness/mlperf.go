@@ -18,8 +18,8 @@ func newMLPerf() *cobra.Command {
 		Use:   "mlperf RUN...",
 		Short: "Score runs to a target as MLPerf does",
 		Long: `Mlperf takes runs of one recipe whose phase has a target, arm by arm, and prints MLPerf's score: the mean of
-the measured training seconds to the target without the fastest and the slowest run. A run that did not reach the
-target counts as the slowest; two such runs make the score infinite.
+the measured seconds to the target, evaluations included, without the fastest and the slowest run. A run that did not
+reach the target counts as the slowest; two such runs make the score infinite.
 
 With --points, a file such as rcps_bert.json of mlcommons/logging, it also tests whether the runs converged in fewer
 samples than the reference by more than chance: it prunes the points, interpolates between batch sizes, applies the

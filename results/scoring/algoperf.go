@@ -70,6 +70,7 @@ type Race struct {
 	results.Arm
 	Batch   int       // sequences of a step
 	Seconds []float64 // measured, of training
+	Clock   []float64 // the same with evaluations up to there, as MLPerf counts
 	Steps   []float64
 	Samples []float64 // sequences
 }
@@ -106,16 +107,38 @@ func Races(runs []*results.Run, phase string) ([]Race, error) {
 	for _, a := range c.Arms {
 		race := Race{Arm: a.Arm, Batch: r.Phases[i].GlobalBatch}
 		for _, run := range c.Ended(a.Arm) {
-			step, seconds := math.Inf(1), math.Inf(1)
+			step, seconds, clock := math.Inf(1), math.Inf(1), math.Inf(1)
 			if p, ok := run.Phase(r.Phases[i].Name); ok && run.Complete() && p.Target != nil && p.Target.Step > 0 {
 				step, seconds = float64(p.Target.Step), p.Target.MeasuredSeconds
+				spent, err := evaluating(runs, run.Dir, p.Name, p.Target.Step)
+				if err != nil {
+					return nil, err
+				}
+				clock = seconds + spent
 			}
-			race.Steps, race.Seconds, race.Samples = append(race.Steps, step), append(race.Seconds, seconds),
-				append(race.Samples, step*float64(race.Batch))
+			race.Steps, race.Seconds, race.Clock = append(race.Steps, step), append(race.Seconds, seconds), append(race.Clock, clock)
+			race.Samples = append(race.Samples, step*float64(race.Batch))
 		}
 		races = append(races, race)
 	}
 	return races, nil
+}
+
+// evaluating is the measured seconds of a phase's evaluations up to a step, of the run in a folder.
+func evaluating(runs []*results.Run, dir, phase string, step int) (seconds float64, err error) {
+	i := slices.IndexFunc(runs, func(r *results.Run) bool { return r.Dir == dir })
+	if i < 0 {
+		return 0, fmt.Errorf("no run of the comparison is in %q", dir)
+	}
+	for e, err := range runs[i].Evaluations() {
+		if err != nil {
+			return 0, err
+		}
+		if e.Phase == phase && e.Step <= step {
+			seconds += e.MeasuredSeconds
+		}
+	}
+	return seconds, nil
 }
 
 // Leaderboard compares optimizers over workloads.

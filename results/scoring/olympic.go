@@ -9,7 +9,7 @@ import (
 )
 
 // MLPerfScore is the score of an arm: the mean of the measured seconds to the target without the fastest and the
-// slowest run.
+// slowest run. They count from run_start to run_stop: training and the evaluations up to the target.
 type MLPerfScore struct {
 	Race
 	MeanSeconds float64  // measured; Infinity when more than one run did not reach the target
@@ -34,9 +34,9 @@ func MLPerf(runs []*results.Run, phase string, reference []ReferencePoint) ([]ML
 	}
 	var list []MLPerfScore
 	for _, r := range races {
-		s := MLPerfScore{Race: r, MeanSeconds: statistics.OlympicMean(r.Seconds), MeanSamples: statistics.OlympicMean(r.Samples)}
+		s := MLPerfScore{Race: r, MeanSeconds: statistics.OlympicMean(r.Clock), MeanSamples: statistics.OlympicMean(r.Samples)}
 		if math.IsNaN(s.MeanSeconds) {
-			return nil, fmt.Errorf("%s has %d runs: an olympic mean takes 3 or more", r.Arm, len(r.Seconds))
+			return nil, fmt.Errorf("%s has %d runs: an olympic mean takes 3 or more", r.Arm, len(r.Clock))
 		}
 		if reference != nil {
 			test, err := CheckConvergence(reference, float64(r.Batch), r.Samples)

@@ -3,9 +3,13 @@ package scoring
 import (
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"harness.invalid/results"
 )
 
 // TestReferencePointsOfBERT rebuilds the limits that rcp_checker computes for BERT from the statistics of
@@ -146,5 +150,26 @@ func near(t *testing.T, what string, got, want, half float64) {
 	t.Helper()
 	if !(math.Abs(got-want) <= half) {
 		t.Errorf("%s is %.7g, want %.7g", what, got, want)
+	}
+}
+
+// TestEvaluating: MLPerf's clock runs during the evaluations of the phase, up to the one that reached the target.
+func TestEvaluating(t *testing.T) {
+	dir := t.TempDir()
+	lines := `{"phase":"warm","step":1,"measured_seconds":50}
+{"phase":"squad","step":2,"measured_seconds":1.5}
+{"phase":"squad","step":4,"measured_seconds":2}
+{"phase":"squad","step":6,"measured_seconds":100}
+`
+	if err := os.WriteFile(filepath.Join(dir, "evaluations.jsonl"), []byte(lines), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	seconds, err := evaluating([]*results.Run{{Dir: "another"}, {Dir: dir}}, dir, "squad", 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "seconds", seconds, 3.5, 1e-12)
+	if _, err := evaluating(nil, dir, "squad", 4); err == nil {
+		t.Error("evaluations of a run that is not there")
 	}
 }
