@@ -111,21 +111,27 @@ func (inf *Inference) Resample(differences []float64) {
 // InferUnpaired tests the difference of the means of two independent samples, y less x, without assuming equal
 // variances; nil for fewer than two values in a sample, and where a value is not finite. SD is that of the difference
 // of two single values. The standard error and its degrees of freedom are Welch's (1947, Biometrika 34:28); the test
-// of equivalence is TOST with them.
-func InferUnpaired(x, y []float64, margin, alpha float64) *Inference {
+// of equivalence is TOST with them, at the levels of l.
+func InferUnpaired(x, y []float64, margin float64, l Look) *Inference {
 	a, b := NewSample(x), NewSample(y)
 	if !a.hasSpread() || !b.hasSpread() {
 		return nil
 	}
+	mean, se, df := welch(a, b)
+	sd := math.Hypot(float64(*a.SD), float64(*b.SD))
+	inf := infer(mean, sd, se, df, margin, l)
+	return &inf
+}
+
+// welch is the difference of the means of two samples, its standard error, and the degrees of freedom of that.
+func welch(a, b Sample) (mean, se, df float64) {
 	part := func(s Sample) float64 { return float64(*s.SD) * float64(*s.SD) / float64(s.N) }
 	va, vb := part(a), part(b)
-	df := (va + vb) * (va + vb) / (va*va/float64(a.N-1) + vb*vb/float64(b.N-1))
+	df = (va + vb) * (va + vb) / (va*va/float64(a.N-1) + vb*vb/float64(b.N-1))
 	if va+vb == 0 {
 		df = float64(a.N + b.N - 2)
 	}
-	sd := math.Sqrt(va*float64(a.N) + vb*float64(b.N))
-	inf := infer(float64(b.Mean-a.Mean), sd, math.Sqrt(va+vb), df, margin, Fixed(0, alpha).Looks[0])
-	return &inf
+	return float64(b.Mean - a.Mean), math.Sqrt(va + vb), df
 }
 
 // Paired is a quantity that was measured in pairs.

@@ -233,6 +233,55 @@ func TestErrorRates(t *testing.T) {
 	}
 }
 
+// TestUnpairedErrorRates: the levels for pairs keep to their error rates with two independent samples of the same
+// length, too, by Welch's test, whether their spreads are equal or one is a quarter of the other. They do not where
+// values are skewed and spreads unequal: exponential values of spreads 1 and 1/4 gave 10% false DIFFERENT.
+func TestUnpairedErrorRates(t *testing.T) {
+	const paths = 600
+	tolerance := 3 * math.Sqrt(planAlpha*(1-planAlpha)/paths)
+	p, err := Sequential(20, planAlpha)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const margin = 3
+	rng := rand.New(rand.NewPCG(5, 6))
+	for name, draw := range map[string]func() float64{
+		"normal":     rng.NormFloat64,
+		"two groups": func() float64 { return 0.1*rng.NormFloat64() + float64(2*rng.IntN(2)-1) },
+	} {
+		for _, ratio := range []float64{1, 0.25} {
+			equivalent, different := 0, 0
+			for range paths {
+				x, y := make([]float64, 20), make([]float64, 20)
+				for i := range x {
+					x[i], y[i] = draw(), ratio*draw()
+				}
+				e, d := false, false
+				for _, l := range p.Looks {
+					mean, se, df := welch(NewSample(x[:l.Pairs]), NewSample(y[:l.Pairs]))
+					s := distuv.StudentsT{Sigma: 1, Nu: df}
+					// At the margin: the means differ by it, so that the distance to it is mean alone.
+					e = e || tail(s, -mean/se) < l.Equivalence && tail(s, (2*margin+mean)/se) < l.Equivalence
+					d = d || 2*tail(s, math.Abs(mean)/se) < l.Difference
+				}
+				equivalent, different = equivalent+count(e), different+count(d)
+			}
+			for verdict, n := range map[string]int{"EQUIVALENT at the margin": equivalent, "difference at zero": different} {
+				if rate := float64(n) / paths; rate > planAlpha+tolerance {
+					t.Errorf("%s, second spread %g of the first: %.1f%% false %s", name, ratio, 100*rate, verdict)
+				}
+			}
+		}
+	}
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 // TestPower holds what the plan costs: without a difference it ends early and says so, at twice the margin as well,
 // and at half the margin it seldom says DIFFERENT.
 func TestPower(t *testing.T) {

@@ -66,7 +66,7 @@ func TestCollapseOfFew(t *testing.T) {
 				if i := statistics.InferPaired(statistics.Differences(x, y), margin, alpha); float64(*i.PEquivalence) < alpha {
 					t.Errorf("%d pairs, a fall by %g: p of equivalence %g at %g", n, fall, *i.PEquivalence, alpha)
 				}
-				if i := statistics.InferUnpaired(x, y, margin, alpha); float64(*i.PEquivalence) < alpha {
+				if i := statistics.InferUnpaired(x, y, margin, statistics.Fixed(len(x), alpha).Looks[0]); float64(*i.PEquivalence) < alpha {
 					t.Errorf("%d and %d values, a fall by %g: p of equivalence %g at %g", n, n, fall, *i.PEquivalence, alpha)
 				}
 			}

@@ -51,6 +51,7 @@ type rule struct {
 	// decided, and no further look will come.
 	ahead, ended bool
 	pairSeconds  float64 // measured time of a pair; 0: unknown
+	unpaired     bool    // the look is of so many values in each of two independent samples
 }
 
 // fixedRule judges all n pairs that there are, once.
@@ -66,13 +67,21 @@ func (r *rule) suffix() string {
 	if r.plan == nil {
 		return ""
 	}
-	return fmt.Sprintf(" (sequential plan, after %d pairs)", r.Pairs)
+	return fmt.Sprintf(" (sequential plan, after %s)", r.count(r.Pairs))
+}
+
+// count is how much has been measured, in words.
+func (r *rule) count(n int) string {
+	if r.unpaired {
+		return spelling.Count(n, "value") + " of each"
+	}
+	return spelling.Count(n, "pair")
 }
 
 // waiting says when the plan will look first.
 func (r *rule) waiting(n int) string {
 	k := r.Pairs - n
-	return fmt.Sprintf("%s, and the plan looks first after %d: %d further %s%s", spelling.Count(n, "pair"), r.Pairs, k,
+	return fmt.Sprintf("%s, and the plan looks first after %d: %d further %s%s", r.count(n), r.Pairs, k,
 		spelling.Plural(k, "seed"), strings.TrimSuffix(r.time(k), ","))
 }
 

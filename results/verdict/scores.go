@@ -98,7 +98,7 @@ type Question struct {
 	// Unpaired compares two independent samples, by Welch's test, and pairs nothing.
 	Unpaired bool
 	// Sequential takes the pairs for those of a sequential plan, in the order of their seeds: the verdict is that of the
-	// first look that decides.
+	// first look that decides. Unpaired values count in the order of their files.
 	Sequential bool
 }
 
@@ -152,13 +152,7 @@ func OfScores(baseline, arm Scores, q Question) (Answer, error) {
 		return Answer{}, fmt.Errorf("alpha is %g, want more than 0 and less than 0.5", q.Alpha)
 	}
 	if q.Unpaired {
-		if q.Sequential {
-			return Answer{}, errors.New("a sequential plan is one of pairs")
-		}
-		a := q.answer(baseline.Values, arm.Values, len(baseline.Values)+len(arm.Values),
-			statistics.InferUnpaired(baseline.Values, arm.Values, q.Margin, q.Alpha))
-		q.heed(&a, baseline, arm)
-		return a, nil
+		return q.ofUnpaired(baseline, arm)
 	}
 	x, y, err := pairScores(baseline, arm)
 	if err != nil {
@@ -168,7 +162,8 @@ func OfScores(baseline, arm Scores, q Question) (Answer, error) {
 	if q.Sequential {
 		a, err = q.follow(x.Values, y.Values)
 	} else {
-		a = q.answer(x.Values, y.Values, len(x.Values), statistics.InferPaired(statistics.Differences(x.Values, y.Values), q.Margin, q.Alpha))
+		a = q.answer(x.Values, y.Values, fixedRule(len(x.Values), q.Alpha),
+			statistics.InferPaired(statistics.Differences(x.Values, y.Values), q.Margin, q.Alpha))
 	}
 	if err == nil {
 		q.heed(&a, x.first(a.N), y.first(a.N))
@@ -176,8 +171,58 @@ func OfScores(baseline, arm Scores, q Question) (Answer, error) {
 	return a, err
 }
 
+// ofUnpaired judges two independent samples: all values at once, or by the looks of the default plan until one decides.
+// The levels of the plan were calibrated for pairs, and hold for two samples of the same length, too, whose degrees of
+// freedom are Welch's: see statistics.TestUnpairedErrorRates.
+func (q Question) ofUnpaired(baseline, arm Scores) (Answer, error) {
+	x, y := baseline.Values, arm.Values
+	if !q.Sequential {
+		r := fixedRule(len(x)+len(y), q.Alpha)
+		a := q.answer(x, y, r, statistics.InferUnpaired(x, y, q.Margin, r.Look))
+		a.N = r.Pairs
+		q.heed(&a, baseline, arm)
+		return a, nil
+	}
+	if len(x) != len(y) {
+		return Answer{}, fmt.Errorf("%d and %d values: a sequential plan adds one to each sample in turn", len(x), len(y))
+	}
+	plan, err := q.plan(len(x))
+	if err != nil {
+		return Answer{}, err
+	}
+	r := rule{alpha: q.Alpha, plan: &plan.Plan, unpaired: true}
+	first := plan.Looks[0].Pairs
+	r.ahead = len(x) < first
+	var a Answer
+	for n := min(first, len(x)); n <= len(x); n++ {
+		r.Look, _ = plan.For(n)
+		a = q.answer(x[:n], y[:n], r, statistics.InferUnpaired(x[:n], y[:n], q.Margin, r.Look))
+		if a.Verdict != Inconclusive {
+			break
+		}
+	}
+	a.N = a.Baseline.N + a.Arm.N
+	q.heed(&a, baseline.first(a.Baseline.N), arm.first(a.Arm.N))
+	return a, nil
+}
+
 // first are the first n scores.
-func (s Scores) first(n int) Scores { return Scores{s.Seeds[:n], s.Values[:n]} }
+func (s Scores) first(n int) Scores {
+	f := Scores{Values: s.Values[:n]}
+	if s.Seeds != nil {
+		f.Seeds = s.Seeds[:n]
+	}
+	return f
+}
+
+// plan is the default plan, which has to have a look for n of each.
+func (q Question) plan(n int) (Plan, error) {
+	p, err := PlanOf(recipe.Verdict{Alpha: q.Alpha, Plan: recipe.Plan{Kind: recipe.SequentialPlan, MaxSeeds: recipe.DefaultMaxSeeds}})
+	if err == nil && n > p.Last() {
+		err = fmt.Errorf("%d values of each, and the plan ends after %d", n, p.Last())
+	}
+	return p, err
+}
 
 // heed applies the guard against collapses, as Difference.heed does for runs. In a metric that harness does not know
 // nobody says which values are worse, and those that are far off on either side count.
@@ -255,13 +300,9 @@ func pairScores(baseline, arm Scores) (x, y Scores, err error) {
 
 // follow goes through the looks of the default plan until one decides.
 func (q Question) follow(x, y []float64) (Answer, error) {
-	rule := recipe.Verdict{Alpha: q.Alpha, Plan: recipe.Plan{Kind: recipe.SequentialPlan, MaxSeeds: recipe.DefaultMaxSeeds}}
-	plan, err := PlanOf(rule)
+	plan, err := q.plan(len(x))
 	if err != nil {
 		return Answer{}, err
-	}
-	if len(x) > plan.Last() {
-		return Answer{}, fmt.Errorf("%d pairs, and the plan ends after %d", len(x), plan.Last())
 	}
 	c, p := Comparison{Alpha: q.Alpha, Plan: plan, Arms: make([]ArmSummary, 1)}, Pairing{Seeds: make([]uint64, len(x))}
 	for i := range p.Seeds {
@@ -269,18 +310,12 @@ func (q Question) follow(x, y []float64) (Answer, error) {
 	}
 	s := series{Difference: Difference{Metric: q.Metric, Margin: q.Margin}, x: x, y: y}
 	r, n := c.followPlan(&p, &s, 0)
-	d := c.judged(s, p.Seeds[:n], r)
-	if d.Inference != nil {
-		d.explain(r)
-	}
-	a := q.answer(x[:n], y[:n], n, d.Inference)
-	a.Verdict, a.Reason = d.Verdict, d.Reason
-	return a, nil
+	return q.answer(x[:n], y[:n], r, c.judged(s, p.Seeds[:n], r).Inference), nil
 }
 
-// answer words a verdict on two samples.
-func (q Question) answer(x, y []float64, n int, inf *statistics.Inference) Answer {
-	a := Answer{Metric: q.Metric, N: n, Baseline: statistics.NewSample(x), Arm: statistics.NewSample(y), Verdict: Inconclusive}
+// answer judges two samples by a rule, and words the verdict.
+func (q Question) answer(x, y []float64, r rule, inf *statistics.Inference) Answer {
+	a := Answer{Metric: q.Metric, N: len(x), Baseline: statistics.NewSample(x), Arm: statistics.NewSample(y), Verdict: Inconclusive}
 	a.Difference = a.Arm.Mean - a.Baseline.Mean
 	if inf == nil {
 		nan := results.Number(math.NaN())
@@ -294,13 +329,14 @@ func (q Question) answer(x, y []float64, n int, inf *statistics.Inference) Answe
 	a.SmallestMargin = max(-e.Low, e.High)
 	d := Difference{Metric: q.Metric, Margin: q.Margin, Difference: a.Difference, Inference: inf, Baseline: a.Baseline,
 		SmallestMargin: a.SmallestMargin}
-	r := fixedRule(n, q.Alpha)
-	if a.Verdict = decide(float64(a.Difference), *inf, q.Margin); a.Verdict == Inconclusive {
-		a.Reason = d.undecided(r)
-		return a
+	if d.settle(r); d.Verdict == Inconclusive && r.plan == nil {
+		d.Reason = d.undecided(r) // nobody said what a seed costs
+	} else {
+		d.explain(r)
 	}
-	d.conclude(r)
-	d.doubt(r)
-	a.Reason = d.Reason
+	if r.plan == nil {
+		d.doubt(r)
+	}
+	a.Verdict, a.Reason = d.Verdict, d.Reason
 	return a
 }

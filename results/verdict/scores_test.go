@@ -85,6 +85,31 @@ func TestScores(t *testing.T) {
 	}
 }
 
+// TestUnpairedSequentially: each look takes one more value of each file, in their order.
+func TestUnpairedSequentially(t *testing.T) {
+	base := Scores{Values: []float64{90, 91, 89, 90, 92, 88, 90, 91}}
+	for name, c := range map[string]struct {
+		arm    []float64
+		want   Decision
+		n      int
+		reason string
+	}{
+		"too early":     {[]float64{90.1, 91.2, 88.9, 90.1}, Inconclusive, 8, "4 values of each, and the plan looks first after 6"},
+		"first look":    {[]float64{90.1, 91.2, 88.9, 90.1, 92, 88.1, 10, 10}, Equivalent, 12, "after 6 values of each)"},
+		"too early yet": {[]float64{80, 82, 79, 80, 82, 78}, Inconclusive, 12, "after 8 values of each at the earliest"},
+		"far":           {[]float64{80, 82, 79, 80, 82, 78, 80, 81}, Different, 16, "after 8 values of each)"},
+	} {
+		b := Scores{Values: base.Values[:len(c.arm)]}
+		a, err := OfScores(b, Scores{Values: c.arm}, Question{Metric: "f1", Margin: 4, Alpha: 0.05, Unpaired: true, Sequential: true})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if a.Verdict != c.want || a.N != c.n || !strings.Contains(a.Reason, c.reason) {
+			t.Errorf("%s: %s of %d values, %q, want %s of %d, %q", name, a.Verdict, a.N, a.Reason, c.want, c.n, c.reason)
+		}
+	}
+}
+
 // TestScoresThatCollapsed: one run of ten that is far off withholds EQUIVALENT, names itself, and does not withhold
 // DIFFERENT; where the metric is known, far better is no collapse.
 func TestScoresThatCollapsed(t *testing.T) {
@@ -193,7 +218,7 @@ func TestBadScores(t *testing.T) {
 		{with, with, Question{Margin: 0, Alpha: 0.05}, "margin is 0"},
 		{with, with, Question{Margin: 1, Alpha: 0.7}, "alpha is 0.7"},
 		{with, with, Question{Margin: 1, Alpha: 0.1, Sequential: true}, "has alpha 0.1, want 0.05"},
-		{with, with, Question{Margin: 1, Alpha: 0.05, Sequential: true, Unpaired: true}, "is one of pairs"},
+		{with, scores(t, "f1\n1\n", "f1"), Question{Margin: 1, Alpha: 0.05, Sequential: true, Unpaired: true}, "2 and 1 values"},
 	} {
 		if _, err := OfScores(c.a, c.b, c.q); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %s", c.q, err, c.want)

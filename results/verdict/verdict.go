@@ -198,8 +198,8 @@ func (d *Difference) explain(r rule) {
 	case d.shown(r) != Different:
 		d.explainInconclusive(r)
 	case r.early():
-		d.Reason = fmt.Sprintf("the %s reaches beyond the margin of %g, and the plan calls arms different after %d pairs at the earliest",
-			inf.EquivalenceInterval, d.Margin, statistics.LeastPairsDifference)
+		d.Reason = fmt.Sprintf("the %s reaches beyond the margin of %g, and the plan calls arms different after %s at the earliest",
+			inf.EquivalenceInterval, d.Margin, r.count(statistics.LeastPairsDifference))
 		d.further(r, statistics.LeastPairsDifference-r.Pairs)
 	default:
 		d.Reason = fmt.Sprintf("the %s excludes 0, but runs of the baseline alone differ by up to %.3g (A/A noise floor), "+
