@@ -19,12 +19,19 @@ type Device struct {
 	large     atomic.Int64 // gradients above the policy's HistogramEdge
 	counted   atomic.Int64 // gradients
 	scratch   scratchPool
+	scaling   *scaling // nil: no scale follows a history
 }
 
 var _ bert.Device = (*Device)(nil)
 
 // New returns a device. The policy must be valid.
-func New(p Policy) *Device { return &Device{policy: p} }
+func New(p Policy) *Device {
+	d := &Device{policy: p}
+	if p.Products.Delayed.History > 0 {
+		d.scaling = newScaling(p.Products.Delayed)
+	}
+	return d
+}
 
 // TakeOverflows returns how many values left FP16's range since the last call, where the policy clips them or makes
 // them NaN. Partial sums that saturate inside a matrix product are not counted separately.

@@ -43,8 +43,8 @@ func (d *Device) Linear(p *bert.Pass, op *bert.Linear) {
 			}
 		},
 	}
-	defer d.quantize(p, op.Site, &g, factor{d.policy.Products.Input, op.Rows, op.In, false, drawInputOperand},
-		factor{d.policy.Products.Weight, op.Out, op.In, false, drawWeightOperand})()
+	defer d.quantize(p, op.Site, &g, factor{d.policy.Products.Input, op.Rows, op.In, false, inputRole, drawInputOperand},
+		factor{d.policy.Products.Weight, op.Out, op.In, false, weightRole, drawWeightOperand})()
 	g.Run()
 }
 
@@ -133,8 +133,8 @@ func (d *Device) LinearBackward(p *bert.Pass, op *bert.Linear, dy, dx []float32,
 		RoundA: read, RoundB: d.policy.readHidden(), Inputs: d.policy.Inputs, Partials: d.partials(p, op.Site, drawWeight, 0, p.Sample),
 		Epilogue: d.epilogue(&weight),
 	}
-	done := d.quantize(p, op.Site, g, factor{d.policy.Products.WeightGradient, op.Rows, op.Out, true, drawWeightGradient},
-		factor{d.policy.Products.WeightInput, op.Rows, op.In, true, drawWeightInput})
+	done := d.quantize(p, op.Site, g, factor{d.policy.Products.WeightGradient, op.Rows, op.Out, true, gradientRole, drawWeightGradient},
+		factor{d.policy.Products.WeightInput, op.Rows, op.In, true, inputRole, drawWeightInput})
 	g.Run()
 	done()
 	switch n := d.policy.Serialize; {
@@ -166,8 +166,8 @@ func (d *Device) inputGrad(p *bert.Pass, op *bert.Linear, dz, dx []float32, accu
 		Partials: d.partials(p, op.Site, drawGrad, 0, p.Sample),
 		Epilogue: d.epilogue(&grad),
 	}
-	defer d.quantize(p, op.Site, g, factor{d.policy.Products.BackGradient, op.Rows, op.Out, false, drawBackGradient},
-		factor{d.policy.Products.BackWeight, op.Out, op.In, true, drawBackWeight})()
+	defer d.quantize(p, op.Site, g, factor{d.policy.Products.BackGradient, op.Rows, op.Out, false, gradientRole, drawBackGradient},
+		factor{d.policy.Products.BackWeight, op.Out, op.In, true, weightRole, drawBackWeight})()
 	if accumulate && (grad.Format != numerics.FP32 || g.Partials.Chunk > 0) {
 		// The device stores the product before it adds it.
 		meet := d.outputs(p, d.policy.Residual.Grad, op.Site, drawMeet, rows, op.In)

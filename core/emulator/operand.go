@@ -1,7 +1,9 @@
 package emulator
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -19,7 +21,14 @@ type Products struct {
 	Input, Weight               *format.Quantizer // Y = X·Wᵀ, both along the width of X
 	BackGradient, BackWeight    *format.Quantizer // dX = dY·W, both along the width of dY
 	WeightGradient, WeightInput *format.Quantizer // dW = dYᵀ·X, both along the tokens of a micro-batch
-	Wide                        Wide
+	// Hadamard multiplies both operands of the last product, before they are quantised, by a Hadamard matrix of 16 x 16
+	// with random signs along the tokens: the product stays, and a large element is spread over 16.
+	Hadamard bool
+	Delayed  Delayed // of operands with one scale for the tensor
+	// Chunk replaces Partials.Chunk in products of quantised operands, on a device that stores partial sums; 0: it holds
+	// for them too.
+	Chunk int
+	Wide  Wide
 
 	layers int // of the model
 }
@@ -68,21 +77,54 @@ func (p *Products) all() []**format.Quantizer {
 
 // nearest makes all rounding one to nearest.
 func (p *Products) nearest() {
+	err := p.change(func(f *format.Format) (*format.Format, error) {
+		if f.Element.Rounding != format.Stochastic {
+			return f, nil
+		}
+		return f.With(format.NearestEven, "", "")
+	})
+	if err != nil {
+		panic(err) // another rounding makes no valid format invalid
+	}
+}
+
+// Overflow sets what becomes of values beyond the largest. All formats must have it.
+func (p *Products) Overflow(o format.Overflow) error {
+	return p.change(func(f *format.Format) (*format.Format, error) { return f.With("", o, "") })
+}
+
+// change replaces every format.
+func (p *Products) change(to func(f *format.Format) (*format.Format, error)) error {
 	for _, q := range p.all() {
-		if *q == nil || (*q).Format().Element.Rounding != format.Stochastic {
+		if *q == nil {
 			continue
 		}
-		f, err := (*q).Format().With(format.NearestEven, "", "")
+		f, err := to((*q).Format())
 		if err != nil {
-			panic(err) // another rounding makes no valid format invalid
+			return err
 		}
-		*q = f.Quantizer()
+		if f != (*q).Format() {
+			*q = f.Quantizer()
+		}
 	}
+	return nil
 }
 
 func (p *Products) validate() error {
 	if w := p.Wide; w.FirstLayers < 0 || w.LastLayers < 0 || w.FirstSteps < 0 {
 		return fmt.Errorf("emulator: products.wide is %+v, want nothing below 0", w)
+	}
+	if p.Chunk < 0 || p.Chunk > 256 {
+		return fmt.Errorf("emulator: products.chunk is %d, want 0 to 256", p.Chunk)
+	}
+	if p.Hadamard && (p.WeightGradient == nil || p.WeightInput == nil) {
+		return errors.New("emulator: products.parameter_gradient.hadamard wants the formats of both operands there")
+	}
+	if err := p.Delayed.validate(); err != nil {
+		return err
+	}
+	if p.Delayed.History > 0 && !slices.ContainsFunc(p.all(), func(q **format.Quantizer) bool { return delayed(*q) }) {
+		return errors.New("emulator: products.delayed wants an operand with one scale for the tensor, such as e4m3-tensor")
 	}
 	return nil
 }
@@ -107,6 +149,7 @@ type factor struct {
 	quantizer     *format.Quantizer
 	rows, columns int
 	alongRows     bool // the product sums over rows
+	role          role
 	draw          uint32
 }
 
@@ -117,11 +160,17 @@ func (d *Device) quantize(p *bert.Pass, site bert.Site, g *kernels.Gemm, a, b fa
 		return func() {}
 	}
 	o := operands{d: d, pass: p, site: site}
+	if d.policy.Products.Hadamard && a.draw == drawWeightGradient {
+		o.transform(g, &a, &b)
+	}
 	if a.quantizer != nil {
 		g.A, g.LDA, g.RoundA = o.values(g.A, &a), a.columns, numerics.FP32
 	}
 	if b.quantizer != nil {
 		g.B, g.LDB, g.RoundB = o.values(g.B, &b), b.columns, numerics.FP32
+	}
+	if n := d.policy.Products.Chunk; n > 0 && g.Partials.Chunk > 0 {
+		g.Partials.Chunk = n
 	}
 	if g.Inputs = numerics.FP32; a.isBF16(d.policy.Inputs) && b.isBF16(d.policy.Inputs) {
 		g.Inputs = numerics.BF16
@@ -155,6 +204,11 @@ func (o *operands) values(x []float32, f *factor) []float32 {
 	tensor := float32(0)
 	if f.quantizer.NeedsLargest() {
 		tensor = largest(m.Src)
+	}
+	if o.d.scaling != nil && delayed(f.quantizer) {
+		if tensor = o.d.scaling.take(o.pass, o.site, f.role, tensor); tensor == 0 {
+			tensor = float32(f.quantizer.Format().Element.Max()) // a scale of 1
+		}
 	}
 	kernels.Parallel(f.quantizer.Bands(&m), func(b0, b1 int) { f.quantizer.Quantize(&m, b0, b1, tensor) })
 	return m.Dst

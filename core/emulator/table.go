@@ -64,8 +64,11 @@ type products struct {
 	ParameterGradient struct {
 		Gradient string `yaml:"gradient"`
 		Input    string `yaml:"input"`
+		Hadamard bool   `yaml:"hadamard"`
 	} `yaml:"parameter_gradient,omitempty"`
-	Wide Wide `yaml:"wide,omitempty"`
+	Delayed Delayed `yaml:"delayed,omitempty"`
+	Chunk   int     `yaml:"chunk"`
+	Wide    Wide    `yaml:"wide,omitempty"`
 }
 
 // mostTable is the size of a policy that is read.
@@ -157,7 +160,8 @@ func (t *table) policy() (Policy, error) {
 		}
 		own[name] = f
 	}
-	p.Products.Wide = t.Products.Wide
+	p.Products.Hadamard = t.Products.ParameterGradient.Hadamard
+	p.Products.Delayed, p.Products.Wide, p.Products.Chunk = t.Products.Delayed, t.Products.Wide, t.Products.Chunk
 	for _, o := range []struct {
 		key, text string
 		to        **format.Quantizer

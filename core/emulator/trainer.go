@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -66,6 +67,7 @@ func NewTrainer(p backend.Program, m backend.Memory, policy Policy, plan Plan) (
 		program: p, memory: m, model: model, train: New(policy), evaluate: New(policy.Nearest()),
 		micro: m.Grads, replicas: [][]float32{m.Grads},
 	}
+	t.evaluate.scaling = t.train.scaling
 	if p.Accumulation*p.Replicas > 1 {
 		t.micro = make([]float32, m.Layout.Len())
 	}
@@ -105,6 +107,24 @@ func (t *Trainer) Commit(ctx context.Context, step int) error {
 	t.train.TakeInvalid()
 	t.committed = true
 	return nil
+}
+
+// SaveScaling returns the state of delayed scaling as JSON, nil where the policy has none. It grows with the operands of
+// linear operators, and with the logarithm of the history.
+func (t *Trainer) SaveScaling() (json.RawMessage, error) {
+	if t.train.scaling == nil {
+		return nil, nil
+	}
+	return t.train.scaling.save()
+}
+
+// LoadScaling restores what SaveScaling returned. A run may change its policy: without a state there is no history yet,
+// and a state that the policy has no use for is ignored.
+func (t *Trainer) LoadScaling(state json.RawMessage) error {
+	if t.train.scaling == nil || len(state) == 0 {
+		return nil
+	}
+	return t.train.scaling.load(state)
 }
 
 // Close ends the session.

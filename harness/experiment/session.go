@@ -65,9 +65,12 @@ func prepare(ctx context.Context, e Experiment) (_ *Session, err error) {
 	return s, s.askOptimizers(ctx)
 }
 
-// askBackend asks the backend of an arm whether it takes the settings of all phases.
+// askBackend asks the backend of an arm whether it takes the settings of all phases, and its policy where it names one.
 func (s *Session) askBackend(ctx context.Context, a Arm) error {
 	info, err := s.pool.Backend(ctx, a.Backend)
+	if err == nil {
+		err = s.namePolicy(a, info)
+	}
 	if err != nil {
 		return err
 	}

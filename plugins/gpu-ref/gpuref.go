@@ -44,6 +44,7 @@ package gpuref
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"math"
@@ -153,12 +154,32 @@ func (s *session) Trace(
 	return s.Step(ctx, step, batches)
 }
 
+// state is what a session saves: the keys of the loss scaler, and those of FP8 scales that follow a history.
+type state struct {
+	*numerics.LossScaler
+	Scaling json.RawMessage `json:"scaling,omitempty"`
+}
+
 // Save implements backend.Session.
-func (s *session) Save(context.Context) ([]byte, error) { return s.scaler.MarshalBinary() }
+func (s *session) Save(context.Context) ([]byte, error) {
+	scaling, err := s.SaveScaling()
+	if err != nil {
+		return nil, fmt.Errorf("gpu-ref: %w", err)
+	}
+	return json.Marshal(state{s.scaler, scaling})
+}
 
 // Load implements backend.Session.
-func (s *session) Load(_ context.Context, state []byte) error {
-	if err := s.scaler.UnmarshalBinary(state); err != nil {
+func (s *session) Load(_ context.Context, text []byte) error {
+	var read state
+	err := s.scaler.UnmarshalBinary(text)
+	if err == nil {
+		err = json.Unmarshal(text, &read)
+	}
+	if err == nil {
+		err = s.LoadScaling(read.Scaling)
+	}
+	if err != nil {
 		return fmt.Errorf("gpu-ref: %w", err)
 	}
 	return nil

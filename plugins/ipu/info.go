@@ -24,6 +24,11 @@ var info = backend.Info{
 				"rounded: outputs within 20u, gradients within 200u",
 		},
 		{
+			Name: "fp8", Doc: "FP8 in the products of layers, else as fp16.16", OutputTolerance: 0.13, GradientTolerance: 1,
+			Reason: "F143 has unit roundoff 2^-4 = 0.063 and F152 2^-3 = 0.13: outputs after a few layers within twice the first, " +
+				"gradients within 8 times the second; those of query biases, sums that nearly cancel, come near",
+		},
+		{
 			Name: "fp32", Doc: "FP32 throughout, to tell errors of the program from those of the format",
 			OutputTolerance: 2e-5, GradientTolerance: 1e-4,
 			Reason: "FP32 has unit roundoff 6e-8; sums over a few hundred products and a few layers stay below 1e-5",
@@ -44,6 +49,7 @@ var info = backend.Info{
 		{Name: "partials_chunk", Default: "amp", Doc: "products between two stores of an FP16 partial sum, 1 to 256; amp: " +
 			"16, as the matrix unit stores them (fp16.16)"},
 		{Name: "overflow", Default: "clip", Doc: "what is too large for FP16 becomes 65504 (clip) or not a number (nan), as FP_ICTL.NANOO says"},
+		{Name: "fp8_history", Default: "0", Doc: "steps before whose largest magnitudes the scales of FP8 tensors follow; 0: their own (fp8)"},
 		{Name: "fp_exceptions", Default: "none", Doc: "exceptions that end the run: inv, oflo, both with a comma, or none"},
 		{Name: "attention_mask_value", Default: "-1000", Doc: "added to the scores of padding; model: as the recipe's model has it"},
 	}, execution.Options, []option.Option{

@@ -62,6 +62,15 @@
 // every loss_scale_period steps. The histogram counts the gradients of all parameters in all micro-batches; PopART's
 // can count those of activations too.
 //
+// # FP8
+//
+// In fp8, which a C600 has, the operands of the products of layers are FP8: F143 for activations and weights, F152 for
+// gradients, each tensor with one scale 2^k, k from -32 to 31. Everything else is that of fp16.16: results are FP16, and
+// so are partial sums, of 32 products each. k is the least with which the tensor's largest magnitude in a micro-batch
+// fits (arXiv:2309.17224, FP8-AMAX). With fp8_history=N it follows the largest magnitude of the last N steps, and what
+// is too large becomes the largest value or not a number, as overflow says. Operands are rounded to nearest. The choice
+// of k by the least squared error over a histogram is not here.
+//
 // # Execution
 //
 // plugins/ipu/execution reads where units of the model are and in which order they run; the model of the machine
@@ -92,6 +101,7 @@ package ipu
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"strconv"
@@ -168,7 +178,8 @@ func open(p backend.Program, m backend.Memory) (*session, error) {
 
 var _ backend.Tracer = (*session)(nil)
 
-// session is an opened program. Random bits are drawn from counters; its state is the loss scale.
+// session is an opened program. Random bits are drawn from counters; its state is the loss scale, and FP8 scales that
+// follow a history.
 type session struct {
 	*emulator.Trainer
 	scale scale
@@ -196,12 +207,39 @@ func (s *session) Trace(
 	return s.Step(ctx, step, batches)
 }
 
+// state is what a session saves whose FP8 scales follow a history; others save that of the loss scale alone.
+type state struct {
+	LossScale json.RawMessage `json:"loss_scale_state"`
+	Scaling   json.RawMessage `json:"scaling"`
+}
+
 // Save implements backend.Session.
-func (s *session) Save(context.Context) ([]byte, error) { return s.scale.save() }
+func (s *session) Save(context.Context) ([]byte, error) {
+	text, err := s.scale.save()
+	if err != nil {
+		return nil, fmt.Errorf("ipu: %w", err)
+	}
+	scaling, err := s.SaveScaling()
+	if err != nil {
+		return nil, fmt.Errorf("ipu: %w", err)
+	}
+	if scaling == nil {
+		return text, nil
+	}
+	return json.Marshal(state{text, scaling})
+}
 
 // Load implements backend.Session.
-func (s *session) Load(_ context.Context, state []byte) error {
-	if err := s.scale.load(state); err != nil {
+func (s *session) Load(_ context.Context, text []byte) error {
+	var read state
+	if err := json.Unmarshal(text, &read); err == nil && read.Scaling != nil {
+		text = read.LossScale
+	}
+	err := s.scale.load(text)
+	if err == nil {
+		err = s.LoadScaling(read.Scaling)
+	}
+	if err != nil {
 		return fmt.Errorf("ipu: %w", err)
 	}
 	return nil

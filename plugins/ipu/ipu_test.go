@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"harness.invalid/core/agreement"
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
 	"harness.invalid/core/kernels"
@@ -232,6 +233,30 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
+// TestFP8: gradients differ from fp16.16's by what FP8 has of digits. With a history, step 1 has scales of 1, and a loss
+// scale of 2^24 takes gradients beyond F152: they become its largest value, or not a number.
+func TestFP8(t *testing.T) {
+	wide, _ := gradients(t, program("fp16.16", 1, 1, nil), 1)
+	narrow, _ := gradients(t, program("fp8", 1, 1, nil), 1)
+	exact := make([]float64, len(wide))
+	for i, g := range wide {
+		exact[i] = float64(g)
+	}
+	if e := agreement.RelError(narrow, exact); !(e > 0.001 && e < 0.5) {
+		t.Errorf("gradients in FP8 are off by %.3g of FP16's, want 0.001 to 0.5", e)
+	}
+	for overflow, finite := range map[string]bool{"clip": true, "nan": false} {
+		options := map[string]string{"fp8_history": "4", "overflow": overflow, "loss_scale": "1048576"}
+		if _, r := gradients(t, program("fp8", 1, 1, options), 1); r.Finite != finite {
+			t.Errorf("overflow=%s: finite %v, want %v", overflow, r.Finite, finite)
+		}
+	}
+	chunked, _ := gradients(t, program("fp8", 1, 1, map[string]string{"partials_chunk": "8"}), 1)
+	if slices.Equal(chunked, narrow) {
+		t.Error("partials_chunk changes nothing")
+	}
+}
+
 // TestMask: the option decides, and "model" leaves the model's value; the difference shows in FP16, where -10000
 // leaves no digits of the score.
 func TestMask(t *testing.T) {
@@ -270,6 +295,7 @@ func TestOptions(t *testing.T) {
 		"overflow":                    {"wrap"},
 		"attention_mask_value":        {"0", "5", "NaN", "none"},
 		"master_weights":              {"true"},
+		"fp8_history":                 {"-1", "65537"},
 	} {
 		for _, value := range values {
 			_, _, err := start(t, program("fp16.16", 1, 1, map[string]string{name: value}))

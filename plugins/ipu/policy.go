@@ -4,6 +4,7 @@ import (
 	"embed"
 
 	"harness.invalid/core/emulator"
+	"harness.invalid/core/format"
 	"harness.invalid/core/numerics"
 	"harness.invalid/core/option"
 )
@@ -35,6 +36,7 @@ func newPolicy(precision string, v *option.Values) (emulator.Policy, error) {
 	}
 	nearest := v.Bool("disable_sr_for_amp_vertices")
 	seed := uint64(v.Int("rounding_seed", 0, 65535))
+	history := v.Int("fp8_history", 0, 65536)
 	if precision == "fp32" {
 		return p, nil
 	}
@@ -44,8 +46,18 @@ func newPolicy(precision string, v *option.Values) (emulator.Policy, error) {
 		p.Parameters.Stochastic = rounding == "replica_identical_only"
 	}
 	if p.Partials.Chunk > 0 {
+		if p.Partials.Chunk != chunk {
+			p.Products.Chunk = 0 // one is given for all
+		}
 		p.Partials.Chunk = chunk
 		p.Partials.Store.Stochastic = p.Partials.Store.Stochastic && !nearest
 	}
-	return p, nil
+	if precision != "fp8" {
+		return p, nil
+	}
+	p.Products.Delayed.History = history
+	if overflow == numerics.NaN {
+		err = p.Products.Overflow(format.ToNaN)
+	}
+	return p, err
 }
