@@ -12,7 +12,7 @@ import (
 
 func newData() *cobra.Command {
 	cmd := &cobra.Command{Use: "data", Short: "Download, prepare and check training data"}
-	cmd.AddCommand(newDataFetch(), newDataPrepare(), newDataVerify(), newDataPretraining())
+	cmd.AddCommand(newDataFetch(), newDataWikipedia(), newDataPrepare(), newDataVerify(), newDataPretraining())
 	return cmd
 }
 

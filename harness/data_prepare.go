@@ -46,7 +46,11 @@ folder for each length of its phases, by --data prepared=FOLDER or with data.kin
 			defer show.close()
 			read, done := show.task("read")
 			defer func() { done() }()
-			corpus, err := pretraining.Open(text, read)
+			files, err := pretraining.Files(text)
+			if err != nil {
+				return err
+			}
+			corpus, err := pretraining.Open(files, read)
 			if err != nil {
 				return err
 			}

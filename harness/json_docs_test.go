@@ -17,6 +17,7 @@ import (
 
 	"harness.invalid/core/checkpoint/weights"
 	"harness.invalid/core/dataset/pretraining"
+	"harness.invalid/core/dataset/wikipedia"
 	"harness.invalid/core/format"
 	"harness.invalid/core/format/oracle"
 	"harness.invalid/harness/bench"
@@ -47,7 +48,8 @@ var printed = map[string]any{
 	"runs list": []index.Entry{}, "runs show": shownRun{}, "runs diff": results.RunDiff{}, "runs export": []index.Entry{},
 	"runs tag": []string{}, "runs rm": []removedRun{}, "runs reindex": reindexed{},
 	"recipe list": []listedRecipe{}, "recipe show": shownRecipe{}, "recipe diff": rowsOf{}, "recipe validate": []validated{},
-	"data fetch": []fetched{}, "data prepare": pretraining.Manifest{}, "data verify": verifiedData{}, "vocab train": learned{},
+	"data fetch": []fetched{}, "data wikipedia": wikipedia.Report{},
+	"data prepare": pretraining.Manifest{}, "data verify": verifiedData{}, "vocab train": learned{},
 	"tokenize": []int{}, "inspect": weights.Inspection{},
 	"estimate": estimate.Record{}, "estimate --recipe": estimate.Records{},
 	"bench step": bench.Figure{}, "bench kernels": bench.Figure{}, "bench optimizer": bench.Figure{}, "bench tokenizer": bench.Figure{},

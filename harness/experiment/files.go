@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"harness.invalid/core/dataset/pretraining"
 	"harness.invalid/core/dataset/tasks"
 	"harness.invalid/core/recipe"
 	"harness.invalid/core/spelling"
@@ -20,8 +21,9 @@ func nameFiles(f *recipe.Files, name string, paths []string) error {
 	}
 	switch name {
 	case "text":
-		f.Text = paths
-		return nil
+		var err error
+		f.Text, err = pretraining.Files(paths)
+		return err
 	case "prepared":
 		f.Prepared = paths
 		return nil

@@ -11,7 +11,11 @@ import (
 // alphabet characters, the most frequent ones (0: 1000). LearnVocab returns the number of tokens, and the share of
 // words with characters that the vocabulary lacks.
 func LearnVocab(path string, text []string, size, alphabet int, lowercase bool) (tokens int, unknown float64, err error) {
-	v, unknown, err := learnVocab(text, size, alphabet, lowercase)
+	files, err := pretraining.Files(text)
+	if err != nil {
+		return 0, 0, err
+	}
+	v, unknown, err := learnVocab(files, size, alphabet, lowercase)
 	if err != nil {
 		return 0, 0, err
 	}

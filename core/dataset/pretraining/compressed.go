@@ -54,15 +54,30 @@ type decompressed struct {
 // OpenText opens a text for reading from beginning to end. Files compressed with gzip, zstd or bzip2 are
 // decompressed.
 func OpenText(path string) (io.ReadCloser, error) {
+	text, _, err := OpenTextProgress(path, nil)
+	return text, err
+}
+
+// OpenTextProgress is OpenText that also returns the size of the file as it is, and reports to progress, if it is not
+// nil, how much of it was read.
+func OpenTextProgress(path string, progress func(done, total int64)) (_ io.ReadCloser, size int64, err error) {
 	f, err := bounded.Open(path, mostText)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	text, err := decompress(f, path, nil)
+	info, err := f.Stat()
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, 0, errors.Join(err, f.Close())
 	}
-	return text, nil
+	var tell func(done int64)
+	if progress != nil {
+		tell = func(done int64) { progress(done, info.Size()) }
+	}
+	text, err := decompress(f, path, tell)
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return text, info.Size(), nil
 }
 
 // decompress reads a file's content and reports to progress how many bytes of the file itself are read.
