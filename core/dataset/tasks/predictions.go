@@ -142,7 +142,7 @@ func (t *Task) Extension() string {
 	switch {
 	case t.Kind == bert.QuestionAnswering, t.Name == "chid":
 		return ".json"
-	case t.Benchmark == GLUE:
+	case t.Benchmark == GLUE, t.Name == "ax":
 		return ".tsv"
 	case t.Kind == bert.TokenClassification:
 		return ".conll"
@@ -175,7 +175,7 @@ func (p *Predictions) write(w io.Writer) error {
 			fmt.Fprintf(b, "\n    %s: %d", quoted(q.id), q.label)
 		}
 		b.WriteString("\n}\n")
-	case t.Benchmark == GLUE:
+	case t.Extension() == ".tsv":
 		b.WriteString("index\tprediction\n")
 		for _, q := range p.list {
 			fmt.Fprintf(b, "%s\t%s\n", q.id, p.text(q))

@@ -145,6 +145,14 @@ var table = []Task{
 		Metrics: []string{F1, Precision, Recall, Accuracy}, Scored: 1,
 		format: format{file: entities}},
 
+	{Name: "swag", Doc: "which of up to 4 endings fits; other multiple choice as lines of JSON", Kind: bert.MultipleChoice, Choices: 4,
+		Metrics: []string{Accuracy}, Scored: 1,
+		format: format{file: swag}},
+
+	{Name: "ax", Doc: "GLUE's diagnostics of inference, for a model trained on mnli", Kind: bert.Classification, Labels: inference,
+		Metrics: []string{Matthews, Accuracy}, Scored: 1,
+		format: format{a: names("sentence1", "Premise"), b: names("sentence2", "Hypothesis"), label: names("gold_label", "label", "Label")}},
+
 	{Name: "drcd", Doc: "questions about passages, traditional Chinese", Kind: bert.QuestionAnswering,
 		Metrics: []string{F1, ExactMatch}, Scored: 1, Chinese: true},
 }
@@ -180,7 +188,7 @@ func names(list ...string) []string { return list }
 
 // aliases are other names under which tasks are known.
 var aliases = map[string]string{"squadv2": "squad2", "squadv11": "squad", "sst": "sst-2", "mnlim": "mnli", "mnlimatched": "mnli",
-	"mnlimismatched": "mnli-mm", "cluewsc": "wsc", "cluewsc2020": "wsc", "cmrc": "cmrc2018",
+	"mnlimismatched": "mnli-mm", "diagnostic": "ax", "cluewsc": "wsc", "cluewsc2020": "wsc", "cmrc": "cmrc2018",
 	"conll2003": "ner", "wnut17": "ner", "wnut2017": "ner", "cluener": "ner", "cluener2020": "ner"}
 
 // All lists all tasks, in the order of the benchmarks' tables.

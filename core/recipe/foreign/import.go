@@ -213,6 +213,10 @@ func (m *importer) finishBatch() error {
 		}
 		m.batch /= m.accumulation
 	}
+	if t, err := tasks.Named(m.dataset); err == nil && t.Kind == bert.MultipleChoice {
+		// The program counts questions, a recipe sequences.
+		m.batch, m.evalBatch = m.batch*t.Choices, m.evalBatch*t.Choices
+	}
 	return nil
 }
 

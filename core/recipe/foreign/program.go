@@ -29,8 +29,8 @@ type program struct {
 
 // programs are those that are taken. Their defaults are those of the file that has the program's name.
 var programs = []program{
-	// Sources: huggingface/transformers, examples/pytorch/question-answering, text-classification, token-classification
-	// and language-modeling. run_ner.py and run_mlm.py cut at what the model can take, BERT's 512.
+	// Sources: huggingface/transformers, examples/pytorch/question-answering, text-classification, token-classification,
+	// multiple-choice and language-modeling. run_ner.py, run_swag.py and run_mlm.py cut at what the model can take, 512.
 	{script: "run_qa.py", family: &transformers, task: bert.QuestionAnswering, dataset: "squad", length: 384},
 	{script: "run_glue.py", family: &transformers, tells: []string{"model_name_or_path"}, task: bert.Classification, length: 128},
 	{script: "run_ner.py", family: &transformers, task: bert.TokenClassification, dataset: "ner", length: 512, options: entityOptions},
@@ -43,6 +43,9 @@ var programs = []program{
 		defaults: withoutTrainer, options: entityOptions},
 	{script: "run_mlm_no_trainer.py", family: &transformers, task: bert.Pretraining, length: 512,
 		defaults: func(m *importer) { withoutTrainer(m); maskedWords(m) }, options: textOptions},
+	{script: "run_swag.py", family: &transformers, task: bert.MultipleChoice, dataset: "swag", length: 512},
+	{script: "run_swag_no_trainer.py", family: &transformers, task: bert.MultipleChoice, dataset: "swag", length: 128,
+		defaults: withoutTrainer},
 	// The program before run_qa.py: huggingface/transformers, examples/legacy/question-answering/run_squad.py.
 	{script: "run_squad.py", family: &transformers, tells: []string{"model_name_or_path", "model_type"}, task: bert.QuestionAnswering,
 		dataset: "squad", length: 384, options: legacyOptions},
@@ -69,8 +72,6 @@ var programs = []program{
 
 // leftOut are programs of the same projects that train no BERT, or on no task that is known here.
 var leftOut = map[string]string{
-	"run_swag.py":                            "is for SWAG, and there is no task swag",
-	"run_swag_no_trainer.py":                 "is for SWAG, and there is no task swag",
 	"run_xnli.py":                            "is for XNLI, and there is no task xnli",
 	"run_qa_beam_search.py":                  "is for XLNet: only BERT is trained here",
 	"run_qa_beam_search_no_trainer.py":       "is for XLNet: only BERT is trained here",

@@ -105,6 +105,10 @@ func TestPrograms(t *testing.T) {
 			bert.Classification, 64, 8, 1, 1, 0, 3, 5e-5, 0, recipe.Linear, "adamw", "1e-8", "0"},
 		"run_ner.py --model_name_or_path bert-base-cased --dataset_name conll2003 --return_entity_level_metrics": {
 			bert.TokenClassification, 512, 8, 1, 1, 0, 3, 5e-5, 0, recipe.Linear, "adamw", "1e-8", "1"},
+		"run_swag.py --model_name_or_path bert-base-uncased --per_device_train_batch_size 16 --max_seq_length 80": {
+			bert.MultipleChoice, 80, 64, 1, 1, 0, 3, 5e-5, 0, recipe.Linear, "adamw", "1e-8", "1"},
+		"run_swag_no_trainer.py --model_name_or_path bert-base-uncased": {
+			bert.MultipleChoice, 128, 32, 1, 1, 0, 3, 5e-5, 0, recipe.Linear, "adamw", "1e-8", "0"},
 		"run_ner_no_trainer.py --model_name_or_path bert-base-cased --train_file a.json --validation_file b.json": {
 			bert.TokenClassification, 128, 8, 1, 1, 0, 3, 5e-5, 0, recipe.Linear, "adamw", "1e-8", "0"},
 		"run_squad.py --model_type bert --model_name_or_path bert-large-uncased --train_file t.json --predict_file d.json " +
@@ -229,7 +233,6 @@ func TestRefusedPrograms(t *testing.T) {
 		"run_ner.py --model_name_or_path microsoft/deberta-v3-base":                                             "is DeBERTa",
 		"run_mlm.py --model_type albert --train_file a.txt --max_steps 1":                                       "is ALBERT",
 		"run_qa.py --model_name_or_path kykim/mobilebert":                                                       "is MobileBERT",
-		"run_swag.py --model_name_or_path bert-base-uncased":                                                    "there is no task swag",
 		"run_xnli.py --model_name_or_path bert-base-multilingual-cased":                                         "there is no task xnli",
 		"run_clm.py --model_name_or_path gpt2":                                                                  "is for GPT",
 		"run_ner.py --model_name_or_path bert-base-cased --task_name pos":                                       "no such task, want ner",
