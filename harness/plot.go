@@ -6,9 +6,11 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"harness.invalid/harness/hint"
 	"harness.invalid/harness/plotting"
@@ -19,15 +21,21 @@ import (
 func newPlot() *cobra.Command {
 	var o plotting.Options
 	var out, baseline, against string
+	var sizes []string
+	for _, s := range plotting.Sizes {
+		sizes = append(sizes, s.Name+" ("+s.Doc+")")
+	}
 	cmd := &cobra.Command{
 		Use:   "plot RUN... -o FILE",
 		Short: "Draw curves of runs as SVG, PNG or PDF",
 		Long: `Plot draws a quantity that runs recorded: a curve for each arm, the mean over its seeds, with a band of one
 standard deviation to each side. RUN is the folder of a run, or a folder with runs below. The ending of the file says
-which format it gets.`,
+which format it gets. The names of the phases stand above the curves and the arms below; a note there says which arms
+coincide.`,
 		Example: `  harness plot runs/mine -o loss.svg
   harness plot runs/mine --quantity f1 --phase squad --against measured-seconds -o f1.pdf
-  harness plot runs/mine --quantity gradient_norm --log --smooth 20 -o norm.png`,
+  harness plot runs/mine --for column -o loss.pdf
+  harness plot runs/mine --quantity gradient_norm --log --smooth 20 --for slide --dpi 150 -o norm.png`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
@@ -37,8 +45,8 @@ which format it gets.`,
 			if !slices.Contains(plotting.Formats, o.Format) {
 				return fmt.Errorf("%s ends in %q, want .%s", out, filepath.Ext(out), strings.Join(plotting.Formats, ", ."))
 			}
-			if o.WidthInch <= 0 || o.HeightInch <= 0 || o.WidthInch > 100 || o.HeightInch > 100 {
-				return fmt.Errorf("the picture is %g by %g inches, want more than 0 and at most 100", o.WidthInch, o.HeightInch)
+			if err := inRange(cmd.Flags(), "width", "height", "font-size", "dpi"); err != nil {
+				return err
 			}
 			if o.Smooth < 0 {
 				return fmt.Errorf("--smooth is %d, want 0 or more", o.Smooth)
@@ -68,8 +76,25 @@ which format it gets.`,
 	f.IntVar(&o.Smooth, "smooth", 0, "average each run over this many steps")
 	f.BoolVar(&o.EachRun, "each-run", false, "a line for each run instead of means and bands")
 	f.StringVar(&o.Title, "title", "", "title above the picture")
-	f.Float64Var(&o.WidthInch, "width", 6, "inches; a PNG has 96 pixels an inch")
-	f.Float64Var(&o.HeightInch, "height", 3.7, "inches")
+	f.StringVar(&o.For, "for", plotting.Sizes[0].Name, "size of picture and letters: "+strings.Join(sizes, "; "))
+	f.Float64Var(&o.WidthInch, "width", 0, "inches (default: those of --for)")
+	f.Float64Var(&o.HeightInch, "height", 0, "inches (default: those of --for, and more for a long legend)")
+	f.Float64Var(&o.FontPoints, "font-size", 0, "points of the letters, with which lines grow (default: those of --for)")
+	f.IntVar(&o.DPI, "dpi", plotting.DefaultDPI, "pixels an inch of a PNG, which states them")
 	f.StringVar(&baseline, "baseline", "", "arm that comes first (default: that of the first run)")
 	return cmd
+}
+
+// most are the largest values of the flags of plot: a picture of 100 inches with 1200 pixels an inch is no longer one.
+var most = map[string]float64{"width": 40, "height": 40, "font-size": 72, "dpi": 1200}
+
+// inRange checks flags that were given against what they may be.
+func inRange(f *pflag.FlagSet, names ...string) error {
+	for _, name := range names {
+		flag := f.Lookup(name)
+		if v, err := strconv.ParseFloat(flag.Value.String(), 64); flag.Changed && (err != nil || !(v > 0) || v > most[name]) {
+			return fmt.Errorf("--%s is %s, want more than 0 and at most %g", name, flag.Value, most[name])
+		}
+	}
+	return nil
 }
