@@ -19,6 +19,7 @@ import (
 
 	"harness.invalid/core/bounded"
 	"harness.invalid/core/durable"
+	"harness.invalid/core/jsonerror"
 	"harness.invalid/core/recipe"
 )
 
@@ -326,6 +327,18 @@ func (r *Run) Checkpoints() string { return r.path(checkpointsDir) }
 
 func (r *Run) path(name string) string { return filepath.Join(r.Dir, name) }
 
+// Sizes are the bytes of the recorded steps and evaluations of the run in a folder: they change with each line.
+func Sizes(dir string) (sizes [2]int64, err error) {
+	for i, name := range []string{stepsFile, evaluationsFile} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			return sizes, err
+		}
+		sizes[i] = info.Size()
+	}
+	return sizes, nil
+}
+
 // Find returns the folders of all runs in a folder and below it, sorted.
 func Find(dir string) ([]string, error) {
 	var dirs []string
@@ -351,7 +364,7 @@ func readJSON(dir, name string, most int64, v any) error {
 		return err
 	}
 	if err := json.Unmarshal(text, v); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", name, jsonerror.Explain(text, err))
 	}
 	return nil
 }

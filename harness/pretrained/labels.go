@@ -10,6 +10,7 @@ import (
 	"harness.invalid/core/bert"
 	"harness.invalid/core/checkpoint/huggingface"
 	"harness.invalid/core/dataset/tasks"
+	"harness.invalid/core/jsonerror"
 )
 
 // named reports whether a configuration has names for the labels of a task.
@@ -47,7 +48,8 @@ func addLabels(c *huggingface.Config, t *tasks.Task) error {
 func labelsOf(config map[string]json.RawMessage) ([]string, error) {
 	var names map[string]string
 	if err := json.Unmarshal(config["id2label"], &names); err != nil {
-		return nil, fmt.Errorf("id2label in config.json: want the names of the labels by their numbers: %w", err)
+		return nil, fmt.Errorf("id2label in config.json: want the names of the labels by their numbers: %w",
+			jsonerror.Explain(config["id2label"], err))
 	}
 	labels := make([]string, len(names))
 	for i := range labels {

@@ -19,6 +19,7 @@ import (
 
 	"harness.invalid/core/bert"
 	"harness.invalid/core/bounded"
+	"harness.invalid/core/jsonerror"
 )
 
 // Config is a config.json.
@@ -87,7 +88,7 @@ func readConfigIn(dir string) (Config, error) {
 func parseConfig(text []byte) (Config, error) {
 	c := Config{Model: defaults()}
 	if err := json.Unmarshal(text, &c.Other); err != nil {
-		return c, err
+		return c, jsonerror.Explain(text, err)
 	}
 	if c.Other == nil {
 		return c, fmt.Errorf("the file holds null, want an object")
@@ -110,7 +111,7 @@ func parseConfig(text []byte) (Config, error) {
 		return c, err
 	}
 	if err := json.Unmarshal(clean, &c.Model); err != nil {
-		return c, err
+		return c, jsonerror.Explain(clean, err)
 	}
 	act, ok := activations[c.Model.HiddenAct]
 	if !ok {
@@ -136,7 +137,7 @@ func (c *Config) readLabels() error {
 	if raw, ok := c.Other["id2label"]; ok {
 		var labels map[string]string
 		if err := json.Unmarshal(raw, &labels); err != nil {
-			return fmt.Errorf("id2label: %w", err)
+			return fmt.Errorf("id2label: want the names of the labels by their numbers: %w", jsonerror.Explain(raw, err))
 		}
 		c.Labels = len(labels)
 	}

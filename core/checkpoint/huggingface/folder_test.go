@@ -273,7 +273,7 @@ func TestConfig(t *testing.T) {
 		`{"num_labels": "x"}`:                         `num_labels is "x"`,
 		`{"id2label": [1]}`:                           `id2label`,
 		`null`:                                        `want an object`,
-		`[`:                                           `unexpected end`,
+		`[`:                                           `ends in the middle of the JSON`,
 		`{"layer_norm_eps": 0}`:                       `layer_norm_eps`,
 	} {
 		if _, err := parse(text); err == nil || !strings.Contains(err.Error(), want) {

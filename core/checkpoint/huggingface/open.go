@@ -17,6 +17,7 @@ import (
 	"harness.invalid/core/checkpoint/safetensors"
 	"harness.invalid/core/checkpoint/tensorflow"
 	"harness.invalid/core/checkpoint/weights"
+	"harness.invalid/core/jsonerror"
 )
 
 // The files of a folder.
@@ -157,7 +158,7 @@ func openShards(path string) (f *weights.File, err error) {
 		} else if errors.As(err, &kind) {
 			at = kind.Offset
 		}
-		return nil, fail("byte %d: %w", at, err)
+		return nil, fail("byte %d: %w", at, jsonerror.Explain(text, err))
 	}
 	if len(index.Files) == 0 {
 		return nil, fail("byte 0: index has no weight_map, want the files of tensors by their names")

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"harness.invalid/core/bounded"
+	"harness.invalid/core/jsonerror"
 	"harness.invalid/core/wordpiece"
 )
 
@@ -130,7 +131,7 @@ func readJSON(path string, v any) error {
 		return err
 	}
 	if err := json.Unmarshal(text, v); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w", path, jsonerror.Explain(text, err))
 	}
 	return nil
 }

@@ -158,7 +158,7 @@ func TestReadTokenizer(t *testing.T) {
 		"want each of 0 to 1 once":                    put(tokenizerFile, `{"model": {"vocab": {"a": 0, "b": 2}}}`),
 		`"a " begins or ends with a space`:            put(tokenizerFile, `{"model": {"vocab": {"[UNK]": 0, "a ": 1}}}`),
 		"want WordPiece":                              put(tokenizerFile, `{"model": {"type": "BPE", "vocab": {"a": 0}}}`),
-		"unexpected end of JSON":                      put(vocabFile, lower, tokenizerConfigFile, `{`),
+		"ends in the middle of the JSON":              put(vocabFile, lower, tokenizerConfigFile, `{`),
 	} {
 		if _, err := ReadTokenizer(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, want %q in it", err, want)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"harness.invalid/core/bounded"
+	"harness.invalid/core/jsonerror"
 )
 
 // Manifest describes a folder of prepared data. As JSON it is the folder's manifest.json, which is written last.
@@ -69,7 +70,7 @@ func readManifest(dir string) (*Manifest, error) {
 	}
 	m := new(Manifest)
 	if err := json.Unmarshal(text, m); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, jsonerror.Explain(text, err))
 	}
 	if m.Format != preparedFormat {
 		return nil, fmt.Errorf("%s: format is %q, want %q", path, m.Format, preparedFormat)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"harness.invalid/core/jsonerror"
 )
 
 // objects calls read for the JSON object of each line.
@@ -17,7 +19,7 @@ func (r *reader) objects(text []byte, read func(fields map[string]json.RawMessag
 		}
 		var fields map[string]json.RawMessage
 		if err := json.Unmarshal(line, &fields); err != nil {
-			return fmt.Errorf("want a JSON object: %w", err)
+			return fmt.Errorf("want a JSON object: %w", jsonerror.Explain(line, err))
 		}
 		if err := read(fields); err != nil {
 			return err

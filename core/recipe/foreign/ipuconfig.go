@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"harness.invalid/core/jsonerror"
 )
 
 // published are IPU configurations of the Hugging Face hub, by name. Source:
@@ -49,7 +51,7 @@ func parseConfig(name string, text []byte) (configured, error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
 	if err := dec.Decode(&c); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, jsonerror.Explain(text, err))
 	}
 	return c, nil
 }
