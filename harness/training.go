@@ -1,14 +1,20 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"harness.invalid/harness/experiment"
+	"harness.invalid/harness/export"
 	"harness.invalid/harness/hint"
 	"harness.invalid/harness/report"
 	"harness.invalid/results/index"
@@ -22,6 +28,7 @@ type training struct {
 	store    string
 	quiet    bool
 	modelled bool
+	export   string // the tool that is told of the runs while they train; "": none
 	dryRun   bool
 	// fromScratch trains the recipe scratch in place of the default one.
 	fromScratch bool
@@ -55,6 +62,7 @@ func (t *training) keepFlags(f *pflag.FlagSet) {
 			t.Restarts = &n
 			return err
 		})
+	f.StringVar(&t.export, "export", "", "let a tool follow the runs while they train: tensorboard, in the folder tensorboard of --out")
 	storeFlag(f, &t.store)
 }
 
@@ -95,7 +103,9 @@ func (t *training) run(cmd *cobra.Command) (*experiment.Outcome, error) {
 	t.Index = index.Locate(t.store)
 	p := newProgress(cmd.ErrOrStderr(), t.quiet)
 	defer p.close()
-	t.Observe = p.observe
+	var wait func()
+	t.Observe, wait = t.exporting(p)
+	defer wait()
 	o, err := experiment.Run(cmd.Context(), t.Experiment)
 	return o, adviseRuns(cmd.Context(), err)
 }
@@ -106,7 +116,39 @@ func (t *training) check() error {
 		return hint.With(errors.New("--resume needs --out, the folder of the runs to go on with"),
 			"harness prints the folder at the start of a comparison")
 	}
+	return t.checkExport()
+}
+
+func (t *training) checkExport() error {
+	if t.export != "" && t.export != "tensorboard" {
+		return hint.With(fmt.Errorf("--export is %q, want tensorboard", t.export),
+			"harness export writes complete runs for the other tools: %s", strings.Join(export.Names(), ", "))
+	}
 	return nil
+}
+
+// exportEvery is the time between two looks at the runs for --export: TensorBoard looks every 5 seconds, too.
+const exportEvery = 5 * time.Second
+
+// exporting is how the runs are observed: by p, and from when their folder is known by the tool of --export. wait lets
+// that have the last of them.
+func (t *training) exporting(p *progress) (observe experiment.Observer, wait func()) {
+	if t.export == "" {
+		return p.observe, func() {}
+	}
+	ctx, end := context.WithCancel(context.Background())
+	var following sync.WaitGroup
+	return func(e experiment.Event) {
+			if o, ok := e.(experiment.Opened); ok {
+				live := export.Live{From: o.Dir, To: filepath.Join(o.Dir, t.export), Every: exportEvery}
+				p.say("tensorboard --logdir %s follows the runs", hint.Quote(live.To))
+				following.Go(func() { live.Follow(ctx, func(err error) { p.say("%v", err) }) })
+			}
+			p.observe(e)
+		}, func() {
+			end()
+			following.Wait()
+		}
 }
 
 // runAndCompare trains and prints the comparison.

@@ -55,9 +55,14 @@ seeds that the search did not use.`,
 			if s.Experiment.Arms, err = experiment.Arms([]string{backend}, []string{optimizer}); err != nil {
 				return err
 			}
+			if err := t.checkExport(); err != nil {
+				return err
+			}
 			p := newProgress(cmd.ErrOrStderr(), t.quiet)
 			defer p.close()
-			s.Experiment.Index, s.Experiment.Observe = index.Locate(t.store), p.observe
+			observe, wait := t.exporting(p)
+			defer wait()
+			s.Experiment.Index, s.Experiment.Observe = index.Locate(t.store), observe
 			o, err := s.Run(cmd.Context())
 			if err != nil {
 				var run *experiment.RunError

@@ -10,7 +10,7 @@ import (
 	"harness.invalid/results/verdict"
 )
 
-// Event is a Note, RunStarted, RunAdvanced, RunEnded, PairCompared or StepLocked.
+// Event is a Note, Opened, RunStarted, RunAdvanced, RunEnded, PairCompared or StepLocked.
 type Event any
 
 // Observer receives events. It may be called from several goroutines at once and should return quickly. Nil ignores
@@ -20,6 +20,9 @@ type Observer func(Event)
 // Note is a line for people: what is about to take time, what a plugin printed, or what went wrong without stopping
 // the experiment.
 type Note struct{ Text string }
+
+// Opened says in which folder the runs will be, before any of them begins.
+type Opened struct{ Dir string }
 
 // RunStarted precedes the training of a run.
 type RunStarted struct{ Run string }

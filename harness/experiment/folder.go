@@ -56,6 +56,7 @@ func (s *Session) begin(ctx context.Context, what string) (err error) {
 		s.Observe.note("%s", n)
 	}
 	s.Observe.note("recipe %s, %s in %s", s.Recipe.Name, what, s.Dir)
+	s.Observe.tell(Opened{s.Dir})
 	unlock, err := s.lockData(ctx, dir)
 	if err != nil {
 		return err

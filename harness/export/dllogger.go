@@ -69,7 +69,7 @@ func writeDLLogger(w io.Writer, r *series.Record) error {
 		phase[r.Recipe.Phases[i].Name] = i
 	}
 	end := 0.0
-	for _, p := range merge(r) {
+	for _, p := range merge(r.Steps, r.Evaluations) {
 		stage := "train_"
 		if p.evaluated {
 			stage = "val_"

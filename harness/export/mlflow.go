@@ -81,7 +81,7 @@ func newMLflowRun(r *series.Record) *mlflowRun {
 			m.Status = "KILLED"
 		}
 	}
-	for _, p := range merge(r) {
+	for _, p := range merge(r.Steps, r.Evaluations) {
 		kind := "trained/"
 		if p.evaluated {
 			kind = "evaluated/"

@@ -89,7 +89,7 @@ func writeMLLog(w io.Writer, r *series.Record, p *recipe.Phase) error {
 		steps:       slices.DeleteFunc(slices.Clone(r.Steps), func(q series.Point) bool { return !in(q) }),
 		evaluations: slices.DeleteFunc(slices.Clone(r.Evaluations), func(q series.Point) bool { return !in(q) }),
 	}
-	for _, q := range merge(r) {
+	for _, q := range merge(r.Steps, r.Evaluations) {
 		if in(q.Point) {
 			break
 		}

@@ -37,7 +37,7 @@ func parquetTable(w io.Writer, records []*series.Record) error {
 	out := parquet.NewGenericWriter[Row](w, parquet.Compression(&parquet.Zstd))
 	var rows []Row
 	for _, r := range records {
-		for _, p := range merge(r) {
+		for _, p := range merge(r.Steps, r.Evaluations) {
 			row := Row{
 				Run: r.Dir, Recipe: r.Identity.Recipe, Fingerprint: r.Fingerprint, DataDigest: r.DataDigest, Backend: r.Backend,
 				Precision: r.Precision, Optimizer: r.Optimizer,

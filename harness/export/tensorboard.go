@@ -32,32 +32,52 @@ func tensorboard(dir string, r *series.Record) error {
 	}
 	// TensorBoard reads every file whose name contains "tfevents", in the order of the names.
 	name := fmt.Sprintf("events.out.tfevents.%010d.harness", r.Began().Unix())
+	if err := removeEvents(folder, name); err != nil {
+		return err
+	}
+	return put(folder, name, func(w io.Writer) error { return writeEvents(w, r) })
+}
+
+// removeEvents removes the event files that harness has left in a folder, all but one.
+func removeEvents(folder, but string) error {
 	old, err := os.ReadDir(folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	for _, e := range old {
-		if ours, _ := filepath.Match("events.out.tfevents.*.harness", e.Name()); ours && e.Name() != name {
+		if ours, _ := filepath.Match("events.out.tfevents.*.harness", e.Name()); ours && e.Name() != but {
 			if err := os.Remove(filepath.Join(folder, e.Name())); err != nil {
 				return err
 			}
 		}
 	}
-	return put(folder, name, func(w io.Writer) error { return writeEvents(w, r) })
+	return nil
 }
 
 func writeEvents(w io.Writer, r *series.Record) error {
 	out := bufio.NewWriter(w)
-	if err := writeTFRecord(out, event(r.Began(), 0, func(b []byte) []byte { return appendBytes(b, 3, "brain.Event:2") })); err != nil {
+	if err := writeVersion(out, r.Began()); err != nil {
 		return err
 	}
-	points := merge(r)
+	if err := writePoints(out, r.Began(), merge(r.Steps, r.Evaluations)); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// writeVersion writes what an event file begins with.
+func writeVersion(w io.Writer, at time.Time) error {
+	return writeTFRecord(w, event(at, 0, func(b []byte) []byte { return appendBytes(b, 3, "brain.Event:2") }))
+}
+
+// writePoints writes an event for each point of a run that began at a time.
+func writePoints(w io.Writer, began time.Time, points []placed) error {
 	for _, p := range points {
 		kind := "trained/"
 		if p.evaluated {
 			kind = "evaluated/"
 		}
-		at := r.Began().Add(time.Duration(p.Wall * float64(time.Second)))
+		at := began.Add(time.Duration(p.Wall * float64(time.Second)))
 		message := event(at, int64(p.Total), func(b []byte) []byte {
 			var summary []byte
 			for _, name := range slices.Sorted(maps.Keys(p.Values)) {
@@ -67,11 +87,11 @@ func writeEvents(w io.Writer, r *series.Record) error {
 			}
 			return appendBytes(b, 5, string(summary))
 		})
-		if err := writeTFRecord(out, message); err != nil {
+		if err := writeTFRecord(w, message); err != nil {
 			return err
 		}
 	}
-	return out.Flush()
+	return nil
 }
 
 // placed is a point of a record, and its kind.
@@ -81,10 +101,10 @@ type placed struct {
 }
 
 // merge puts steps and evaluations into the order in which they happened: an evaluation follows its step.
-func merge(r *series.Record) []placed {
+func merge(steps, evaluations []series.Point) []placed {
 	var all []placed
-	rest := r.Evaluations
-	for _, s := range r.Steps {
+	rest := evaluations
+	for _, s := range steps {
 		for len(rest) > 0 && rest[0].Total < s.Total {
 			all = append(all, placed{rest[0], true})
 			rest = rest[1:]
