@@ -44,7 +44,7 @@ var layers = []struct {
 	{"results/regression", []string{"core/recipe", "core/durable", "core/bounded", "=results", "results/statistics", "results/verdict"}, nil},
 	{"results/scoring", []string{"=results", "results/statistics", "results/verdict"}, nil},
 	{"results/baselines", []string{"results/regression"}, nil},
-	{"results", []string{"core/recipe", "core/durable", "core/bounded", "core/filename"}, []string{"results/index",
+	{"results", []string{"core/recipe", "core/durable", "core/bounded", "core/filename", "core/jsonerror"}, []string{"results/index",
 		"results/statistics", "results/verdict", "results/regression", "results/scoring", "results/baselines"}},
 	{"harness/catalog", []string{"core", "plugins"}, nil}, // all other packages know a plugin only by its name
 	{"harness", []string{"core", "results", "harness"}, nil},
