@@ -47,7 +47,7 @@ func (b barScreen) run(name string) display {
 		if bar.Current() >= barSteps-1 {
 			bar.SetCurrent(barSteps)
 		} else {
-			bar.Abort(false)
+			bar.Abort(true) // the time that was left is of no use beside the error that says where it stopped
 		}
 	}}
 }
