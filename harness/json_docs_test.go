@@ -21,6 +21,7 @@ import (
 	"harness.invalid/core/format"
 	"harness.invalid/core/format/oracle"
 	"harness.invalid/harness/bench"
+	"harness.invalid/harness/benchmark"
 	"harness.invalid/harness/estimate"
 	"harness.invalid/harness/evaluation"
 	"harness.invalid/harness/experiment"
@@ -43,7 +44,7 @@ var printed = map[string]any{
 	"compare": verdict.Comparison{}, "run": verdict.Comparison{}, "finetune": verdict.Comparison{}, "report": verdict.Comparison{},
 	"runs watch":        verdict.Comparison{},
 	"compare --dry-run": experiment.Rehearsal{}, "run --dry-run": experiment.Rehearsal{}, "finetune --dry-run": experiment.Rehearsal{},
-	"compare --lockstep": lockstep.Record{}, "verdict": verdict.Answer{}, "tune": []tuning.Trial{},
+	"compare --lockstep": lockstep.Record{}, "verdict": verdict.Answer{}, "benchmark": benchmark.Outcome{}, "tune": []tuning.Trial{},
 	"predict": predicted{}, "evaluate": evaluation.Report{}, "score": evaluation.Report{}, "score glue": evaluation.RunsScore{},
 	"runs list": []index.Entry{}, "runs show": shownRun{}, "runs diff": results.RunDiff{}, "runs export": []index.Entry{},
 	"runs tag": []string{}, "runs rm": []removedRun{}, "runs reindex": reindexed{},

@@ -88,7 +88,7 @@ reach the same accuracy and how long they take.`,
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Compare", []*cobra.Command{newCompare(), newVerdict()}},
+		{"Compare", []*cobra.Command{newCompare(), newBenchmark(), newVerdict()}},
 		{"Train", []*cobra.Command{newRun(), newFinetune(), newPredict(), newAsk(), newEvaluate(), newTune()}},
 		{"Look", []*cobra.Command{newReport(), newServe(), newPlot(), newRuns(), newExport()}},
 		{"Data and models", []*cobra.Command{newRecipe(), newData(), newVocab(), newTokenize(), newConvert(), newInspect()}},
