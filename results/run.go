@@ -109,6 +109,8 @@ type Step struct {
 	Overflows    int64   `json:"overflows,omitempty"`
 	Invalid      int64   `json:"invalid,omitempty"` // results that were not a number
 	Sequences    int     `json:"sequences"`
+	// Quantised says what narrow formats did to the operands of products, where the backend was asked for it.
+	Quantised []Quantised `json:"quantised,omitempty"`
 	// MeasuredSeconds by part of the step: data, forward, backward, optimizer ...; total is the whole.
 	MeasuredSeconds map[string]float64 `json:"measured_seconds"`
 	// ModelledSeconds are the step's on the system that the backend models. The others are sums up to this step:

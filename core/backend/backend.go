@@ -181,6 +181,8 @@ type StepResult struct {
 	// Schedule is what the devices did. It is nil where there is no pipeline, and after the first step of a session: every
 	// step has the same.
 	Schedule *Schedule
+	// Quantised says what narrow formats did to the operands of products, where InspectOption asked for this step.
+	Quantised []Quantised
 }
 
 // Schedule is what the devices of one replica did in a step. A stage is a row of units of the

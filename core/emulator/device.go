@@ -20,6 +20,7 @@ type Device struct {
 	counted   atomic.Int64 // gradients
 	scratch   scratchPool
 	scaling   *scaling // nil: no scale follows a history
+	effects   *effects // nil: nobody asks
 }
 
 var _ bert.Device = (*Device)(nil)

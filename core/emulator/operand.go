@@ -211,6 +211,9 @@ func (o *operands) values(x []float32, f *factor) []float32 {
 		}
 	}
 	kernels.Parallel(f.quantizer.Bands(&m), func(b0, b1 int) { f.quantizer.Quantize(&m, b0, b1, tensor) })
+	if o.d.effects.wanted(o.pass) {
+		o.d.effects.add(o.site, f.draw, f.quantizer, &m, tensor)
+	}
 	return m.Dst
 }
 

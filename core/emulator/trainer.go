@@ -29,9 +29,10 @@ type Trainer struct {
 	micro     []float32   // gradient of a micro-batch; Memory.Grads itself where there is one micro-batch only
 	replicas  [][]float32 // sums of replicas; Memory.Grads itself where there is one replica only
 	ring      *ring
-	params    []float32 // what the device computes with: Memory.Params, or a narrow copy of these masters
-	recorded  bool      // a step told its schedule
-	tracing   *tracing  // nil: nobody watches
+	params    []float32            // what the device computes with: Memory.Params, or a narrow copy of these masters
+	recorded  bool                 // a step told its schedule
+	tracing   *tracing             // nil: nobody watches
+	names     map[bert.Site]string // of operators, where effects are asked for
 	committed bool
 	closed    bool
 }

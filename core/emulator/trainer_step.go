@@ -47,6 +47,7 @@ func (t *Trainer) Step(
 		}
 	}
 	t.train.TakeHistogram() // of a step that broke off
+	t.train.effects.take(nil)
 	objective := bert.Objective{Scale: scaled, Sequences: float64(s.Sequences), MaskedWeight: s.MaskedWeight, LabelWeight: s.LabelWeight}
 	if p.SequencesPerPack > 1 {
 		objective.Sequences = s.NextSentenceWeight
@@ -73,7 +74,7 @@ func (t *Trainer) Step(
 	clock.Lap("unscale")
 	return backend.StepResult{
 		Losses: losses, Finite: finite, LossScale: lossScale, Overflows: t.train.TakeOverflows(), Invalid: t.train.TakeInvalid(),
-		Phases: clock.Phases(), Schedule: schedule,
+		Phases: clock.Phases(), Schedule: schedule, Quantised: t.train.effects.take(t.names),
 	}, nil
 }
 

@@ -190,6 +190,9 @@ func (r *stepRecord) describe(t bert.Task, b *bert.Batch, g backend.StepResult) 
 	l := &r.line
 	l.Metrics, l.LossScale, l.Sequences = lossMetrics(t, g.Losses), results.Number(g.LossScale), sequences(b)
 	l.Finite, l.Overflows, l.Invalid = g.Finite, g.Overflows, g.Invalid
+	for _, q := range g.Quantised {
+		l.Quantised = append(l.Quantised, results.Quantised(q))
+	}
 	r.parts, r.schedule = g.Phases, g.Schedule
 }
 
@@ -202,6 +205,7 @@ func (p *phase) write(r *stepRecord) error {
 	if err := p.saveSchedule(r.line.TotalStep, r.schedule); err != nil {
 		return err
 	}
+	p.noteFormats(&r.line)
 	throughput, share, left := p.work.step(p.recipe, r.line.Sequences)
 	p.Observe(Event{
 		Phase: p.recipe.Name, Step: p.Step, Steps: p.steps, Loss: r.line.Metrics["loss"], Skipped: p.Step - p.Updates,

@@ -96,10 +96,15 @@ func open(p backend.Program, m backend.Memory) (*session, error) {
 		return nil, err
 	}
 	table.BucketBytes, table.FirstBucketBytes, table.ReduceFirst = plan.BucketBytes, firstBucketBytes, plan.ReduceEach
+	every := v.Int(backend.InspectOption, 0, math.MaxInt32)
+	if err := v.Err(); err != nil {
+		return nil, err
+	}
 	t, err := emulator.NewTrainer(p, m, table, plan.Plan)
 	if err != nil {
 		return nil, err
 	}
+	t.Inspect(every)
 	return &session{Trainer: t, scaler: scaler}, nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
+	"harness.invalid/core/emulator"
 	"harness.invalid/core/kernels"
 	"harness.invalid/core/numerics"
 )
@@ -258,5 +259,62 @@ func TestOptions(t *testing.T) {
 	}
 	if _, _, err := start(t, "fp61", nil); err == nil || !strings.Contains(err.Error(), "fp16") {
 		t.Errorf("precision fp61: %v, want an error that names fp16", err)
+	}
+}
+
+// TestInspect: every second step says what the formats of all operands did, of which none saturates with a tensor's own
+// scale, and nothing else changes. One step behind, with delayed scales, they do as the gradient grows.
+func TestInspect(t *testing.T) {
+	text, err := emulator.PolicyText("fp8-current")
+	if err != nil {
+		t.Fatal(err)
+	}
+	delayed, err := emulator.PolicyText("fp8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(policy []byte, every string) (list [][]backend.Quantised, grads []float32) {
+		s, m, err := start(t, "mine", map[string]string{backend.PolicyOption: string(policy), backend.InspectOption: every})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := 1; n <= 4; n++ {
+			list = append(list, step(t, s, n).Quantised)
+			for i, p := range m.Params { // growing weights
+				m.Params[i] = 2 * p
+			}
+			if err := s.Commit(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return list, slices.Clone(m.Grads)
+	}
+	list, grads := of(text, "2")
+	if _, plain := of(text, "0"); !slices.Equal(plain, grads) {
+		t.Error("inspection changes bits")
+	}
+	if list[0] != nil || list[2] != nil || len(list[1]) != 6*6 || len(list[3]) != 6*6 { // linear operators of a layer
+		t.Fatalf("steps have %d, %d, %d and %d operands, want 0, 36, 0, 36", len(list[0]), len(list[1]), len(list[2]), len(list[3]))
+	}
+	first := list[1][0]
+	if first.Operator != "bert.encoder.layer.0.attention.self.query" || first.Operand != "forward.input" || first.Format != "e4m3-tensor" ||
+		first.Values != 2*16 { // at the end only the first token of each sequence is computed
+		t.Errorf("the first is %+v", first)
+	}
+	for _, q := range list[1] {
+		if q.Saturated != 0 || !(q.RelError > 0 && q.RelError < 0.15) || !(q.Cosine > 0.98) || math.Abs(q.Scale*q.Largest/448-1) > 1e-6 &&
+			math.Abs(q.Scale*q.Largest/57344-1) > 1e-6 {
+			t.Errorf("with its own scale an operand is %+v", q)
+		}
+	}
+	saturated := 0
+	list, _ = of(delayed, "2")
+	for _, q := range list[3] {
+		if q.Operand == "forward.weight" && q.Saturated > 0 {
+			saturated++
+		}
+	}
+	if saturated != 6 {
+		t.Errorf("%d weights of 6 saturate that are twice what they were a step before", saturated)
 	}
 }

@@ -33,6 +33,7 @@ var info = backend.Info{
 		{Name: "loss_scale", Default: "auto", Doc: "dynamic, a number, or auto: dynamic where gradients are FP16, 1 in other formats"},
 		{Name: "init_scale", Default: "65536", Doc: "first scale of a dynamic loss scale"},
 		{Name: "growth_interval", Default: "2000", Doc: "good steps in a row after which a dynamic loss scale doubles"},
+		{Name: backend.InspectOption, Default: "0", Doc: "record what narrow formats do to operands of products, every so many steps; 0: never"},
 		{Name: backend.PolicyOption, Doc: "table of number formats as YAML, in place of a precision; gpu-ref:FILE.yaml reads it from a file"},
 	}, execution.Options, costmodel.Options),
 }

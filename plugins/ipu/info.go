@@ -50,6 +50,7 @@ var info = backend.Info{
 			"16, as the matrix unit stores them (fp16.16)"},
 		{Name: "overflow", Default: "clip", Doc: "what is too large for FP16 becomes 65504 (clip) or not a number (nan), as FP_ICTL.NANOO says"},
 		{Name: "fp8_history", Default: "0", Doc: "steps before whose largest magnitudes the scales of FP8 tensors follow; 0: their own (fp8)"},
+		{Name: backend.InspectOption, Default: "0", Doc: "record what FP8 does to the operands of products, every so many steps; 0: never (fp8)"},
 		{Name: "fp_exceptions", Default: "none", Doc: "exceptions that end the run: inv, oflo, both with a comma, or none"},
 		{Name: "attention_mask_value", Default: "-1000", Doc: "added to the scores of padding; model: as the recipe's model has it"},
 	}, execution.Options, []option.Option{

@@ -104,6 +104,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"math"
 	"strconv"
 
 	"harness.invalid/core/backend"
@@ -165,6 +166,7 @@ func open(p backend.Program, m backend.Memory) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	every := v.Int(backend.InspectOption, 0, math.MaxInt32)
 	v.OneOf("first_moment", "fp32", "fp16") // the host gives it to the optimizer
 	if err := v.Err(); err != nil {
 		return nil, err
@@ -173,6 +175,7 @@ func open(p backend.Program, m backend.Memory) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.Inspect(every)
 	return &session{Trainer: t, scale: scale, stop: stop}, nil
 }
 

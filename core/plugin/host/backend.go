@@ -153,6 +153,13 @@ func checkCounts(r backend.StepResult, seconds float64) error {
 	if r.Overflows < 0 || r.Invalid < 0 {
 		return fmt.Errorf("it reports %d overflows and %d invalid results, want counts", r.Overflows, r.Invalid)
 	}
+	for _, q := range r.Quantised {
+		for _, v := range []float64{q.Saturated, q.Flushed, q.Subnormal, q.Largest, q.Scale, q.RelError, q.Cosine} {
+			if v-v != 0 {
+				return fmt.Errorf("it reports %g for the format of %s %s, want finite numbers", v, q.Operator, q.Operand)
+			}
+		}
+	}
 	for _, p := range append([]backend.Phase{{Name: "the step", Seconds: seconds}}, r.Phases...) {
 		if !(p.Seconds >= 0 && p.Seconds <= math.MaxFloat32) {
 			return fmt.Errorf("it reports %g seconds for %s, want a time", p.Seconds, p.Name)

@@ -671,6 +671,7 @@ type BackendStepResponse struct {
 	Seconds       float64                `protobuf:"fixed64,6,opt,name=seconds,proto3" json:"seconds,omitempty"`                      // time from the request's arrival to this answer, measured by the plugin
 	Schedule      *Schedule              `protobuf:"bytes,7,opt,name=schedule,proto3" json:"schedule,omitempty"`                      // what the devices did; in the first step of a session only, absent if there is nothing to show
 	Invalid       int64                  `protobuf:"varint,8,opt,name=invalid,proto3" json:"invalid,omitempty"`                       // results that are not a number, where the backend counts them
+	Quantised     []*Quantised           `protobuf:"bytes,9,rep,name=quantised,proto3" json:"quantised,omitempty"`                    // what narrow formats did to operands, where the option inspect_formats asked for this step
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -761,6 +762,139 @@ func (x *BackendStepResponse) GetInvalid() int64 {
 	return 0
 }
 
+func (x *BackendStepResponse) GetQuantised() []*Quantised {
+	if x != nil {
+		return x.Quantised
+	}
+	return nil
+}
+
+// Quantised says what a number format did to an operand of matrix products in a step, over all micro-batches and
+// replicas. Shares are those of the operand's values.
+type Quantised struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Operator      string                 `protobuf:"bytes,1,opt,name=operator,proto3" json:"operator,omitempty"`                    // under the name of Hugging Face's module, see TracedChunk
+	Operand       string                 `protobuf:"bytes,2,opt,name=operand,proto3" json:"operand,omitempty"`                      // such as forward.weight
+	Format        string                 `protobuf:"bytes,3,opt,name=format,proto3" json:"format,omitempty"`                        // such as e4m3-tensor
+	Values        int64                  `protobuf:"varint,4,opt,name=values,proto3" json:"values,omitempty"`                       // how many there were
+	Saturated     float64                `protobuf:"fixed64,5,opt,name=saturated,proto3" json:"saturated,omitempty"`                // share that was too large, infinite or not a number
+	Flushed       float64                `protobuf:"fixed64,6,opt,name=flushed,proto3" json:"flushed,omitempty"`                    // share that became zero
+	Subnormal     float64                `protobuf:"fixed64,7,opt,name=subnormal,proto3" json:"subnormal,omitempty"`                // share that kept fewer digits than the format has
+	Largest       float64                `protobuf:"fixed64,8,opt,name=largest,proto3" json:"largest,omitempty"`                    // magnitude before; -1: not finite
+	Scale         float64                `protobuf:"fixed64,9,opt,name=scale,proto3" json:"scale,omitempty"`                        // that values were multiplied by, the least of the step; 0: each block has its own
+	RelError      float64                `protobuf:"fixed64,10,opt,name=rel_error,json=relError,proto3" json:"rel_error,omitempty"` // norm of the error over the norm of the values
+	Cosine        float64                `protobuf:"fixed64,11,opt,name=cosine,proto3" json:"cosine,omitempty"`                     // of the angle between values before and after
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Quantised) Reset() {
+	*x = Quantised{}
+	mi := &file_v1_backend_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Quantised) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Quantised) ProtoMessage() {}
+
+func (x *Quantised) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_backend_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Quantised.ProtoReflect.Descriptor instead.
+func (*Quantised) Descriptor() ([]byte, []int) {
+	return file_v1_backend_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Quantised) GetOperator() string {
+	if x != nil {
+		return x.Operator
+	}
+	return ""
+}
+
+func (x *Quantised) GetOperand() string {
+	if x != nil {
+		return x.Operand
+	}
+	return ""
+}
+
+func (x *Quantised) GetFormat() string {
+	if x != nil {
+		return x.Format
+	}
+	return ""
+}
+
+func (x *Quantised) GetValues() int64 {
+	if x != nil {
+		return x.Values
+	}
+	return 0
+}
+
+func (x *Quantised) GetSaturated() float64 {
+	if x != nil {
+		return x.Saturated
+	}
+	return 0
+}
+
+func (x *Quantised) GetFlushed() float64 {
+	if x != nil {
+		return x.Flushed
+	}
+	return 0
+}
+
+func (x *Quantised) GetSubnormal() float64 {
+	if x != nil {
+		return x.Subnormal
+	}
+	return 0
+}
+
+func (x *Quantised) GetLargest() float64 {
+	if x != nil {
+		return x.Largest
+	}
+	return 0
+}
+
+func (x *Quantised) GetScale() float64 {
+	if x != nil {
+		return x.Scale
+	}
+	return 0
+}
+
+func (x *Quantised) GetRelError() float64 {
+	if x != nil {
+		return x.RelError
+	}
+	return 0
+}
+
+func (x *Quantised) GetCosine() float64 {
+	if x != nil {
+		return x.Cosine
+	}
+	return 0
+}
+
 // TraceResponse is a message of the answers to a trace.
 type TraceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -775,7 +909,7 @@ type TraceResponse struct {
 
 func (x *TraceResponse) Reset() {
 	*x = TraceResponse{}
-	mi := &file_v1_backend_proto_msgTypes[8]
+	mi := &file_v1_backend_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -787,7 +921,7 @@ func (x *TraceResponse) String() string {
 func (*TraceResponse) ProtoMessage() {}
 
 func (x *TraceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[8]
+	mi := &file_v1_backend_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -800,7 +934,7 @@ func (x *TraceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceResponse.ProtoReflect.Descriptor instead.
 func (*TraceResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{8}
+	return file_v1_backend_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *TraceResponse) GetMessage() isTraceResponse_Message {
@@ -882,7 +1016,7 @@ type TracedChunk struct {
 
 func (x *TracedChunk) Reset() {
 	*x = TracedChunk{}
-	mi := &file_v1_backend_proto_msgTypes[9]
+	mi := &file_v1_backend_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -894,7 +1028,7 @@ func (x *TracedChunk) String() string {
 func (*TracedChunk) ProtoMessage() {}
 
 func (x *TracedChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[9]
+	mi := &file_v1_backend_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -907,7 +1041,7 @@ func (x *TracedChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedChunk.ProtoReflect.Descriptor instead.
 func (*TracedChunk) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{9}
+	return file_v1_backend_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *TracedChunk) GetOperator() string {
@@ -968,7 +1102,7 @@ type Schedule struct {
 
 func (x *Schedule) Reset() {
 	*x = Schedule{}
-	mi := &file_v1_backend_proto_msgTypes[10]
+	mi := &file_v1_backend_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -980,7 +1114,7 @@ func (x *Schedule) String() string {
 func (*Schedule) ProtoMessage() {}
 
 func (x *Schedule) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[10]
+	mi := &file_v1_backend_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -993,7 +1127,7 @@ func (x *Schedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Schedule.ProtoReflect.Descriptor instead.
 func (*Schedule) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{10}
+	return file_v1_backend_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Schedule) GetName() string {
@@ -1052,7 +1186,7 @@ type ScheduledStage struct {
 
 func (x *ScheduledStage) Reset() {
 	*x = ScheduledStage{}
-	mi := &file_v1_backend_proto_msgTypes[11]
+	mi := &file_v1_backend_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1064,7 +1198,7 @@ func (x *ScheduledStage) String() string {
 func (*ScheduledStage) ProtoMessage() {}
 
 func (x *ScheduledStage) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[11]
+	mi := &file_v1_backend_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1077,7 +1211,7 @@ func (x *ScheduledStage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduledStage.ProtoReflect.Descriptor instead.
 func (*ScheduledStage) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{11}
+	return file_v1_backend_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ScheduledStage) GetDevice() int64 {
@@ -1127,7 +1261,7 @@ type Loss struct {
 
 func (x *Loss) Reset() {
 	*x = Loss{}
-	mi := &file_v1_backend_proto_msgTypes[12]
+	mi := &file_v1_backend_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1139,7 +1273,7 @@ func (x *Loss) String() string {
 func (*Loss) ProtoMessage() {}
 
 func (x *Loss) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[12]
+	mi := &file_v1_backend_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1152,7 +1286,7 @@ func (x *Loss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loss.ProtoReflect.Descriptor instead.
 func (*Loss) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{12}
+	return file_v1_backend_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Loss) GetSum() float64 {
@@ -1190,7 +1324,7 @@ type Losses struct {
 
 func (x *Losses) Reset() {
 	*x = Losses{}
-	mi := &file_v1_backend_proto_msgTypes[13]
+	mi := &file_v1_backend_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1202,7 +1336,7 @@ func (x *Losses) String() string {
 func (*Losses) ProtoMessage() {}
 
 func (x *Losses) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[13]
+	mi := &file_v1_backend_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1215,7 +1349,7 @@ func (x *Losses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Losses.ProtoReflect.Descriptor instead.
 func (*Losses) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{13}
+	return file_v1_backend_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Losses) GetMaskedLm() *Loss {
@@ -1264,7 +1398,7 @@ type CommitRequest struct {
 
 func (x *CommitRequest) Reset() {
 	*x = CommitRequest{}
-	mi := &file_v1_backend_proto_msgTypes[14]
+	mi := &file_v1_backend_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1276,7 +1410,7 @@ func (x *CommitRequest) String() string {
 func (*CommitRequest) ProtoMessage() {}
 
 func (x *CommitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[14]
+	mi := &file_v1_backend_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1289,7 +1423,7 @@ func (x *CommitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitRequest.ProtoReflect.Descriptor instead.
 func (*CommitRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{14}
+	return file_v1_backend_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CommitRequest) GetSession() uint64 {
@@ -1315,7 +1449,7 @@ type CommitResponse struct {
 
 func (x *CommitResponse) Reset() {
 	*x = CommitResponse{}
-	mi := &file_v1_backend_proto_msgTypes[15]
+	mi := &file_v1_backend_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1327,7 +1461,7 @@ func (x *CommitResponse) String() string {
 func (*CommitResponse) ProtoMessage() {}
 
 func (x *CommitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[15]
+	mi := &file_v1_backend_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1340,7 +1474,7 @@ func (x *CommitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitResponse.ProtoReflect.Descriptor instead.
 func (*CommitResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{15}
+	return file_v1_backend_proto_rawDescGZIP(), []int{16}
 }
 
 // EvaluateRequest is a message of the stream of an evaluation.
@@ -1357,7 +1491,7 @@ type EvaluateRequest struct {
 
 func (x *EvaluateRequest) Reset() {
 	*x = EvaluateRequest{}
-	mi := &file_v1_backend_proto_msgTypes[16]
+	mi := &file_v1_backend_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1369,7 +1503,7 @@ func (x *EvaluateRequest) String() string {
 func (*EvaluateRequest) ProtoMessage() {}
 
 func (x *EvaluateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[16]
+	mi := &file_v1_backend_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1382,7 +1516,7 @@ func (x *EvaluateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateRequest.ProtoReflect.Descriptor instead.
 func (*EvaluateRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{16}
+	return file_v1_backend_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *EvaluateRequest) GetMessage() isEvaluateRequest_Message {
@@ -1446,7 +1580,7 @@ type EvaluateStart struct {
 
 func (x *EvaluateStart) Reset() {
 	*x = EvaluateStart{}
-	mi := &file_v1_backend_proto_msgTypes[17]
+	mi := &file_v1_backend_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1458,7 +1592,7 @@ func (x *EvaluateStart) String() string {
 func (*EvaluateStart) ProtoMessage() {}
 
 func (x *EvaluateStart) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[17]
+	mi := &file_v1_backend_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1471,7 +1605,7 @@ func (x *EvaluateStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateStart.ProtoReflect.Descriptor instead.
 func (*EvaluateStart) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{17}
+	return file_v1_backend_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *EvaluateStart) GetSession() uint64 {
@@ -1510,7 +1644,7 @@ type EvaluateResponse struct {
 
 func (x *EvaluateResponse) Reset() {
 	*x = EvaluateResponse{}
-	mi := &file_v1_backend_proto_msgTypes[18]
+	mi := &file_v1_backend_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1522,7 +1656,7 @@ func (x *EvaluateResponse) String() string {
 func (*EvaluateResponse) ProtoMessage() {}
 
 func (x *EvaluateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[18]
+	mi := &file_v1_backend_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1535,7 +1669,7 @@ func (x *EvaluateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateResponse.ProtoReflect.Descriptor instead.
 func (*EvaluateResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{18}
+	return file_v1_backend_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *EvaluateResponse) GetMessage() isEvaluateResponse_Message {
@@ -1607,7 +1741,7 @@ type OutputChunk struct {
 
 func (x *OutputChunk) Reset() {
 	*x = OutputChunk{}
-	mi := &file_v1_backend_proto_msgTypes[19]
+	mi := &file_v1_backend_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1619,7 +1753,7 @@ func (x *OutputChunk) String() string {
 func (*OutputChunk) ProtoMessage() {}
 
 func (x *OutputChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[19]
+	mi := &file_v1_backend_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1632,7 +1766,7 @@ func (x *OutputChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputChunk.ProtoReflect.Descriptor instead.
 func (*OutputChunk) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{19}
+	return file_v1_backend_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *OutputChunk) GetName() string {
@@ -1665,7 +1799,7 @@ type BatchEnd struct {
 
 func (x *BatchEnd) Reset() {
 	*x = BatchEnd{}
-	mi := &file_v1_backend_proto_msgTypes[20]
+	mi := &file_v1_backend_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1677,7 +1811,7 @@ func (x *BatchEnd) String() string {
 func (*BatchEnd) ProtoMessage() {}
 
 func (x *BatchEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[20]
+	mi := &file_v1_backend_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1690,7 +1824,7 @@ func (x *BatchEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchEnd.ProtoReflect.Descriptor instead.
 func (*BatchEnd) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{20}
+	return file_v1_backend_proto_rawDescGZIP(), []int{21}
 }
 
 // EvaluateResult is what the evaluation adds up to.
@@ -1703,7 +1837,7 @@ type EvaluateResult struct {
 
 func (x *EvaluateResult) Reset() {
 	*x = EvaluateResult{}
-	mi := &file_v1_backend_proto_msgTypes[21]
+	mi := &file_v1_backend_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1715,7 +1849,7 @@ func (x *EvaluateResult) String() string {
 func (*EvaluateResult) ProtoMessage() {}
 
 func (x *EvaluateResult) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[21]
+	mi := &file_v1_backend_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1728,7 +1862,7 @@ func (x *EvaluateResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateResult.ProtoReflect.Descriptor instead.
 func (*EvaluateResult) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{21}
+	return file_v1_backend_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *EvaluateResult) GetLosses() *Losses {
@@ -1748,7 +1882,7 @@ type SaveRequest struct {
 
 func (x *SaveRequest) Reset() {
 	*x = SaveRequest{}
-	mi := &file_v1_backend_proto_msgTypes[22]
+	mi := &file_v1_backend_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1760,7 +1894,7 @@ func (x *SaveRequest) String() string {
 func (*SaveRequest) ProtoMessage() {}
 
 func (x *SaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[22]
+	mi := &file_v1_backend_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1773,7 +1907,7 @@ func (x *SaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveRequest.ProtoReflect.Descriptor instead.
 func (*SaveRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{22}
+	return file_v1_backend_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SaveRequest) GetSession() uint64 {
@@ -1793,7 +1927,7 @@ type SaveResponse struct {
 
 func (x *SaveResponse) Reset() {
 	*x = SaveResponse{}
-	mi := &file_v1_backend_proto_msgTypes[23]
+	mi := &file_v1_backend_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1805,7 +1939,7 @@ func (x *SaveResponse) String() string {
 func (*SaveResponse) ProtoMessage() {}
 
 func (x *SaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[23]
+	mi := &file_v1_backend_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1818,7 +1952,7 @@ func (x *SaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveResponse.ProtoReflect.Descriptor instead.
 func (*SaveResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{23}
+	return file_v1_backend_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SaveResponse) GetState() []byte {
@@ -1839,7 +1973,7 @@ type LoadRequest struct {
 
 func (x *LoadRequest) Reset() {
 	*x = LoadRequest{}
-	mi := &file_v1_backend_proto_msgTypes[24]
+	mi := &file_v1_backend_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1851,7 +1985,7 @@ func (x *LoadRequest) String() string {
 func (*LoadRequest) ProtoMessage() {}
 
 func (x *LoadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[24]
+	mi := &file_v1_backend_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1864,7 +1998,7 @@ func (x *LoadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadRequest.ProtoReflect.Descriptor instead.
 func (*LoadRequest) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{24}
+	return file_v1_backend_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *LoadRequest) GetSession() uint64 {
@@ -1890,7 +2024,7 @@ type LoadResponse struct {
 
 func (x *LoadResponse) Reset() {
 	*x = LoadResponse{}
-	mi := &file_v1_backend_proto_msgTypes[25]
+	mi := &file_v1_backend_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1902,7 +2036,7 @@ func (x *LoadResponse) String() string {
 func (*LoadResponse) ProtoMessage() {}
 
 func (x *LoadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_backend_proto_msgTypes[25]
+	mi := &file_v1_backend_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1915,7 +2049,7 @@ func (x *LoadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadResponse.ProtoReflect.Descriptor instead.
 func (*LoadResponse) Descriptor() ([]byte, []int) {
-	return file_v1_backend_proto_rawDescGZIP(), []int{25}
+	return file_v1_backend_proto_rawDescGZIP(), []int{26}
 }
 
 var File_v1_backend_proto protoreflect.FileDescriptor
@@ -1976,7 +2110,7 @@ const file_v1_backend_proto_rawDesc = "" +
 	"\tsequences\x18\x11 \x01(\x03R\tsequences\x12!\n" +
 	"\fposition_ids\x18\x12 \x03(\x05R\vpositionIds\x12'\n" +
 	"\x0ffirst_positions\x18\x13 \x03(\x05R\x0efirstPositions\x122\n" +
-	"\x15next_sentence_weights\x18\x14 \x03(\x02R\x13nextSentenceWeights\"\xa7\x02\n" +
+	"\x15next_sentence_weights\x18\x14 \x03(\x02R\x13nextSentenceWeights\"\xdc\x02\n" +
 	"\x13BackendStepResponse\x12*\n" +
 	"\x06losses\x18\x01 \x01(\v2\x12.harness.v1.LossesR\x06losses\x12\x16\n" +
 	"\x06finite\x18\x02 \x01(\bR\x06finite\x12\x1d\n" +
@@ -1986,7 +2120,21 @@ const file_v1_backend_proto_rawDesc = "" +
 	"\x06phases\x18\x05 \x03(\v2\x11.harness.v1.PhaseR\x06phases\x12\x18\n" +
 	"\aseconds\x18\x06 \x01(\x01R\aseconds\x120\n" +
 	"\bschedule\x18\a \x01(\v2\x14.harness.v1.ScheduleR\bschedule\x12\x18\n" +
-	"\ainvalid\x18\b \x01(\x03R\ainvalid\"\x88\x01\n" +
+	"\ainvalid\x18\b \x01(\x03R\ainvalid\x123\n" +
+	"\tquantised\x18\t \x03(\v2\x15.harness.v1.QuantisedR\tquantised\"\xac\x02\n" +
+	"\tQuantised\x12\x1a\n" +
+	"\boperator\x18\x01 \x01(\tR\boperator\x12\x18\n" +
+	"\aoperand\x18\x02 \x01(\tR\aoperand\x12\x16\n" +
+	"\x06format\x18\x03 \x01(\tR\x06format\x12\x16\n" +
+	"\x06values\x18\x04 \x01(\x03R\x06values\x12\x1c\n" +
+	"\tsaturated\x18\x05 \x01(\x01R\tsaturated\x12\x18\n" +
+	"\aflushed\x18\x06 \x01(\x01R\aflushed\x12\x1c\n" +
+	"\tsubnormal\x18\a \x01(\x01R\tsubnormal\x12\x18\n" +
+	"\alargest\x18\b \x01(\x01R\alargest\x12\x14\n" +
+	"\x05scale\x18\t \x01(\x01R\x05scale\x12\x1b\n" +
+	"\trel_error\x18\n" +
+	" \x01(\x01R\brelError\x12\x16\n" +
+	"\x06cosine\x18\v \x01(\x01R\x06cosine\"\x88\x01\n" +
 	"\rTraceResponse\x121\n" +
 	"\x06traced\x18\x01 \x01(\v2\x17.harness.v1.TracedChunkH\x00R\x06traced\x129\n" +
 	"\x06result\x18\x02 \x01(\v2\x1f.harness.v1.BackendStepResponseH\x00R\x06resultB\t\n" +
@@ -2081,7 +2229,7 @@ func file_v1_backend_proto_rawDescGZIP() []byte {
 	return file_v1_backend_proto_rawDescData
 }
 
-var file_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_v1_backend_proto_goTypes = []any{
 	(*DescribeBackendResponse)(nil), // 0: harness.v1.DescribeBackendResponse
 	(*Precision)(nil),               // 1: harness.v1.Precision
@@ -2091,90 +2239,92 @@ var file_v1_backend_proto_goTypes = []any{
 	(*StepStart)(nil),               // 5: harness.v1.StepStart
 	(*Batch)(nil),                   // 6: harness.v1.Batch
 	(*BackendStepResponse)(nil),     // 7: harness.v1.BackendStepResponse
-	(*TraceResponse)(nil),           // 8: harness.v1.TraceResponse
-	(*TracedChunk)(nil),             // 9: harness.v1.TracedChunk
-	(*Schedule)(nil),                // 10: harness.v1.Schedule
-	(*ScheduledStage)(nil),          // 11: harness.v1.ScheduledStage
-	(*Loss)(nil),                    // 12: harness.v1.Loss
-	(*Losses)(nil),                  // 13: harness.v1.Losses
-	(*CommitRequest)(nil),           // 14: harness.v1.CommitRequest
-	(*CommitResponse)(nil),          // 15: harness.v1.CommitResponse
-	(*EvaluateRequest)(nil),         // 16: harness.v1.EvaluateRequest
-	(*EvaluateStart)(nil),           // 17: harness.v1.EvaluateStart
-	(*EvaluateResponse)(nil),        // 18: harness.v1.EvaluateResponse
-	(*OutputChunk)(nil),             // 19: harness.v1.OutputChunk
-	(*BatchEnd)(nil),                // 20: harness.v1.BatchEnd
-	(*EvaluateResult)(nil),          // 21: harness.v1.EvaluateResult
-	(*SaveRequest)(nil),             // 22: harness.v1.SaveRequest
-	(*SaveResponse)(nil),            // 23: harness.v1.SaveResponse
-	(*LoadRequest)(nil),             // 24: harness.v1.LoadRequest
-	(*LoadResponse)(nil),            // 25: harness.v1.LoadResponse
-	(*Option)(nil),                  // 26: harness.v1.Option
-	(*Program)(nil),                 // 27: harness.v1.Program
-	(*Memory)(nil),                  // 28: harness.v1.Memory
-	(*Phase)(nil),                   // 29: harness.v1.Phase
-	(*DescribeRequest)(nil),         // 30: harness.v1.DescribeRequest
-	(*CloseRequest)(nil),            // 31: harness.v1.CloseRequest
-	(*SystemsRequest)(nil),          // 32: harness.v1.SystemsRequest
-	(*EstimateRequest)(nil),         // 33: harness.v1.EstimateRequest
-	(*CloseResponse)(nil),           // 34: harness.v1.CloseResponse
-	(*SystemsResponse)(nil),         // 35: harness.v1.SystemsResponse
-	(*VariationsResponse)(nil),      // 36: harness.v1.VariationsResponse
-	(*EstimateResponse)(nil),        // 37: harness.v1.EstimateResponse
+	(*Quantised)(nil),               // 8: harness.v1.Quantised
+	(*TraceResponse)(nil),           // 9: harness.v1.TraceResponse
+	(*TracedChunk)(nil),             // 10: harness.v1.TracedChunk
+	(*Schedule)(nil),                // 11: harness.v1.Schedule
+	(*ScheduledStage)(nil),          // 12: harness.v1.ScheduledStage
+	(*Loss)(nil),                    // 13: harness.v1.Loss
+	(*Losses)(nil),                  // 14: harness.v1.Losses
+	(*CommitRequest)(nil),           // 15: harness.v1.CommitRequest
+	(*CommitResponse)(nil),          // 16: harness.v1.CommitResponse
+	(*EvaluateRequest)(nil),         // 17: harness.v1.EvaluateRequest
+	(*EvaluateStart)(nil),           // 18: harness.v1.EvaluateStart
+	(*EvaluateResponse)(nil),        // 19: harness.v1.EvaluateResponse
+	(*OutputChunk)(nil),             // 20: harness.v1.OutputChunk
+	(*BatchEnd)(nil),                // 21: harness.v1.BatchEnd
+	(*EvaluateResult)(nil),          // 22: harness.v1.EvaluateResult
+	(*SaveRequest)(nil),             // 23: harness.v1.SaveRequest
+	(*SaveResponse)(nil),            // 24: harness.v1.SaveResponse
+	(*LoadRequest)(nil),             // 25: harness.v1.LoadRequest
+	(*LoadResponse)(nil),            // 26: harness.v1.LoadResponse
+	(*Option)(nil),                  // 27: harness.v1.Option
+	(*Program)(nil),                 // 28: harness.v1.Program
+	(*Memory)(nil),                  // 29: harness.v1.Memory
+	(*Phase)(nil),                   // 30: harness.v1.Phase
+	(*DescribeRequest)(nil),         // 31: harness.v1.DescribeRequest
+	(*CloseRequest)(nil),            // 32: harness.v1.CloseRequest
+	(*SystemsRequest)(nil),          // 33: harness.v1.SystemsRequest
+	(*EstimateRequest)(nil),         // 34: harness.v1.EstimateRequest
+	(*CloseResponse)(nil),           // 35: harness.v1.CloseResponse
+	(*SystemsResponse)(nil),         // 36: harness.v1.SystemsResponse
+	(*VariationsResponse)(nil),      // 37: harness.v1.VariationsResponse
+	(*EstimateResponse)(nil),        // 38: harness.v1.EstimateResponse
 }
 var file_v1_backend_proto_depIdxs = []int32{
 	1,  // 0: harness.v1.DescribeBackendResponse.precisions:type_name -> harness.v1.Precision
-	26, // 1: harness.v1.DescribeBackendResponse.options:type_name -> harness.v1.Option
-	27, // 2: harness.v1.OpenBackendRequest.program:type_name -> harness.v1.Program
-	28, // 3: harness.v1.OpenBackendRequest.memory:type_name -> harness.v1.Memory
+	27, // 1: harness.v1.DescribeBackendResponse.options:type_name -> harness.v1.Option
+	28, // 2: harness.v1.OpenBackendRequest.program:type_name -> harness.v1.Program
+	29, // 3: harness.v1.OpenBackendRequest.memory:type_name -> harness.v1.Memory
 	5,  // 4: harness.v1.BackendStepRequest.start:type_name -> harness.v1.StepStart
 	6,  // 5: harness.v1.BackendStepRequest.batch:type_name -> harness.v1.Batch
-	13, // 6: harness.v1.BackendStepResponse.losses:type_name -> harness.v1.Losses
-	29, // 7: harness.v1.BackendStepResponse.phases:type_name -> harness.v1.Phase
-	10, // 8: harness.v1.BackendStepResponse.schedule:type_name -> harness.v1.Schedule
-	9,  // 9: harness.v1.TraceResponse.traced:type_name -> harness.v1.TracedChunk
-	7,  // 10: harness.v1.TraceResponse.result:type_name -> harness.v1.BackendStepResponse
-	11, // 11: harness.v1.Schedule.stages:type_name -> harness.v1.ScheduledStage
-	12, // 12: harness.v1.Losses.masked_lm:type_name -> harness.v1.Loss
-	12, // 13: harness.v1.Losses.next_sentence:type_name -> harness.v1.Loss
-	12, // 14: harness.v1.Losses.start:type_name -> harness.v1.Loss
-	12, // 15: harness.v1.Losses.end:type_name -> harness.v1.Loss
-	12, // 16: harness.v1.Losses.labels:type_name -> harness.v1.Loss
-	17, // 17: harness.v1.EvaluateRequest.start:type_name -> harness.v1.EvaluateStart
-	6,  // 18: harness.v1.EvaluateRequest.batch:type_name -> harness.v1.Batch
-	19, // 19: harness.v1.EvaluateResponse.output:type_name -> harness.v1.OutputChunk
-	20, // 20: harness.v1.EvaluateResponse.end:type_name -> harness.v1.BatchEnd
-	21, // 21: harness.v1.EvaluateResponse.result:type_name -> harness.v1.EvaluateResult
-	13, // 22: harness.v1.EvaluateResult.losses:type_name -> harness.v1.Losses
-	30, // 23: harness.v1.Backend.Describe:input_type -> harness.v1.DescribeRequest
-	2,  // 24: harness.v1.Backend.Open:input_type -> harness.v1.OpenBackendRequest
-	4,  // 25: harness.v1.Backend.Step:input_type -> harness.v1.BackendStepRequest
-	4,  // 26: harness.v1.Backend.Trace:input_type -> harness.v1.BackendStepRequest
-	14, // 27: harness.v1.Backend.Commit:input_type -> harness.v1.CommitRequest
-	16, // 28: harness.v1.Backend.Evaluate:input_type -> harness.v1.EvaluateRequest
-	22, // 29: harness.v1.Backend.Save:input_type -> harness.v1.SaveRequest
-	24, // 30: harness.v1.Backend.Load:input_type -> harness.v1.LoadRequest
-	31, // 31: harness.v1.Backend.Close:input_type -> harness.v1.CloseRequest
-	32, // 32: harness.v1.Backend.Systems:input_type -> harness.v1.SystemsRequest
-	33, // 33: harness.v1.Backend.Variations:input_type -> harness.v1.EstimateRequest
-	33, // 34: harness.v1.Backend.Estimate:input_type -> harness.v1.EstimateRequest
-	0,  // 35: harness.v1.Backend.Describe:output_type -> harness.v1.DescribeBackendResponse
-	3,  // 36: harness.v1.Backend.Open:output_type -> harness.v1.OpenBackendResponse
-	7,  // 37: harness.v1.Backend.Step:output_type -> harness.v1.BackendStepResponse
-	8,  // 38: harness.v1.Backend.Trace:output_type -> harness.v1.TraceResponse
-	15, // 39: harness.v1.Backend.Commit:output_type -> harness.v1.CommitResponse
-	18, // 40: harness.v1.Backend.Evaluate:output_type -> harness.v1.EvaluateResponse
-	23, // 41: harness.v1.Backend.Save:output_type -> harness.v1.SaveResponse
-	25, // 42: harness.v1.Backend.Load:output_type -> harness.v1.LoadResponse
-	34, // 43: harness.v1.Backend.Close:output_type -> harness.v1.CloseResponse
-	35, // 44: harness.v1.Backend.Systems:output_type -> harness.v1.SystemsResponse
-	36, // 45: harness.v1.Backend.Variations:output_type -> harness.v1.VariationsResponse
-	37, // 46: harness.v1.Backend.Estimate:output_type -> harness.v1.EstimateResponse
-	35, // [35:47] is the sub-list for method output_type
-	23, // [23:35] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	14, // 6: harness.v1.BackendStepResponse.losses:type_name -> harness.v1.Losses
+	30, // 7: harness.v1.BackendStepResponse.phases:type_name -> harness.v1.Phase
+	11, // 8: harness.v1.BackendStepResponse.schedule:type_name -> harness.v1.Schedule
+	8,  // 9: harness.v1.BackendStepResponse.quantised:type_name -> harness.v1.Quantised
+	10, // 10: harness.v1.TraceResponse.traced:type_name -> harness.v1.TracedChunk
+	7,  // 11: harness.v1.TraceResponse.result:type_name -> harness.v1.BackendStepResponse
+	12, // 12: harness.v1.Schedule.stages:type_name -> harness.v1.ScheduledStage
+	13, // 13: harness.v1.Losses.masked_lm:type_name -> harness.v1.Loss
+	13, // 14: harness.v1.Losses.next_sentence:type_name -> harness.v1.Loss
+	13, // 15: harness.v1.Losses.start:type_name -> harness.v1.Loss
+	13, // 16: harness.v1.Losses.end:type_name -> harness.v1.Loss
+	13, // 17: harness.v1.Losses.labels:type_name -> harness.v1.Loss
+	18, // 18: harness.v1.EvaluateRequest.start:type_name -> harness.v1.EvaluateStart
+	6,  // 19: harness.v1.EvaluateRequest.batch:type_name -> harness.v1.Batch
+	20, // 20: harness.v1.EvaluateResponse.output:type_name -> harness.v1.OutputChunk
+	21, // 21: harness.v1.EvaluateResponse.end:type_name -> harness.v1.BatchEnd
+	22, // 22: harness.v1.EvaluateResponse.result:type_name -> harness.v1.EvaluateResult
+	14, // 23: harness.v1.EvaluateResult.losses:type_name -> harness.v1.Losses
+	31, // 24: harness.v1.Backend.Describe:input_type -> harness.v1.DescribeRequest
+	2,  // 25: harness.v1.Backend.Open:input_type -> harness.v1.OpenBackendRequest
+	4,  // 26: harness.v1.Backend.Step:input_type -> harness.v1.BackendStepRequest
+	4,  // 27: harness.v1.Backend.Trace:input_type -> harness.v1.BackendStepRequest
+	15, // 28: harness.v1.Backend.Commit:input_type -> harness.v1.CommitRequest
+	17, // 29: harness.v1.Backend.Evaluate:input_type -> harness.v1.EvaluateRequest
+	23, // 30: harness.v1.Backend.Save:input_type -> harness.v1.SaveRequest
+	25, // 31: harness.v1.Backend.Load:input_type -> harness.v1.LoadRequest
+	32, // 32: harness.v1.Backend.Close:input_type -> harness.v1.CloseRequest
+	33, // 33: harness.v1.Backend.Systems:input_type -> harness.v1.SystemsRequest
+	34, // 34: harness.v1.Backend.Variations:input_type -> harness.v1.EstimateRequest
+	34, // 35: harness.v1.Backend.Estimate:input_type -> harness.v1.EstimateRequest
+	0,  // 36: harness.v1.Backend.Describe:output_type -> harness.v1.DescribeBackendResponse
+	3,  // 37: harness.v1.Backend.Open:output_type -> harness.v1.OpenBackendResponse
+	7,  // 38: harness.v1.Backend.Step:output_type -> harness.v1.BackendStepResponse
+	9,  // 39: harness.v1.Backend.Trace:output_type -> harness.v1.TraceResponse
+	16, // 40: harness.v1.Backend.Commit:output_type -> harness.v1.CommitResponse
+	19, // 41: harness.v1.Backend.Evaluate:output_type -> harness.v1.EvaluateResponse
+	24, // 42: harness.v1.Backend.Save:output_type -> harness.v1.SaveResponse
+	26, // 43: harness.v1.Backend.Load:output_type -> harness.v1.LoadResponse
+	35, // 44: harness.v1.Backend.Close:output_type -> harness.v1.CloseResponse
+	36, // 45: harness.v1.Backend.Systems:output_type -> harness.v1.SystemsResponse
+	37, // 46: harness.v1.Backend.Variations:output_type -> harness.v1.VariationsResponse
+	38, // 47: harness.v1.Backend.Estimate:output_type -> harness.v1.EstimateResponse
+	36, // [36:48] is the sub-list for method output_type
+	24, // [24:36] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_v1_backend_proto_init() }
@@ -2189,15 +2339,15 @@ func file_v1_backend_proto_init() {
 		(*BackendStepRequest_Start)(nil),
 		(*BackendStepRequest_Batch)(nil),
 	}
-	file_v1_backend_proto_msgTypes[8].OneofWrappers = []any{
+	file_v1_backend_proto_msgTypes[9].OneofWrappers = []any{
 		(*TraceResponse_Traced)(nil),
 		(*TraceResponse_Result)(nil),
 	}
-	file_v1_backend_proto_msgTypes[16].OneofWrappers = []any{
+	file_v1_backend_proto_msgTypes[17].OneofWrappers = []any{
 		(*EvaluateRequest_Start)(nil),
 		(*EvaluateRequest_Batch)(nil),
 	}
-	file_v1_backend_proto_msgTypes[18].OneofWrappers = []any{
+	file_v1_backend_proto_msgTypes[19].OneofWrappers = []any{
 		(*EvaluateResponse_Output)(nil),
 		(*EvaluateResponse_End)(nil),
 		(*EvaluateResponse_Result)(nil),
@@ -2208,7 +2358,7 @@ func file_v1_backend_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_v1_backend_proto_rawDesc), len(file_v1_backend_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

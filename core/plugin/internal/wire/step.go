@@ -13,7 +13,7 @@ import (
 func EncodeStepResult(r backend.StepResult) *pb.BackendStepResponse {
 	return &pb.BackendStepResponse{
 		Losses: EncodeLosses(r.Losses), Finite: r.Finite, LossScale: r.LossScale, Overflows: r.Overflows, Invalid: r.Invalid,
-		Phases: encodePhases(r.Phases), Schedule: encodeSchedule(r.Schedule),
+		Phases: encodePhases(r.Phases), Schedule: encodeSchedule(r.Schedule), Quantised: encodeQuantised(r.Quantised),
 	}
 }
 
@@ -23,7 +23,7 @@ func DecodeStepResult(w *pb.BackendStepResponse) (backend.StepResult, error) {
 	return backend.StepResult{
 		Losses: DecodeLosses(w.GetLosses()), Finite: w.GetFinite(), LossScale: w.GetLossScale(),
 		Overflows: w.GetOverflows(), Invalid: w.GetInvalid(),
-		Phases: decodePhases(w.GetPhases()), Schedule: schedule,
+		Phases: decodePhases(w.GetPhases()), Schedule: schedule, Quantised: decodeQuantised(w.GetQuantised()),
 	}, err
 }
 
@@ -58,6 +58,29 @@ func decodePhases(w []*pb.Phase) []backend.Phase {
 		phases[i] = backend.Phase{Name: p.GetName(), Seconds: p.GetSeconds()}
 	}
 	return phases
+}
+
+func encodeQuantised(list []backend.Quantised) []*pb.Quantised {
+	var w []*pb.Quantised
+	for _, q := range list {
+		w = append(w, &pb.Quantised{
+			Operator: q.Operator, Operand: q.Operand, Format: q.Format, Values: q.Values, Saturated: q.Saturated, Flushed: q.Flushed,
+			Subnormal: q.Subnormal, Largest: q.Largest, Scale: q.Scale, RelError: q.RelError, Cosine: q.Cosine,
+		})
+	}
+	return w
+}
+
+func decodeQuantised(w []*pb.Quantised) []backend.Quantised {
+	var list []backend.Quantised
+	for _, q := range w {
+		list = append(list, backend.Quantised{
+			Operator: q.GetOperator(), Operand: q.GetOperand(), Format: q.GetFormat(), Values: q.GetValues(), Saturated: q.GetSaturated(),
+			Flushed: q.GetFlushed(), Subnormal: q.GetSubnormal(), Largest: q.GetLargest(), Scale: q.GetScale(), RelError: q.GetRelError(),
+			Cosine: q.GetCosine(),
+		})
+	}
+	return list
 }
 
 func encodeSchedule(s *backend.Schedule) *pb.Schedule {
