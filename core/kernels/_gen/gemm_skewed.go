@@ -7,13 +7,17 @@ import (
 
 // A skewed panel hides the rounding of its sums behind multiplications. Rounding all sums at once would leave the two
 // ports of the multiply-add idle, so that groups of rows take turns: while one is rounded, the others multiply. A
-// period is a slot for each product of a chunk and one for the rounding; each group's chunks begin a quarter of a period
-// after those of the group before, and it reads B through a pointer of its own.
+// period is a slot for each product of a chunk, and idle ones for the rounding; each group's chunks begin a quarter of
+// a period after those of the group before, and it reads B through a pointer of its own.
 const (
 	groups = 4
-	period = chunk + 1
-	spread = 3 // instructions of rounding after each row's multiplications
+	idle   = 5 // a quarter of the period
+	period = chunk + idle
 )
+
+// spread is how many instructions of rounding follow each row's multiplications, a little more than what is done when
+// the group's next chunk begins.
+const spread = 1.1 * 23 * 12 / groups / (idle * (12 - 12/groups))
 
 // part says which chunks a period serves.
 type part int
@@ -30,6 +34,7 @@ type skewed struct {
 	b, a    [groups]reg.GPVirtual // a: of columns
 	top     vec                   // the largest magnitudes of the sums
 	waiting []func()              // rounding instructions to be spread
+	owed    float64               // of them
 }
 
 // begin returns the slot in which a group's chunks begin.
@@ -85,15 +90,16 @@ func (s *skewed) period(which part, k reg.GPVirtual) {
 			if behind {
 				step += period
 			}
-			if step == chunk || behind && which == first || !behind && which == last {
+			if step == 0 {
+				s.write(len(s.waiting))
+			}
+			if step >= chunk || behind && which == first || !behind && which == last {
 				continue
 			}
 			s.products(g, step, behind)
 		}
 	}
-	for len(s.waiting) > 0 {
-		s.write(1)
-	}
+	s.write(len(s.waiting))
 	if which == last {
 		return
 	}
@@ -139,12 +145,20 @@ func (s *skewed) products(group, step int, behind bool) {
 		default:
 			at = s.element(i, step)
 		}
-		x := s.reg()
-		s.VBROADCASTSS(at, x)
-		for v := range b {
-			s.VFMADD231PS(b[v], x, s.sums[i][v])
+		if s.folds(i) {
+			for v := range b {
+				s.VFMADD231PS_BCST(at, b[v], s.sums[i][v])
+			}
+		} else {
+			x := s.reg()
+			s.VBROADCASTSS(at, x)
+			for v := range b {
+				s.VFMADD231PS(b[v], x, s.sums[i][v])
+			}
 		}
-		s.write(spread)
+		s.owed += spread
+		s.write(int(s.owed))
+		s.owed -= float64(int(s.owed))
 		if step == chunk-1 {
 			s.round(i, behind)
 		}
@@ -157,6 +171,10 @@ func (s *skewed) products(group, step int, behind bool) {
 		s.ADDQ(s.lda, s.a[group])
 	}
 }
+
+// folds says whether a row's multiply-adds broadcast an operand from memory. Zen 4 hides the rounding behind
+// multiplications when half of the rows do, and not when each broadcast is an instruction of its own.
+func (s *skewed) folds(i int) bool { return s.columns || i%2 == 0 }
 
 // write writes instructions that wait.
 func (s *skewed) write(count int) {
@@ -176,20 +194,23 @@ func (s *skewed) round(i int, behind bool) {
 	high, low := s.reg(), s.reg()
 	s.wait(func() { s.VPBROADCASTD(keys, high) })
 	s.wait(func() { s.VPMULLD(s.columnsAt, high, high) })
-	s.wait(func() { s.VPSRLD(operand.U8(6), high, low) })
-	s.wait(func() { s.VPANDND(low, s.truncated, low) })
 	for v, random := range []vec{low, high} {
-		x, sized, small := s.sums[i][v], s.reg(), s.K()
-		if v == 1 {
-			s.wait(func() { s.VPSRLD(operand.U8(19), high, high) })
-		}
+		x, sized := s.sums[i][v], s.reg()
 		s.wait(func() { s.VRANGEPS_BCST(operand.U8(3), s.bits(halfNormal).Mem, x, sized) })
 		s.wait(func() { s.VRANGEPS(operand.U8(11), sized, s.top, s.top) })
-		s.wait(func() { s.VCMPPS(operand.U8(4), sized, x, small) })
-		s.wait(func() { s.VADDPS_RZ_SAE(sized, x, small, x) })
+		s.wait(func() { s.VPSUBD(sized, x, low) })
+		s.wait(func() { s.VPSRAD(operand.U8(31), low, low) })
+		s.wait(func() { s.VPANDD(low, sized, sized) })
+		s.wait(func() { s.VADDPS_RZ_SAE(sized, x, x) })
+		if v == 0 {
+			s.wait(func() { s.VPSRLD(operand.U8(6), high, low) })
+			s.wait(func() { s.VPANDND(low, s.truncated, low) })
+		} else {
+			s.wait(func() { s.VPSRLD(operand.U8(19), high, high) })
+		}
 		s.wait(func() { s.VPADDD(random, x, x) })
 		s.wait(func() { s.VPANDD(s.truncated, x, x) })
-		s.wait(func() { s.VSUBPS(sized, x, small, x) })
+		s.wait(func() { s.VSUBPS(sized, x, x) })
 	}
 }
 
