@@ -12,7 +12,8 @@ import (
 )
 
 // Explain says what is wrong with a text that json.Unmarshal, or a decoder over it, did not take: the field and the kind
-// of value that it has and should have, or the line and column where the text is no JSON. Other errors stay as they are.
+// of value that it has and should have, the line and column where the text is no JSON, or that it ends too soon. Other
+// errors stay as they are.
 func Explain(text []byte, err error) error {
 	var kind *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
@@ -25,7 +26,7 @@ func Explain(text []byte, err error) error {
 		return fmt.Errorf("%s is %s, want %s", field, seen(kind.Value), wanted(kind.Type))
 	case errors.As(err, &syntax):
 		if strings.HasPrefix(syntax.Error(), "unexpected end") {
-			return fmt.Errorf("line %d: the text ends in the middle of the JSON", bytes.Count(text, []byte("\n"))+1)
+			return errors.New("the text ends in the middle of the JSON")
 		}
 		before := text[:min(max(int(syntax.Offset)-1, 0), len(text))]
 		line, column := bytes.Count(before, []byte("\n"))+1, len(before)-bytes.LastIndexByte(before, '\n')

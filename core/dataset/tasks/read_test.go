@@ -110,7 +110,7 @@ func TestReadErrors(t *testing.T) {
 		{"sts-b", "sentence1\tsentence2\tscore\na\tb\tnan\n", `x:2: the label is "nan", want a number`},
 		{"sst-2", "sentence\tlabel\nok\t1\n\xff\t1\n", "x:3: the line is not UTF-8"},
 		{"afqmc", "{\"sentence1\": \"a\", \"label\": \"0\"}\n", `x:1: the object has no key "sentence2"`},
-		{"afqmc", "{\"sentence1\": \"a\",\n", "x:1: want a JSON object: unexpected end of JSON input"},
+		{"afqmc", "{\"sentence1\": \"a\",\n", "x:1: want a JSON object: the text ends in the middle of the JSON"},
 		{"afqmc", "[]", "the file is a JSON list"},
 		{"afqmc", "{\"sentence1\": {}, \"sentence2\": \"b\"}\n", "sentence1 is {}, want text, a number or a list of texts"},
 		{"wsc", `{"text": "ab", "label": "true", "target": {"span1_text": "b", "span1_index": 1, "span2_text": "abc", "span2_index": 0}}`,
