@@ -28,11 +28,14 @@ not in the count. Sequences have no padding unless --fill says so: their lengths
 it, the same in every run. Of the tokens of SQuAD's development set, 0.46 are no padding at length 384.`,
 		Example: `  harness bench step --model mini --backend gpu-ref --precision bf16
   harness bench step --model mini --task squad --seq 384 --batch 8
-  harness bench step --model mini --task squad --seq 384 --batch 8 --fill 0.45
+  harness bench step --model mini --task squad --seq 384 --batch 8 --fill 0.45 --mask-padding
   harness bench step --model tiny --backend ipu --option stochastic_rounding=false --format json`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if s.Task, err = benchTask(task); err != nil {
 				return err
+			}
+			if s.MaskPadding && s.Task != bert.QuestionAnswering {
+				return errors.New("--mask-padding is for --task squad: it is the choice of answers that it changes")
 			}
 			if !(s.Fill > 0 && s.Fill <= 1) {
 				return fmt.Errorf("--fill is %g, want a share above 0, up to 1", s.Fill)
@@ -66,6 +69,7 @@ it, the same in every run. Of the tokens of SQuAD's development set, 0.46 are no
 	f.IntVar(&s.Length, "seq", 128, "tokens of a sequence")
 	f.IntVar(&s.Batch, "batch", 32, "sequences of a step")
 	f.Float64Var(&s.Fill, "fill", 1, "share of tokens that are no padding")
+	f.BoolVar(&s.MaskPadding, "mask-padding", false, "choose answers among the tokens that are no padding, which then is not computed")
 	f.Float64Var(&s.Dropout, "dropout", 0.1, "dropout probability, of hidden states and of attention")
 	o.flags(cmd, "steps", 10)
 	return cmd

@@ -157,10 +157,19 @@ func Tasks() []Task {
 type Head struct {
 	Task   Task `json:"task"`
 	Labels int  `json:"num_labels,omitempty"` // of a classification, 1 for a regression; MultipleChoice: choices
+	// MaskPadding, of QuestionAnswering: starts and ends are chosen among the tokens that attention sees. The logits of
+	// the others are PaddingLogit, which their loss does not depend on.
+	MaskPadding bool `json:"mask_padding,omitempty"`
 }
+
+// PaddingLogit is a logit whose probability is 0 beside any other.
+const PaddingLogit = -10000
 
 // Validate reports an unknown task, or a number of labels that the task cannot have.
 func (h Head) Validate() error {
+	if h.MaskPadding && h.Task != QuestionAnswering {
+		return fmt.Errorf("bert: mask_padding is set for %s, want %s", h.Task, QuestionAnswering)
+	}
 	switch h.Task {
 	case Pretraining, QuestionAnswering:
 		return nil

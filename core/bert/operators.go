@@ -183,7 +183,7 @@ func (u *unitRows) operator(i int, c *Config, h Head, layer int, entering string
 	}
 	o := Operator{Name: prefix + r.name, Site: Site{layer, r.op}, Unit: u.unit.of(c, layer), Kind: r.kind, Rows: r.rows, Width: r.width(c, h),
 		Activation: r.activation, Weight: r.weight, Bias: r.bias, Output: r.output}
-	if o.Rows == ReadTokens && (layer < c.NumHiddenLayers-1 || readsEach(h.Task)) {
+	if o.Rows == ReadTokens && (layer < c.NumHiddenLayers-1 || h.readsEach()) {
 		o.Rows = AllTokens
 	}
 	if o.Activation == hiddenAct {
@@ -320,11 +320,11 @@ func (o Operator) Relevant(values []float32, h Head, b *Batch) []float32 {
 	switch op := o.Site.Op; {
 	case o.Rows == FirstTokens || o.Rows == MaskedTokens:
 		return values
-	case o.Rows == ReadTokens && !readsAll(h.Task):
+	case o.Rows == ReadTokens && !h.readsAll():
 		relevant = b.ReadTokens(h)
 	default:
 		t := newTokens(Shape{Size: b.Size, Length: b.Length})
-		t.choose(&Pass{Train: true}, b, h.Task, shut)
+		t.choose(&Pass{Train: true}, b, h, shut)
 		if relevant = t.computed; op == OpKey || op == OpValue {
 			relevant = relevant[:t.keys]
 		}

@@ -65,9 +65,9 @@ func (n *Network) Load(p *Pass, b *Batch, labels bool) error {
 		return fmt.Errorf("bert: micro-batch of %d rows, with %d tokens, %d predictions and %d sequences a row, want at most %d, %d, %d and %d",
 			s.Size, s.Length, s.Predictions, s.Sequences, n.limit.Size, n.limit.Length, n.limit.Predictions, n.limit.Sequences)
 	}
-	n.tokens.choose(p, b, n.model.Head.Task, n.model.Config.AttentionMask)
+	n.tokens.choose(p, b, n.model.Head, n.model.Config.AttentionMask)
 	s.tokens, s.keys = len(n.tokens.computed), n.tokens.keys
-	s.readTokens = n.read.choose(p, b, n.model.Head.Task)
+	s.readTokens = n.read.choose(p, b, n.model.Head)
 	n.shape(s)
 	n.batch = b
 	p.Sample, p.Size, p.Length = b.Sample, b.Size, b.Length
@@ -129,17 +129,33 @@ func (n *Network) classify(d Device, p *Pass, op Op, logits []float32, labels []
 }
 
 // splitSpan copies the two columns of the span's logits apart, since each is a softmax over the tokens of a
-// sequence, of which all are computed. joinSpan copies their gradients back.
+// sequence. joinSpan copies their gradients back.
 func (n *Network) splitSpan() {
+	if n.model.Head.MaskPadding {
+		for i := range n.start {
+			n.start[i], n.finish[i] = PaddingLogit, PaddingLogit
+		}
+	}
 	span := n.span.values
 	for row, i := range n.tokens.computed {
-		n.start[i], n.finish[i] = span[2*row], span[2*row+1]
+		if !n.hidden(i) {
+			n.start[i], n.finish[i] = span[2*row], span[2*row+1]
+		}
 	}
 }
 
 func (n *Network) joinSpan() {
 	span := n.span.values
 	for row, i := range n.tokens.computed {
+		if n.hidden(i) {
+			span[2*row], span[2*row+1] = 0, 0
+			continue
+		}
 		span[2*row], span[2*row+1] = n.start[i], n.finish[i]
 	}
+}
+
+// hidden reports whether the head has no logits for a token.
+func (n *Network) hidden(token int32) bool {
+	return n.model.Head.MaskPadding && n.batch.AttentionMask[token] == 0
 }

@@ -33,33 +33,33 @@ func (s Shape) rows(r Rows) int {
 // ReadTokens returns the tokens that a head reads, as rows of the batch [B·(Q+P)]: for each row of the batch the
 // first token of each sequence, then the masked positions. A token may occur more than once. For a head that reads
 // all tokens, or all that attention sees, it is nil.
-func (b *Batch) ReadTokens(h Head) []int32 { return b.appendReadTokens(nil, h.Task) }
+func (b *Batch) ReadTokens(h Head) []int32 { return b.appendReadTokens(nil, h) }
 
-func (b *Batch) appendReadTokens(rows []int32, t Task) []int32 {
-	if readsEach(t) {
+func (b *Batch) appendReadTokens(rows []int32, h Head) []int32 {
+	if h.readsEach() {
 		return nil
 	}
 	for i := range b.Size {
-		b.eachRead(i, t, func(token int32) { rows = append(rows, token) })
+		b.eachRead(i, h, func(token int32) { rows = append(rows, token) })
 	}
 	return rows
 }
 
-// readsEach reports whether the head of a task reads each token that attention sees.
-func readsEach(t Task) bool { return readsAll(t) || t == TokenClassification }
+// readsEach reports whether the head reads each token that attention sees.
+func (h Head) readsEach() bool { return h.Task == QuestionAnswering || h.Task == TokenClassification }
 
-// readsAll reports whether it reads those that attention masks out as well. The softmax of a question's loss, and the list of the
-// best logits that its answer comes from, are over all positions of its row, padding included, as in
-// google-research/bert and transformers.
-func readsAll(t Task) bool { return t == QuestionAnswering }
+// readsAll reports whether it reads those that attention masks out as well. The softmax of a question's loss, and the
+// list of the best logits that its answer comes from, are over all positions of its row, padding included, as in
+// google-research/bert and transformers, unless MaskPadding is set.
+func (h Head) readsAll() bool { return h.Task == QuestionAnswering && !h.MaskPadding }
 
 // eachRead calls body for the tokens of a row of the batch that a head reads, unless it reads each.
-func (b *Batch) eachRead(row int, t Task, body func(token int32)) {
-	if readsEach(t) {
+func (b *Batch) eachRead(row int, h Head, body func(token int32)) {
+	if h.readsEach() {
 		return
 	}
 	first, masked := b.perRow(), b.Predictions
-	if t != Pretraining {
+	if h.Task != Pretraining {
 		masked = 0
 	}
 	for j := range first {
@@ -105,11 +105,11 @@ func newReadTokens(t *tokens, limit int) readTokens {
 }
 
 // choose finds the tokens that a pass over a batch computes in the last layer, and returns their number.
-func (r *readTokens) choose(p *Pass, b *Batch, t Task) int {
+func (r *readTokens) choose(p *Pass, b *Batch, h Head) int {
 	all := len(r.computed)
 	r.read = r.read[:0]
 	if p.Train {
-		r.read = b.appendReadTokens(r.read, t)
+		r.read = b.appendReadTokens(r.read, h)
 	}
 	if len(r.read) >= all {
 		r.read = r.read[:0]

@@ -28,7 +28,7 @@ func newTokens(limit Shape) tokens {
 }
 
 // choose finds the tokens that a pass computes over a batch. mask is Config.AttentionMask.
-func (t *tokens) choose(p *Pass, b *Batch, task Task, mask float64) {
+func (t *tokens) choose(p *Pass, b *Batch, h Head, mask float64) {
 	all := b.Size * b.Length
 	t.computed, t.rows, t.spans = t.computed[:0], t.rows[:all], t.spans[:0]
 	for i := range b.Size {
@@ -45,7 +45,7 @@ func (t *tokens) choose(p *Pass, b *Batch, task Task, mask float64) {
 		t.rows[i] = -1
 	}
 	t.number()
-	reads := readsAll(task) || !p.Train && p.Wanted == WantAll
+	reads := h.readsAll() || !p.Train && p.Wanted == WantAll
 	for i := range b.Size {
 		begin := len(t.computed)
 		if reads {
@@ -53,7 +53,7 @@ func (t *tokens) choose(p *Pass, b *Batch, task Task, mask float64) {
 				t.add(int32(i*b.Length + j))
 			}
 		} else {
-			b.eachRead(i, task, t.add)
+			b.eachRead(i, h, t.add)
 		}
 		t.spans[i][1] = Span{begin, len(t.computed)}
 	}

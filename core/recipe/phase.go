@@ -113,6 +113,9 @@ type QuestionAnswering struct {
 	NBest int `yaml:"n_best" json:"n_best"`
 	// MaxAnswerLength in tokens.
 	MaxAnswerLength int `yaml:"max_answer_length" json:"max_answer_length"`
+	// MaskPadding chooses starts and ends among the tokens that attention sees, in training and evaluation. The published
+	// programs choose among all, padding included, which makes them compute it.
+	MaskPadding bool `yaml:"mask_padding,omitempty" json:"mask_padding,omitempty"`
 	// NullScoreDiffThreshold is the margin by which "there is no answer" must score higher than the best answer to be
 	// given, for data such as squad2 whose questions may have no answer.
 	NullScoreDiffThreshold float64 `yaml:"null_score_diff_threshold,omitempty" json:"null_score_diff_threshold,omitempty"`

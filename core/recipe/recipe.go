@@ -250,7 +250,9 @@ func (p *Phase) PhaseModel(config bert.Config) bert.Config {
 }
 
 // Head is the head of the phase's model.
-func (p *Phase) Head() bert.Head { return bert.Head{Task: p.Task, Labels: p.NumLabels} }
+func (p *Phase) Head() bert.Head {
+	return bert.Head{Task: p.Task, Labels: p.NumLabels, MaskPadding: p.QuestionAnswering != nil && p.QuestionAnswering.MaskPadding}
+}
 
 // ForBackend returns the settings of a backend, NAME or NAME:PRECISION, in a phase. Later ones override earlier
 // ones: those of NAME, of NAME in the phase, of NAME:PRECISION, of NAME:PRECISION in the phase.

@@ -18,16 +18,18 @@ import (
 
 // StepOptions describe a training step.
 type StepOptions struct {
-	Size      string // tiny, mini, small, medium, base or large
-	Task      bert.Task
-	Backend   string
-	Precision string // empty: the backend's default
-	Options   map[string]string
-	Optimizer string
-	Length    int
-	Batch     int     // sequences
-	Fill      float64 // share of tokens that are no padding; 0: all
-	Dropout   float64
+	Size string // tiny, mini, small, medium, base or large
+	Task bert.Task
+	// MaskPadding chooses answers among the tokens that attention sees, see bert.Head.
+	MaskPadding bool
+	Backend     string
+	Precision   string // empty: the backend's default
+	Options     map[string]string
+	Optimizer   string
+	Length      int
+	Batch       int     // sequences
+	Fill        float64 // share of tokens that are no padding; 0: all
+	Dropout     float64
 }
 
 // ChoosePrecision sets the backend's default if no precision is given.
@@ -62,7 +64,7 @@ func (o *StepOptions) Config() (bert.Config, error) {
 // multiply-add counts as two. The backward pass has twice as many as the forward pass. Recomputation to save memory
 // does not count, nor does work for padding, or in the last layer for tokens that no head reads: only their keys
 // and values affect the loss. With padding it is the mean over the batches. The head of questions reads padding,
-// too, which only has no keys and values.
+// too, which only has no keys and values, unless MaskPadding is set.
 func (o *StepOptions) FLOP(c bert.Config) float64 {
 	B, S, H, I, V := float64(o.Batch), float64(o.Length), float64(c.HiddenSize), float64(c.IntermediateSize), float64(c.VocabSize)
 	P, heads := float64(o.Predictions()), 2*B*S*H*2
@@ -77,8 +79,10 @@ func (o *StepOptions) FLOP(c bert.Config) float64 {
 		for _, n := range o.lengths(batch) {
 			n := float64(n)
 			computed, read := n, min(S, 1+P) // queries in all layers, and in the last
-			if o.Task != bert.Pretraining {
+			if o.Task != bert.Pretraining && !o.MaskPadding {
 				computed, read = S, S
+			} else if o.Task != bert.Pretraining {
+				read = n
 			}
 			sum += layers*n*keys + ((layers-1)*computed+min(computed, read))*(rest+n*attention)
 		}
@@ -94,6 +98,9 @@ func Step(ctx context.Context, p train.Plugins, o StepOptions) Benchmark {
 	if o.fill() < 1 {
 		name += fmt.Sprintf("/fill=%g", o.Fill)
 	}
+	if o.MaskPadding {
+		name += "/mask_padding"
+	}
 	return Benchmark{name, func(b *testing.B) (Figure, error) { return step(ctx, b, p, o) }}
 }
 
@@ -103,7 +110,7 @@ func step(ctx context.Context, b *testing.B, p train.Plugins, o StepOptions) (f 
 		return Figure{}, err
 	}
 	t := trainer{program: backend.Program{
-		Model: c, Head: bert.Head{Task: o.Task}, Precision: o.Precision, Options: o.Options, Seed: 1,
+		Model: c, Head: bert.Head{Task: o.Task, MaskPadding: o.MaskPadding}, Precision: o.Precision, Options: o.Options, Seed: 1,
 		Length: o.Length, MicroBatch: o.Batch, Accumulation: 1, Replicas: 1,
 	}}
 	if o.Task == bert.Pretraining {

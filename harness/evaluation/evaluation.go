@@ -9,6 +9,7 @@ package evaluation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -27,6 +28,7 @@ type Evaluator struct {
 	batches  []*bert.Batch
 	windows  *squad.Set // question answering
 	decoding squad.Decoding
+	masked   bool       // question answering: recipe.QuestionAnswering.MaskPadding
 	set      *tasks.Set // all else
 }
 
@@ -38,6 +40,7 @@ func New(d *Data, t *wordpiece.Tokenizer, p *recipe.Phase) (*Evaluator, error) {
 	if d.passages != nil {
 		q := p.QuestionAnswering
 		e.decoding = squad.Decoding{NBest: q.NBest, MaxAnswerLength: q.MaxAnswerLength, NullThreshold: q.NullScoreDiffThreshold}
+		e.masked = q.MaskPadding
 		if e.windows, err = squad.NewSet(d.passages, t, settings(d.Task, p), false); err != nil {
 			return nil, err
 		}
@@ -102,6 +105,9 @@ func (e *Evaluator) Run(ctx context.Context, s backend.Session, progress func(do
 			progress(done)
 		}
 		if decoder != nil {
+			if e.masked && !masksPadding(b, o["start_logits"].Values) {
+				return errors.New("the backend does not know mask_padding, which the recipe sets: its logits of padding count")
+			}
 			return decoder.Add(b, o["start_logits"].Values, o["end_logits"].Values)
 		}
 		logits = append(logits, o["logits"].Values...)
@@ -120,6 +126,16 @@ func (e *Evaluator) Run(ctx context.Context, s backend.Session, progress func(do
 		p.labels, err = e.set.Predict(logits)
 	}
 	return p, err
+}
+
+// masksPadding reports whether the logits of padding are those of a head with bert.Head.MaskPadding.
+func masksPadding(b *bert.Batch, logits []float32) bool {
+	for i, v := range logits {
+		if b.AttentionMask[i] == 0 && v != bert.PaddingLogit {
+			return false
+		}
+	}
+	return true
 }
 
 func (e *Evaluator) each() iter.Seq2[*bert.Batch, error] {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"harness.invalid/core/bert"
 	"harness.invalid/core/dataset/squad"
 	"harness.invalid/core/dataset/tasks"
 )
@@ -168,5 +169,21 @@ func TestBenchmarkScore(t *testing.T) {
 	got, missing := BenchmarkScore(tasks.CLUE, map[string]float64{"afqmc": 70, "tnews": 50})
 	if got != 60 || len(missing) != 7 || missing[0] != "iflytek" {
 		t.Errorf("two tasks of CLUE give %v without %v", got, missing)
+	}
+}
+
+// TestMasksPadding: a backend that does not know bert.Head.MaskPadding is found by its logits of padding.
+func TestMasksPadding(t *testing.T) {
+	b := &bert.Batch{AttentionMask: []int32{1, 1, 0}}
+	for _, c := range []struct {
+		logits []float32
+		want   bool
+	}{
+		{[]float32{3, bert.PaddingLogit, bert.PaddingLogit}, true},
+		{[]float32{3, 1, -2}, false},
+	} {
+		if got := masksPadding(b, c.logits); got != c.want {
+			t.Errorf("logits %v mask padding: %v, want %v", c.logits, got, c.want)
+		}
 	}
 }

@@ -69,6 +69,9 @@ func (s *suite) evaluatesHead(f *fixture, session backend.Session) error {
 			return err
 		}
 	}
+	if err := checkMasked(&f.program, b, whole); err != nil {
+		return err
+	}
 	// Sequences do not depend on each other, so the cut changes only the order of sums.
 	n := 0
 	_, err := session.Evaluate(s.ctx, backend.Evaluation{Outputs: names}, cut(b, at), func(o backend.Outputs) error {
@@ -93,6 +96,22 @@ func (s *suite) evaluatesHead(f *fixture, session backend.Session) error {
 	}
 	if _, err := session.Evaluate(s.ctx, backend.Evaluation{Outputs: []string{"no such output"}}, cut(b, size), nil); err == nil {
 		return fmt.Errorf("an unknown output was evaluated, want an error")
+	}
+	return nil
+}
+
+// checkMasked looks for logits of padding where the head has none.
+func checkMasked(p *backend.Program, b *bert.Batch, o backend.Outputs) error {
+	if !p.Head.MaskPadding {
+		return nil
+	}
+	for _, name := range []string{"start_logits", "end_logits"} {
+		for i, seen := range b.AttentionMask {
+			if v := o[name].Values[i]; (v == bert.PaddingLogit) != (seen == 0) {
+				return fmt.Errorf("mask_padding: %s of token %d is %g, where its attention mask is %d; want %d for padding, and for nothing else",
+					name, i, v, seen, bert.PaddingLogit)
+			}
+		}
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (s *suite) setsGradients() error {
 }
 
 // heads are all tasks, including a regression.
-var heads = []bert.Head{{Task: bert.Pretraining}, {Task: bert.QuestionAnswering},
+var heads = []bert.Head{{Task: bert.Pretraining}, {Task: bert.QuestionAnswering}, {Task: bert.QuestionAnswering, MaskPadding: true},
 	{Task: bert.Classification, Labels: labels}, {Task: bert.Classification, Labels: 1},
 	{Task: bert.TokenClassification, Labels: labels}}
 

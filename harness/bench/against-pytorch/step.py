@@ -4,7 +4,8 @@
 The model is that of `harness bench step`: only masked positions pass through the decoder, which shares the word embeddings; GELU with
 erf; dropout on hidden states and attention; random tokens, in batches prepared beforehand. It prints one line of JSON with the same
 names. With --fill sequences have the lengths that they have there, and padding up to --seq; --cut shortens each batch to its longest
-sequence, as programs in PyTorch do. That changes the loss of questions, whose softmax is over padding, too.
+sequence, as programs in PyTorch do. That changes the loss of questions, whose softmax is over padding, too,
+unless --mask-padding is given.
 
 Run it through run.py, which sets the environment that makes PyTorch fast.
 """
@@ -35,6 +36,7 @@ def parse():
     p.add_argument("--dropout", type=float, default=0.1)
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--fill", type=float, default=1, help="share of tokens that are no padding")
+    p.add_argument("--mask-padding", action="store_true", help="choose answers among the tokens that are no padding")
     p.add_argument("--cut", action="store_true", help="cut each batch to its longest sequence")
     return p.parse_args()
 
@@ -72,7 +74,7 @@ class Bert(nn.Module):
     def __init__(self, a):
         super().__init__()
         layers, width, heads = SIZES[a.model]
-        self.pretraining = a.task == "pretraining"
+        self.pretraining, self.mask_padding = a.task == "pretraining", a.mask_padding
         self.words, self.positions, self.types = nn.Embedding(VOCAB, width), nn.Embedding(POSITIONS, width), nn.Embedding(2, width)
         self.norm, self.drop = Norm(width, eps=1e-12), nn.Dropout(a.dropout)
         self.layers = nn.ModuleList([Layer(width, heads, a.dropout) for _ in range(layers)])
@@ -91,6 +93,8 @@ class Bert(nn.Module):
         if not self.pretraining:
             start, end = labels
             logits = self.span(x).float()
+            if self.mask_padding:
+                logits = logits.masked_fill(attention[..., None] == 0, -10000)
             return 0.5 * (F.cross_entropy(logits[..., 0], start) + F.cross_entropy(logits[..., 1], end))
         at, masked, following = labels
         chosen = x.reshape(-1, x.shape[-1]).index_select(0, at)
@@ -171,7 +175,7 @@ def main():
     median = statistics.median_low(ms)
     print(json.dumps({
         "name": f"PyTorch/model={a.model}/task={a.task}/precision={a.precision}/seq={a.seq}/batch={a.batch}/dropout={a.dropout:g}"
-                + (f"/fill={a.fill:g}" if a.fill < 1 else "") + ("/cut" if a.cut else ""),
+                + (f"/fill={a.fill:g}" if a.fill < 1 else "") + ("/mask_padding" if a.mask_padding else "") + ("/cut" if a.cut else ""),
         "version": torch.__version__, "threads": a.threads, "count": a.steps, "sequences_per_second": a.batch / median * 1e3,
         "step_ms": {"min": min(ms), "median": median, "max": max(ms)}, "gflop_per_step": flop(a) / 1e9, "gflops": flop(a) / 1e6 / median}))
 

@@ -18,7 +18,7 @@ from typing import Callable, Mapping
 import torch
 import torch.nn.functional as F
 
-from harness_plugin import UNLABELLED, Batch, Loss, Losses, Program
+from harness_plugin import PADDING_LOGIT, UNLABELLED, Batch, Loss, Losses, Program
 
 Parameters = Mapping[str, torch.Tensor]
 See = Callable[[str, torch.Tensor], torch.Tensor]
@@ -109,6 +109,8 @@ class Bert:
 
         if task == "question_answering":
             span = linear("qa_outputs", h, see)
+            if self.program.mask_padding:
+                span = span.float().masked_fill(x.mask.view(size, length, 1) < 0, PADDING_LOGIT)
             out["start_logits"], out["end_logits"] = span[..., 0], span[..., 1]
             return out
         if task == "token_classification":

@@ -291,9 +291,12 @@ func (x *Model) GetAttentionMaskValue() float64 {
 
 // Head is what the model is trained for.
 type Head struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`                             // pretraining, question_answering, classification, multiple_choice or token_classification
-	NumLabels     int64                  `protobuf:"varint,2,opt,name=num_labels,json=numLabels,proto3" json:"num_labels,omitempty"` // classes of a classification (1: a regression), choices of a question, or classes of a token
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Task      string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`                             // pretraining, question_answering, classification, multiple_choice or token_classification
+	NumLabels int64                  `protobuf:"varint,2,opt,name=num_labels,json=numLabels,proto3" json:"num_labels,omitempty"` // classes of a classification (1: a regression), choices of a question, or classes of a token
+	// Of question_answering: the start and end logits of tokens that attention masks out are -10000, so that the softmax of
+	// the loss is over the others, and padding need not be computed.
+	MaskPadding   bool `protobuf:"varint,3,opt,name=mask_padding,json=maskPadding,proto3" json:"mask_padding,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -340,6 +343,13 @@ func (x *Head) GetNumLabels() int64 {
 		return x.NumLabels
 	}
 	return 0
+}
+
+func (x *Head) GetMaskPadding() bool {
+	if x != nil {
+		return x.MaskPadding
+	}
+	return false
 }
 
 // Phase is a measured part of a step, such as forward, backward, reduction.
@@ -435,11 +445,12 @@ const file_v1_program_proto_rawDesc = "" +
 	" \x01(\x03R\rtypeVocabSize\x12+\n" +
 	"\x11initializer_range\x18\v \x01(\x01R\x10initializerRange\x12$\n" +
 	"\x0elayer_norm_eps\x18\f \x01(\x01R\flayerNormEps\x120\n" +
-	"\x14attention_mask_value\x18\r \x01(\x01R\x12attentionMaskValue\"9\n" +
+	"\x14attention_mask_value\x18\r \x01(\x01R\x12attentionMaskValue\"\\\n" +
 	"\x04Head\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x1d\n" +
 	"\n" +
-	"num_labels\x18\x02 \x01(\x03R\tnumLabels\"5\n" +
+	"num_labels\x18\x02 \x01(\x03R\tnumLabels\x12!\n" +
+	"\fmask_padding\x18\x03 \x01(\bR\vmaskPadding\"5\n" +
 	"\x05Phase\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aseconds\x18\x02 \x01(\x01R\asecondsB,Z*harness.invalid/core/plugin/internal/pb;pbb\x06proto3"

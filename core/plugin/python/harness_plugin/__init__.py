@@ -28,7 +28,7 @@ except ImportError as e:
 
 from ._serve import serve, threads
 from .backend import Backend, Evaluation, Phase, Precision, Session, Step, StepResult, Traced
-from .bert import UNLABELLED, Batch, Loss, Losses, Model, Program
+from .bert import PADDING_LOGIT, UNLABELLED, Batch, Loss, Losses, Model, Program
 from .cost import Cost, Product, SlotFormat, TensorCost
 from .errors import OutOfMemory, Unsupported
 from .memory import Kind, Layout, Memory, Tensor
@@ -37,6 +37,6 @@ from .option import Option, Values
 
 __all__ = [
     "Backend", "Batch", "Cost", "Evaluation", "Kind", "Layout", "Loss", "Losses", "Memory", "Model", "Optimizer", "Option", "OutOfMemory",
-    "Phase", "Precision", "Product", "Program", "Session", "SlotFormat", "Step", "StepResult", "Tensor", "TensorCost", "Traced",
-    "UNLABELLED", "Unsupported", "Update", "Values", "serve", "threads",
+    "PADDING_LOGIT", "Phase", "Precision", "Product", "Program", "Session", "SlotFormat", "Step", "StepResult", "Tensor", "TensorCost",
+    "Traced", "UNLABELLED", "Unsupported", "Update", "Values", "serve", "threads",
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from .errors import Cancelled, Unsupported
 from .memory import Kind, Layout, Tensor
 from .option import Values
 
+PADDING_LOGIT = -10000.0  # has probability 0 beside any other, see Program.mask_padding
 TASKS = ("pretraining", "question_answering", "classification", "multiple_choice", "token_classification")
 UNLABELLED = -100  # the label of a token that has none
 
@@ -46,13 +47,13 @@ class Program:
     precision: str
     options: Values
     seed: int  # of all random streams of the run
-
     length: int  # tokens a sequence, S
     max_predictions: int  # masked positions a sequence, P; pre-training only
     micro_batch: int  # sequences that a device computes at a time, B
     accumulation: int  # micro-batches that a replica sums before an update
     replicas: int  # devices that work on parts of the same global batch
     sequences_per_pack: int = 0  # most sequences that a row of a batch holds; this package supports one
+    mask_padding: bool = False  # of question_answering: start and end logits of tokens with attention mask 0 are PADDING_LOGIT
 
     @property
     def global_batch(self) -> int:
@@ -395,5 +396,5 @@ def program_from_wire(w: Any, options: Values, precision: str) -> Program:
     return Program(
         model=model, task=w.head.task, num_labels=w.head.num_labels, precision=precision, options=options, seed=w.seed, length=w.length,
         max_predictions=w.max_predictions, micro_batch=w.micro_batch, accumulation=w.accumulation, replicas=w.replicas,
-        sequences_per_pack=w.sequences_per_pack,
+        sequences_per_pack=w.sequences_per_pack, mask_padding=w.head.mask_padding,
     )  # fmt: skip
