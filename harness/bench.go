@@ -32,6 +32,7 @@ GOMAXPROCS sets the number of threads, and HARNESS_CPU=generic|avx2|avx512|avx51
 --format go prints what benchstat reads.`,
 		Example: `  harness bench step --model mini --backend gpu-ref --seq 128 --batch 32 --steps 10
   harness bench step --model tiny --backend ipu --format json
+  harness bench recipe --backends ipu,gpu-ref
   harness bench kernels --filter base-
   harness bench optimizer --optimizer lamb --model base
   harness bench memory
@@ -40,7 +41,7 @@ GOMAXPROCS sets the number of threads, and HARNESS_CPU=generic|avx2|avx512|avx51
   harness bench machine`,
 	}
 	cmd.AddCommand(newBenchStep(), newBenchKernels(), newBenchOptimizer(), newBenchTokenizer(), newBenchMemory(), newBenchFormats(),
-		newBenchMachine(), newBenchInference())
+		newBenchMachine(), newBenchInference(), newBenchRecipe())
 	return cmd
 }
 

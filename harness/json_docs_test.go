@@ -54,7 +54,7 @@ var printed = map[string]any{
 	"tokenize": []int{}, "inspect": weights.Inspection{},
 	"estimate": estimate.Record{}, "estimate --recipe": estimate.Records{},
 	"bench step": bench.Figure{}, "bench kernels": bench.Figure{}, "bench optimizer": bench.Figure{}, "bench tokenizer": bench.Figure{},
-	"bench memory": bench.Figure{}, "bench formats": bench.Figure{},
+	"bench memory": bench.Figure{}, "bench formats": bench.Figure{}, "bench recipe": recipeFigure{},
 	"bench inference": experiment.InferenceReport{}, "bench inference --table": experiment.InferenceCell{},
 	"ask":         evaluation.Answer{},
 	"plugin list": []extension.Listing{}, "plugin inspect": extension.Description{}, "plugin verify": extension.Verification{},
