@@ -35,7 +35,8 @@ coincide.`,
 		Example: `  harness plot runs/mine -o loss.svg
   harness plot runs/mine --quantity f1 --phase squad --against measured-seconds -o f1.pdf
   harness plot runs/mine --for column -o loss.pdf
-  harness plot runs/mine --quantity gradient_norm --log --smooth 20 --for slide --dpi 150 -o norm.png`,
+  harness plot runs/mine --quantity gradient_norm --log --smooth 20 --for slide --dpi 150 -o norm.png
+  harness plot runs/seen --quantity flushed --operand forward.input -o flushed.svg`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
@@ -55,6 +56,12 @@ coincide.`,
 			if o.Against, err = series.ParseAxis(against); err != nil {
 				return fmt.Errorf("--against: %w", err)
 			}
+			if _, ok := series.EffectNamed(o.Quantity); ok {
+				return plotFormats(cmd, args, out, baseline, o)
+			}
+			if o.Operand != "" {
+				return fmt.Errorf("--operand is of what number formats do: with --quantity %s", strings.Join(effectNames(), ", "))
+			}
 			records, err := series.Open(args, baseline)
 			if err != nil {
 				return err
@@ -69,7 +76,8 @@ coincide.`,
 	f.StringVarP(&out, "output", "o", "", "file to write, ending in .svg, .png or .pdf")
 	f.StringVar(&o.Quantity, "quantity", "loss",
 		`metric, gradient_norm, loss_scale, learning_rate, measured_step_seconds or modelled_step_seconds; `+
-			`"evaluated loss" where both are recorded`)
+			`"evaluated loss" where both are recorded; or `+strings.Join(effectNames(), ", "))
+	f.StringVar(&o.Operand, "operand", "", "operand of products, such as forward.weight (default: the worst of each operator)")
 	f.StringVar(&o.Phase, "phase", "", "one phase of the recipe (default: all)")
 	f.StringVar(&against, "against", string(series.Steps), "steps, samples, measured-seconds or modelled-seconds")
 	f.BoolVar(&o.Log, "log", false, "logarithmic axis of values")

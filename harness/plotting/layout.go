@@ -107,12 +107,13 @@ func (s *sheet) pt(n float64) vg.Length { return vg.Points(n * s.o.FontPoints / 
 
 func (s *sheet) row() vg.Length { return s.pt(13) }
 
+func (s *sheet) margin() vg.Length { return s.pt(6) }
+
 // write draws the picture in the format of the options.
 func (s *sheet) write(w io.Writer) error {
 	width := font.Length(s.o.WidthInch) * vg.Inch
-	margin := s.pt(6)
-	rows := s.legendRows(width - 2*margin)
-	notes := wrap(s.text, s.note, width-2*margin)
+	rows := s.legendRows(width - 2*s.margin())
+	notes := wrap(s.text, s.note, width-2*s.margin())
 	below := s.row() * vg.Length(len(rows)+len(notes))
 	height := font.Length(s.o.HeightInch) * vg.Inch
 	if s.o.growing && len(rows)+len(notes) > 2 {
@@ -122,6 +123,15 @@ func (s *sheet) write(w io.Writer) error {
 		return fmt.Errorf("a picture of %.1f inches has no room for curves beside a legend of %d lines: make it higher or wider",
 			float64(height/vg.Inch), len(rows)+len(notes))
 	}
+	return s.onCanvas(w, height, func(c draw.Canvas) {
+		s.drawBelow(draw.Crop(c, 0, 0, 0, below-(c.Max.Y-c.Min.Y)), rows, notes)
+		s.drawPlot(draw.Crop(c, 0, 0, below+s.pt(3), 0))
+	})
+}
+
+// onCanvas writes what paint draws within the margins of a picture of a height.
+func (s *sheet) onCanvas(w io.Writer, height vg.Length, paint func(draw.Canvas)) error {
+	width := font.Length(s.o.WidthInch) * vg.Inch
 	var out interface {
 		vg.CanvasSizer
 		io.WriterTo
@@ -141,9 +151,8 @@ func (s *sheet) write(w io.Writer) error {
 	c := draw.New(out)
 	c.SetColor(color.White)
 	c.Fill(c.Rectangle.Path())
-	c = draw.Crop(c, margin, -margin, margin, -margin)
-	s.drawBelow(draw.Crop(c, 0, 0, 0, below-(c.Max.Y-c.Min.Y)), rows, notes)
-	s.drawPlot(draw.Crop(c, 0, 0, below+s.pt(3), 0))
+	margin := s.margin()
+	paint(draw.Crop(c, margin, -margin, margin, -margin))
 	var b bytes.Buffer
 	if _, err := out.WriteTo(&b); err != nil {
 		return fmt.Errorf("figure: %w", err)
@@ -173,11 +182,7 @@ func finish(file []byte, o Options) []byte {
 // drawPlot draws the title, the names of the phases and the plot below them.
 func (s *sheet) drawPlot(c draw.Canvas) {
 	if s.title != "" {
-		style := s.text
-		style.Font.Size *= 1.2
-		style.XAlign, style.YAlign = draw.XCenter, draw.YTop
-		c.FillText(style, vg.Point{X: c.Center().X, Y: c.Max.Y}, s.title)
-		c.Max.Y -= s.row() * 1.4
+		s.drawTitle(&c, s.title)
 	}
 	// How many rows the names take depends on where the curves lie across the picture, and not on its height.
 	data := s.DataCanvas(c)
@@ -204,6 +209,15 @@ func (s *sheet) drawPlot(c draw.Canvas) {
 		c.StrokeLine2(gray, x(s.phases[i].from)+s.pt(0.5), y, x(s.phases[i].to)-s.pt(0.5), y)
 		c.FillText(s.text, vg.Point{X: l.at, Y: y + s.pt(2.5)}, s.phases[i].name)
 	}
+}
+
+// drawTitle takes a title off the top of a canvas.
+func (s *sheet) drawTitle(c *draw.Canvas, title string) {
+	style := s.text
+	style.Font.Size *= 1.2
+	style.XAlign, style.YAlign = draw.XCenter, draw.YTop
+	c.FillText(style, vg.Point{X: c.Center().X, Y: c.Max.Y}, title)
+	c.Max.Y -= s.row() * 1.4
 }
 
 // placed is where the name of a phase goes.

@@ -24,6 +24,7 @@ var Formats = []string{"svg", "png", "pdf"}
 type Options struct {
 	Quantity string // such as f1; with "trained " or "evaluated " before it where both are recorded. Empty: loss
 	Phase    string // empty: all phases
+	Operand  string // of maps of number formats, such as forward.weight; empty: the worst of each operator
 	Against  series.Axis
 	Log      bool // the values on a logarithmic axis
 	Smooth   int  // number of last steps of each run to average; 0 and 1: the values themselves
@@ -110,7 +111,7 @@ func find(records []*series.Record, o Options) (series.Quantity, error) {
 	for _, q := range all {
 		if q.Name == bare && q.Evaluated == (evaluated || !trained &&
 			!slices.ContainsFunc(all, func(p series.Quantity) bool { return p.Name == bare && !p.Evaluated })) {
-			return q, phaseKnown(records, o.Phase)
+			return q, phaseKnown(records[0].Run, o.Phase)
 		}
 		if !slices.Contains(names, q.Name) {
 			names = append(names, q.Name)
@@ -120,16 +121,16 @@ func find(records []*series.Record, o Options) (series.Quantity, error) {
 		"before the name where both are there)", name, spelling.Hint(bare, names), strings.Join(names, ", "))
 }
 
-func phaseKnown(records []*series.Record, phase string) error {
+func phaseKnown(r *results.Run, phase string) error {
 	if phase == "" {
 		return nil
 	}
 	var names []string
-	for i := range records[0].Recipe.Phases {
-		names = append(names, records[0].Recipe.Phases[i].Name)
+	for i := range r.Recipe.Phases {
+		names = append(names, r.Recipe.Phases[i].Name)
 	}
 	if !slices.Contains(names, phase) {
-		return fmt.Errorf("recipe %s has no phase %q%s (there are: %s)", records[0].Identity.Recipe, phase, spelling.Hint(phase, names),
+		return fmt.Errorf("recipe %s has no phase %q%s (there are: %s)", r.Identity.Recipe, phase, spelling.Hint(phase, names),
 			strings.Join(names, ", "))
 	}
 	return nil

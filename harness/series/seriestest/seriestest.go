@@ -55,6 +55,7 @@ type Arm struct {
 	Inside             bool    // the model was checked on such programs
 	Skip               int     // the total step that is skipped; 0: none
 	NaN                int     // the total step from which the loss is NaN; 0: none
+	Flushed            float64 // share of weights that a number format flushes, recorded in every second step; 0: no record
 }
 
 // model adds modelled time to a phase.
@@ -264,6 +265,9 @@ func step(r *recipe.Recipe, a Arm, random *rand.Rand, before int) results.Step {
 		MeasuredSeconds: map[string]float64{"total": a.StepSeconds, "data": 0.05 * a.StepSeconds, "backend": 0.8 * a.StepSeconds,
 			"optimizer": 0.15 * a.StepSeconds},
 	}
+	if a.Flushed > 0 && s.Step%2 == 0 {
+		s.Quantised = quantised(a.Flushed)
+	}
 	if p.Name == "phase1" {
 		s.Metrics["masked_lm_loss"] = loss - 0.05
 	}
@@ -271,6 +275,18 @@ func step(r *recipe.Recipe, a Arm, random *rand.Rand, before int) results.Step {
 		s.GradientNorm = 0
 	}
 	return s
+}
+
+// quantised invents what a format did to an operator in each of two layers: to weights of the second one, twice as much.
+func quantised(flushed float64) (list []results.Quantised) {
+	for layer := range 2 {
+		for i, operand := range []string{"forward.input", "forward.weight"} {
+			q := results.Quantised{Operator: fmt.Sprintf("bert.encoder.layer.%d.output.dense", layer), Operand: operand, Format: "e4m3-tensor",
+				Values: 1000, Flushed: flushed * float64(i*(1+layer)), Largest: 2 + float64(i), Scale: 100, RelError: 0.02, Cosine: 0.999}
+			list = append(list, q)
+		}
+	}
+	return list
 }
 
 // record writes a number of steps with their evaluations, and the end.
