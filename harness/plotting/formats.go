@@ -156,11 +156,11 @@ func (m *maps) write(w io.Writer) error {
 		left := m.namesWidth(s)
 		for i, p := range m.panels {
 			y := c.Max.Y - each*vg.Length(i)
-			inner := draw.Crop(c, left, 0, y-each-c.Min.Y, y-c.Max.Y-s.row()*1.3)
+			inner := draw.Crop(c, left, -s.pt(10), y-each-c.Min.Y, y-c.Max.Y-s.row()*1.3)
 			c.FillText(s.text, vg.Point{X: inner.Min.X, Y: inner.Max.Y + s.pt(2)}, p.name)
 			m.drawPanel(s, inner, p, i == len(m.panels)-1)
 		}
-		m.drawScale(s, draw.Crop(c, left, 0, 0, 2.2*s.row()-(c.Max.Y-c.Min.Y)))
+		m.drawScale(s, draw.Crop(c, left, -s.pt(10), 0, 2.2*s.row()-(c.Max.Y-c.Min.Y)))
 	})
 }
 
@@ -189,15 +189,27 @@ func (m *maps) drawPanel(s *sheet, c draw.Canvas, p panel, last bool) {
 	size := c.Max.Sub(c.Min)
 	x := func(step int) vg.Length { return c.Min.X + size.X*vg.Length(step-first)/vg.Length(end-first) }
 	y := func(row vg.Length) vg.Length { return c.Max.Y - size.Y*row/rows }
-	for _, column := range p.Columns {
-		for i, o := range p.Operators {
-			v, ok := column.Values[o]
+	for i, o := range p.Operators {
+		for at := 0; at < len(p.Columns); {
+			v, ok := p.Columns[at].Values[o]
+			end := at + 1
 			if !ok {
+				at = end
 				continue
 			}
-			c.SetColor(m.shade(v))
-			r := vg.Rectangle{Min: vg.Point{X: x(column.From), Y: y(vg.Length(i + 1))}, Max: vg.Point{X: x(column.To), Y: y(vg.Length(i))}}
+			shade := m.shade(v)
+			for end < len(p.Columns) { // neighbours of one colour are one rectangle
+				next, ok := p.Columns[end].Values[o]
+				if !ok || p.Columns[end].From != p.Columns[end-1].To || m.shade(next) != shade {
+					break
+				}
+				end++
+			}
+			c.SetColor(shade)
+			r := vg.Rectangle{Min: vg.Point{X: x(p.Columns[at].From), Y: y(vg.Length(i + 1))}}
+			r.Max = vg.Point{X: x(p.Columns[end-1].To), Y: y(vg.Length(i))}
 			c.Fill(r.Path())
+			at = end
 		}
 	}
 	line := draw.LineStyle{Color: color.Gray{150}, Width: s.pt(0.6)}
