@@ -15,3 +15,9 @@ type Quantised struct {
 	RelError  float64 `json:"rel_error"` // norm of the error over the norm of the values
 	Cosine    float64 `json:"cosine"`    // of the angle between values before and after
 }
+
+// The shares of an operand's values above which a number format is doubted: too narrow in range, or in digits.
+const (
+	MostSaturated = 0.01
+	MostFlushed   = 0.25
+)

@@ -60,7 +60,9 @@ type Step struct {
 	// Before and Weights are the relative differences of all weights, before and after the step.
 	Before  results.Number `json:"weights_before"`
 	Weights results.Number `json:"weights"`
-	Tensors []Difference   `json:"tensors"` // in the order in which the step computes them
+	// Quantised says what narrow formats did to the operands of products, on each side.
+	Quantised [2][]results.Quantised `json:"quantised,omitzero"`
+	Tensors   []Difference           `json:"tensors"` // in the order in which the step computes them
 }
 
 // Kind is the role of a tensor in a step.
@@ -126,6 +128,9 @@ func (r *Record) Add(l *train.LockedStep) {
 	for i, side := range l.Sides {
 		s.Loss[i], s.LossScale[i] = results.Number(side.Result.Losses.Total()), results.Number(side.Result.LossScale)
 		s.Finite[i] = side.Result.Finite
+		for _, q := range side.Result.Quantised {
+			s.Quantised[i] = append(s.Quantised[i], results.Quantised(q))
+		}
 	}
 	s.Tensors = r.differences(l)
 	s.Before = results.Number(distance(l.Sides[0].Before, l.Sides[1].Before))

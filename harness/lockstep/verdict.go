@@ -10,7 +10,13 @@ type Reason string
 
 // The reasons, in the order in which Conclude looks for them.
 const (
-	Overflow  Reason = "overflow"  // values are infinite, not a number, or saturated at the largest number of their format
+	Overflow Reason = "overflow" // values are infinite, not a number, or saturated at the largest number of their format
+	// The next four are about an operand of the product that computed the tensor, where its error explains the difference.
+	ScaleLag   Reason = "scale lag"  // its scale, from the steps before, does not fit it
+	Saturation Reason = "saturation" // it is too large for its format
+	Flush      Reason = "flush"      // much of it became zero
+	Format     Reason = "format"     // its format has few digits
+
 	Underflow Reason = "underflow" // most of the difference is in values that are zero or subnormal on one side
 	Drift     Reason = "drift"     // the weights have drifted apart; from equal weights, the tensor was within its tolerance
 	Bias      Reason = "bias"      // most of the difference has one direction, and rounding can explain its size
@@ -101,6 +107,10 @@ func (r *Record) reason(i, j int) (reason Reason, side int, text string) {
 	if k := worse(d, func(v Values) float64 { return v.Overflow }); k >= 0 {
 		return Overflow, k, fmt.Sprintf("overflow. %s of the values of %s%s are infinite, not a number, or saturated%s.",
 			share(d.Sides[k].Overflow), r.Sides[k].Backend, inFormat(d.Sides[k].Format), r.scaled(s, k, d.Kind))
+	}
+	if k, q := s.narrowed(d); q != nil {
+		reason, text := r.operandReason(k, q)
+		return reason, k, text
 	}
 	if k := worse(d, func(v Values) float64 { return v.Underflowed }); k >= 0 && d.Sides[k].Underflowed >= explains {
 		u := d.Sides[k]

@@ -8,12 +8,6 @@ import (
 	"harness.invalid/results"
 )
 
-// The shares of an operand's values above which a number format is doubted: too narrow in range, or in digits.
-const (
-	mostSaturated = 0.01
-	mostFlushed   = 0.25
-)
-
 // noteFormats notes the first step of a phase in which a format saturates or flushes much of an operand, and the operand
 // that it is worst for.
 func (p *phase) noteFormats(l *results.Step) {
@@ -23,7 +17,7 @@ func (p *phase) noteFormats(l *results.Step) {
 		for _, of := range []struct {
 			share, most float64
 			text        string
-		}{{q.Saturated, mostSaturated, "saturated"}, {q.Flushed, mostFlushed, "became zero"}} {
+		}{{q.Saturated, results.MostSaturated, "saturated"}, {q.Flushed, results.MostFlushed, "became zero"}} {
 			if of.share/of.most > worst {
 				worst = of.share / of.most
 				what = fmt.Sprintf("%.3g%% of %s of %s %s in %s, more than %g%%", 100*of.share, q.Operand, q.Operator, of.text, q.Format,

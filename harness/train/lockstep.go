@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"harness.invalid/core/backend"
 	"harness.invalid/core/bert"
+	"harness.invalid/core/option"
 	"harness.invalid/core/recipe"
 	"harness.invalid/core/tensor"
 )
@@ -136,9 +138,29 @@ func newSide(ctx context.Context, j Job) (*side, error) {
 	if info.Probes {
 		return nil, fmt.Errorf("optimizer %s takes two gradients per step, and lockstep supports only one", p.rule.Name)
 	}
+	if err := p.inspectFormats(ctx); err != nil {
+		return nil, err
+	}
 	p.program.Model.HiddenDropoutProb, p.program.Model.AttentionProbsDropoutProb = 0, 0
 	p.Seconds = map[string]float64{}
 	return &side{phase: p}, nil
+}
+
+// inspectFormats asks for what formats do to operands in every step, where the backend can say.
+func (p *phase) inspectFormats(ctx context.Context) error {
+	info, err := p.Plugins.Backend().Describe(ctx)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(info.Options, func(o option.Option) bool { return o.Name == backend.InspectOption }) {
+		options := maps.Clone(p.settings.Options)
+		if options == nil {
+			options = recipe.Options{}
+		}
+		options[backend.InspectOption] = "1"
+		p.settings.Options = options
+	}
+	return nil
 }
 
 // follow copies the parameters and the optimizer's state of another side, including the number of updates.
