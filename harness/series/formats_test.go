@@ -12,7 +12,8 @@ import (
 // TestMap: a row for each operator, a column for each step with a record, which reaches back to the one before it in the
 // phase; the worst operand or the chosen one; and the mean over runs.
 func TestMap(t *testing.T) {
-	records := seriestest.Write(t, t.TempDir(), 1, seriestest.Arm{Backend: "gpu-ref:fp8", Precision: "fp8", F1: 70, StepSeconds: 0.1, Flushed: 0.1},
+	records := seriestest.Write(t, t.TempDir(), 1,
+		seriestest.Arm{Backend: "gpu-ref:fp8", Precision: "fp8", F1: 70, StepSeconds: 0.1, Flushed: 0.1},
 		seriestest.Arm{Backend: "gpu-ref:mine", Precision: "mine", F1: 70, StepSeconds: 0.1, Flushed: 0.3})
 	read := func(run int, effect, operand, phase string) series.Map {
 		t.Helper()
@@ -54,7 +55,9 @@ func TestMap(t *testing.T) {
 	if n := len(series.MeanMap([]series.Map{all, read(1, "flushed", "", "squad")}).Columns); n != 20 {
 		t.Errorf("a mean has %d steps, want the 20 that both have", n)
 	}
-	for text, of := range map[string][2]string{"did you mean forward.input?": {"flushed", "forward.inputs"}, "scale is of one operand": {"scale", ""}} {
+	for text, of := range map[string][2]string{
+		"did you mean forward.input?": {"flushed", "forward.inputs"}, "scale is of one operand": {"scale", ""},
+	} {
 		e, _ := series.EffectNamed(of[0])
 		if _, err := series.ReadMap(records[0].Run, e, of[1], ""); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%v: %v, want %q", of, err, text)
