@@ -12,6 +12,7 @@ import (
 	"harness.invalid/core/dataset/tasks"
 	"harness.invalid/harness/estimate"
 	"harness.invalid/harness/experiment"
+	"harness.invalid/harness/fetch"
 	"harness.invalid/harness/hint"
 	"harness.invalid/harness/pretrained"
 )
@@ -31,6 +32,9 @@ func advise(err error) error {
 	case errors.Is(err, experiment.ErrNoExamples):
 		return errors.New("want --train and --dev: what to train and to evaluate on")
 	case errors.As(err, &model):
+		if name := filepath.Base(model.Path); slices.Contains(fetch.Names(), name) {
+			return hint.With(err, "harness data fetch %s loads it, and prints the paths of its files", name)
+		}
 		return hint.With(err, "a model of Hugging Face comes with git and git-lfs: %s", cloning(model.Path))
 	case errors.As(err, &source):
 		return fmt.Errorf("--%w", err) // the field is the flag's name

@@ -29,7 +29,7 @@ evaluation.keep_best keeps the best parameters.
 The recipe says how: the phase that is on the task, or else its first one of that kind. The folder of each run has the predictions
 in the task's own format, and in model/ the model in Hugging Face's, which harness predict and harness evaluate take.
 
-A model of Hugging Face is a folder, and git clone https://huggingface.co/google-bert/bert-base-uncased makes it (with git-lfs).
+A model of Hugging Face is a folder: harness data fetch bert-base-uncased loads one, git clone (with git-lfs) any other.
 harness data fetch squad loads the questions.
 
 Tasks: ` + strings.Join(tasks.Names(), ", ") + `.`,

@@ -153,7 +153,28 @@ func Sets(language string) []Set {
 					SHA256: "45bbac6b341c319adc98a532532882e91a9cefc0329aa57bac9ae761c27b291c"},
 			},
 		},
+		model("bert-base-uncased", "86b5e0934494bd15c9632b12f734a8a67f723594", map[string]string{
+			"config.json":           "7160e1553ad2ca51d8c1cb066be533db31826e12d173824c1bb0cb1a4f187d20",
+			"model.safetensors":     "68d45e234eb4a928074dfd868cead0219ab85354cc53d20e772753c6bb9169d3",
+			"tokenizer_config.json": "a025160ef0431f1a392f6f050c1310f4c5d9fb6f275932dbccba73c4d214bf10",
+			"vocab.txt":             "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+		}),
+		model("bert-base-cased", "main", map[string]string{
+			"vocab.txt": "eeaa9875b23b04b4c54ef759d03db9d1ba1554838f8fb26c5d96fa551df93d02",
+		}),
+		model("bert-base-chinese", "main", map[string]string{
+			"vocab.txt": "45bbac6b341c319adc98a532532882e91a9cefc0329aa57bac9ae761c27b291c",
+		}),
 	}
+}
+
+// model is a published BERT as a folder of Hugging Face, of a revision, with the SHA-256 of those files where it is known.
+func model(name, revision string, sums map[string]string) Set {
+	s := Set{Name: name, Doc: "a model, as Hugging Face's folder", Home: hub + name, License: "Apache-2.0"}
+	for _, file := range []string{"config.json", "tokenizer_config.json", "vocab.txt", "model.safetensors"} {
+		s.Files = append(s.Files, File{URL: hub + name + "/resolve/" + revision + "/" + file, Name: file, SHA256: sums[file]})
+	}
+	return s
 }
 
 // archive is a zip that is unpacked into a folder.

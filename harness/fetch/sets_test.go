@@ -11,6 +11,15 @@ func TestNamed(t *testing.T) {
 	if err != nil || !strings.Contains(s.Files[0].URL, "/simplewiki/") {
 		t.Errorf("%+v, %v", s, err)
 	}
+	m, err := Named("bert-base-uncased", "en")
+	if err != nil || len(m.Files) != 4 {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	for _, f := range m.Files { // pinned by revision and sum
+		if len(f.SHA256) != 64 || !strings.Contains(f.URL, "/bert-base-uncased/resolve/86b5e093") || !strings.HasSuffix(f.URL, "/"+f.Name) {
+			t.Errorf("%+v is not pinned", f)
+		}
+	}
 	if _, err := Named("squd", "en"); err == nil || !strings.Contains(err.Error(), "did you mean squad?") {
 		t.Errorf("a wrong name: %v", err)
 	}
