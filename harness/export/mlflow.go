@@ -59,6 +59,10 @@ func newMLflowRun(r *series.Record) *mlflowRun {
 		},
 	}
 	for path, value := range r.Recipe.Fields() {
+		var text string // what is text in JSON has no quotes in MLflow
+		if json.Unmarshal([]byte(value), &text) == nil && value != "null" {
+			value = text
+		}
 		// MLflow's limits: 250 characters for a key, and 500 for the value of a parameter on the oldest servers.
 		if len(path) <= 200 && len(value) <= 500 {
 			m.Params["recipe."+path] = value

@@ -52,6 +52,9 @@ func TestMLflowStore(t *testing.T) {
 			run["experiment_id"] != experiment["experiment_id"] {
 			t.Errorf("run %v", run)
 		}
+		if got := string(readFile(t, filepath.Join(folder, "params", "recipe.phases.squad.name"))); got != "squad" {
+			t.Errorf("the phase's name is %s, want no quotes", got)
+		}
 		if got := string(readFile(t, filepath.Join(folder, "params", "recipe.phases.squad.steps"))); got != "40" {
 			t.Errorf("parameter %q", got)
 		}
