@@ -17,7 +17,7 @@ func (d *Device) Attention(p *bert.Pass, op *bert.Attention) {
 		h.probabilities()
 		h.dropout(h.p)
 		h.product(drawContext, d.policy.Linear.Out, h.ofQueries(op.Context), kernels.Gemm{M: h.queries, N: h.width, K: h.keys,
-			A: h.p, LDA: h.keys, B: h.ofKeys(op.V).x, LDB: op.Width,
+			A: h.p, LDA: h.ld, B: h.ofKeys(op.V).x, LDB: op.Width,
 			RoundA: d.policy.read(d.policy.Probabilities.Out), RoundB: d.policy.read(d.policy.Linear.Out)})
 	})
 }
@@ -33,7 +33,7 @@ func (d *Device) AttentionBackward(p *bert.Pass, op *bert.Attention, dcontext, d
 		copy(h.dp, h.p)
 		h.dropout(h.dp)
 		dc, ldc := h.ofQueries(dcontext).read(h.side)
-		h.product(drawValueGrad, d.policy.Linear.Grad, h.ofKeys(dv), kernels.Gemm{TransA: true, M: S, N: W, K: R, A: h.dp, LDA: S,
+		h.product(drawValueGrad, d.policy.Linear.Grad, h.ofKeys(dv), kernels.Gemm{TransA: true, M: S, N: W, K: R, A: h.dp, LDA: h.ld,
 			B: dc, LDB: ldc, RoundA: d.policy.read(d.policy.Probabilities.Out), RoundB: grad})
 		h.product(drawProbabilitiesGrad, d.policy.Linear.Grad, h.scores(h.dp),
 			kernels.Gemm{TransB: true, M: R, N: S, K: W, A: dc, LDA: ldc, B: h.ofKeys(op.V).x, LDB: H, RoundA: grad, RoundB: linear})
@@ -42,14 +42,15 @@ func (d *Device) AttentionBackward(p *bert.Pass, op *bert.Attention, dcontext, d
 			h.put(h.dp, d.policy.Probabilities.Grad, drawDropoutGrad)
 		}
 		for i := range R {
-			kernels.SoftmaxGrad(h.dp[i*S:(i+1)*S], h.dp[i*S:(i+1)*S], h.p[i*S:(i+1)*S], h.scale)
+			dp := h.row(h.dp, i)
+			kernels.SoftmaxGrad(dp, dp, h.row(h.p, i), h.scale)
 		}
 		h.put(h.dp, d.policy.Scores.Grad, drawScoresGrad)
 		scores := d.policy.read(d.policy.Scores.Grad)
-		h.product(drawQueryGrad, d.policy.Linear.Grad, h.ofQueries(dq), kernels.Gemm{M: R, N: W, K: S, A: h.dp, LDA: S,
+		h.product(drawQueryGrad, d.policy.Linear.Grad, h.ofQueries(dq), kernels.Gemm{M: R, N: W, K: S, A: h.dp, LDA: h.ld,
 			B: h.ofKeys(op.K).x, LDB: H, RoundA: scores, RoundB: linear})
 		q, ldq := h.ofQueries(op.Q).read(h.side)
-		h.product(drawKeyGrad, d.policy.Linear.Grad, h.ofKeys(dk), kernels.Gemm{TransA: true, M: S, N: W, K: R, A: h.dp, LDA: S,
+		h.product(drawKeyGrad, d.policy.Linear.Grad, h.ofKeys(dk), kernels.Gemm{TransA: true, M: S, N: W, K: R, A: h.dp, LDA: h.ld,
 			B: q, LDB: ldq, RoundA: scores, RoundB: linear})
 	})
 }
@@ -66,9 +67,10 @@ type head struct {
 	queryRows     [2]bert.Span // in Q
 	queryTokens   []int32      // of queryRows; empty: Q has as many rows for each sequence
 	keys, queries int          // K, R
+	ld            int          // distance of the rows of p and dp, at least K: see enter
 	width         int          // d
 	scale         float32
-	p, dp         []float32 // [R, K]
+	p, dp         []float32 // [R, ld], with anything finite behind the K columns
 	numbers       []int32   // [S]: op.Mask of the sequence
 	rows          []float32 // [Q, K]: mask for the queries of each sequence of a row, added to scores; Q is 1 in rows that are not packed
 	ones          []float32 // [K]: 1
@@ -131,7 +133,12 @@ func (h *head) enter(tokens []int32, Q int) []int32 {
 		tokens = append(tokens, op.Queries[h.queryRows[1].Begin:h.queryRows[1].End]...)
 		h.queryTokens = tokens
 	}
-	h.p, h.dp, h.rows, h.ones = h.p[:h.queries*h.keys], h.dp[:h.queries*h.keys], h.rows[:Q*h.keys], h.ones[:h.keys]
+	// Rows as far apart as in the stream of random bits are rounded in one call, and share groups of the stream.
+	h.ld = h.keys
+	if h.d.policy.Probabilities.Out.Stochastic && op.Length <= random.Group {
+		h.ld = op.Length
+	}
+	h.p, h.dp, h.rows, h.ones = h.p[:h.queries*h.ld], h.dp[:h.queries*h.ld], h.rows[:Q*h.keys], h.ones[:h.keys]
 	h.numbers = op.Mask[h.sequence*op.Length : (h.sequence+1)*op.Length]
 	for j := range h.keys {
 		m := h.numbers[h.token(op.Keys, h.keyRows.Begin+j)]
@@ -153,8 +160,11 @@ func (h *head) token(tokens []int32, row int) int {
 	return row - h.sequence*h.op.Length
 }
 
-// row is the mask that is added to the scores of query i. Queries of padding get that of the first sequence.
-func (h *head) row(i int) []float32 {
+// row is row i of p or dp.
+func (h *head) row(x []float32, i int) []float32 { return x[i*h.ld:][:h.keys] }
+
+// visible is the mask that is added to the scores of query i. Queries of padding get that of the first sequence.
+func (h *head) visible(i int) []float32 {
 	q := 0
 	if h.op.Packed {
 		row := h.queryRows[0].Begin + i
@@ -195,10 +205,10 @@ func (h *head) ofQueries(x []float32) matrix {
 	return m
 }
 
-// scores is a matrix [R, K] of the head. In the stream, its rows are S apart, and a key has its place among those
+// scores is a matrix [R, ld] of the head. In the stream, its rows are S apart, and a key has its place among those
 // that are seen.
 func (h *head) scores(x []float32) matrix {
-	return matrix{x: x, tokens: h.queryTokens, split: h.queries, rows: h.queries, width: h.keys, ld: h.keys, stride: h.op.Length}
+	return matrix{x: x, tokens: h.queryTokens, split: h.queries, rows: h.queries, width: h.ld, ld: h.ld, stride: h.op.Length}
 }
 
 // row is row i.
@@ -238,7 +248,7 @@ func (h *head) store(s Store, draw uint32, m matrix) store {
 	return store{s, h.place(random.Rounding, draw, m)}
 }
 
-// put stores an [R, K] matrix of the head.
+// put stores p or dp.
 func (h *head) put(x []float32, s Store, draw uint32) {
 	out := h.store(s, draw, h.scores(x))
 	h.d.put(&out, x, 0, 0)
@@ -251,14 +261,14 @@ func (h *head) product(draw uint32, s Store, c matrix, g kernels.Gemm) {
 	g.Partials = h.d.partials(h.pass, h.op.Site, draw, uint32(h.index), h.pass.Sample+h.sequence)
 	g.Inputs = h.d.policy.Inputs
 	g.C, g.LDC = c.x, c.ld
-	tiled := c.split < c.rows || out.Format != numerics.FP32 && c.ld != g.N
+	tiled := c.split < c.rows || out.Format != numerics.FP32 && c.ld != c.width
 	if tiled {
 		g.C, g.LDC = h.tile[:g.M*g.N], g.N
 	}
 	*h.gemm = g
 	h.gemm.RunSerial()
 	if out.Format != numerics.FP32 {
-		h.d.put(&out, g.C[:g.M*g.N], 0, 0)
+		h.d.put(&out, g.C[:g.M*g.LDC], 0, 0)
 	}
 	for r := 0; r < g.M && tiled; r++ {
 		copy(c.row(r), g.C[r*g.N:][:g.N])
@@ -270,6 +280,9 @@ func (h *head) probabilities() {
 	d, op, S := h.d, h.op, h.keys
 	linear := d.policy.read(d.policy.Linear.Out)
 	q, ldq := h.ofQueries(op.Q).read(h.side)
+	for i := 0; i < h.queries && h.ld > S; i++ {
+		clear(h.p[i*h.ld+S : (i+1)*h.ld])
+	}
 	h.product(drawOut, d.policy.Scores.Out, h.scores(h.p), kernels.Gemm{TransB: true, M: h.queries, N: S, K: h.width, A: q, LDA: ldq,
 		B: h.ofKeys(op.K).x, LDB: op.Width, RoundA: linear, RoundB: linear})
 	scale := h.scale
@@ -282,7 +295,7 @@ func (h *head) probabilities() {
 		h.narrowSoftmax()
 	} else {
 		for i := range h.queries {
-			kernels.Softmax(h.p[i*S:(i+1)*S], h.p[i*S:(i+1)*S], h.row(i), scale)
+			kernels.Softmax(h.row(h.p, i), h.row(h.p, i), h.visible(i), scale)
 		}
 	}
 	h.put(h.p, d.policy.Probabilities.Out, drawProbabilities)
@@ -293,27 +306,27 @@ const softmaxRows = 32
 
 // narrowSoftmax is the softmax of a device that stores each step: x + mask - max, e^x, and the reciprocal of the sum.
 func (h *head) narrowSoftmax() {
-	d, S := h.d, h.keys
+	d := h.d
 	masked := h.store(d.policy.Masked, drawMasked, h.scores(h.p))
 	exponential := h.store(d.policy.Exponential, drawExponential, h.scores(h.p))
 	reciprocal := h.store(d.policy.Reciprocal, drawReciprocal, matrix{tokens: h.queryTokens, width: 1, stride: 1})
 	for i0 := 0; i0 < h.queries; i0 += softmaxRows {
 		i1 := min(h.queries, i0+softmaxRows)
 		for i := i0; i < i1; i++ {
-			x := h.p[i*S : (i+1)*S]
-			kernels.Add(x, x, h.row(i))
+			x := h.row(h.p, i)
+			kernels.Add(x, x, h.visible(i))
 			kernels.Axpy(x, -kernels.Max(x), h.ones)
 		}
 		d.putRows(&masked, h.p, i0, i1)
-		kernels.Exp(h.p[i0*S:i1*S], h.p[i0*S:i1*S])
+		kernels.Exp(h.p[i0*h.ld:i1*h.ld], h.p[i0*h.ld:i1*h.ld])
 		d.putRows(&exponential, h.p, i0, i1)
 		sums := h.tile[:i1-i0]
 		for i := i0; i < i1; i++ {
-			sums[i-i0] = float32(1 / kernels.Dot(h.p[i*S:(i+1)*S], h.ones))
+			sums[i-i0] = float32(1 / kernels.Dot(h.row(h.p, i), h.ones))
 		}
 		d.put(&reciprocal, sums, i0, 0)
 		for i := i0; i < i1; i++ {
-			kernels.Scale(h.p[i*S:(i+1)*S], sums[i-i0], h.p[i*S:(i+1)*S])
+			kernels.Scale(h.row(h.p, i), sums[i-i0], h.row(h.p, i))
 		}
 	}
 }
