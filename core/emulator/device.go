@@ -136,23 +136,22 @@ func (d *Device) place(p *bert.Pass, purpose random.Purpose, site bert.Site, dra
 	return l
 }
 
-// from returns the stream and position of the element at (row, col), and how many of the n elements from there on
-// follow it in the stream. It is small enough to be inlined where rows are in order and next to each other.
-func (l *place) from(row, col, n int) (s random.Stream, pos, count int) {
-	s = l.stream
-	s.Sample = uint32(l.sample + row/l.rows)
+// from returns the sample and the position in its stream of the element at (row, col), and how many of the n elements
+// from there on follow it. It is small enough to be inlined where rows are in order and next to each other.
+func (l *place) from(row, col, n int) (sample uint32, pos, count int) {
+	sample = uint32(l.sample + row/l.rows)
 	row %= l.rows
 	if left := l.rows - row; left < n {
 		n = min(n, left*l.width-col)
 	}
-	return s, row*l.width + col, n
+	return sample, row*l.width + col, n
 }
 
 // apart reports whether rows are not in order and next to each other, so that find takes the part of from.
 func (l *place) apart() bool { return len(l.tokens) > 0 || l.stride != l.width }
 
 // find is from for any rows.
-func (l *place) find(row, col, n int) (s random.Stream, pos, count int) {
+func (l *place) find(row, col, n int) (sample uint32, pos, count int) {
 	token, rows := row, 1 // that follow each other
 	if len(l.tokens) > 0 {
 		token = int(l.tokens[row])
@@ -161,9 +160,7 @@ func (l *place) find(row, col, n int) (s random.Stream, pos, count int) {
 			rows++
 		}
 	}
-	s = l.stream
-	s.Sample = uint32(l.sample + token/l.rows)
-	return s, token%l.rows*l.stride + col, min(n, rows*l.width-col)
+	return uint32(l.sample + token/l.rows), token%l.rows*l.stride + col, min(n, rows*l.width-col)
 }
 
 // next is the row after the n elements from (row, col) on, where they end with a row.
@@ -194,7 +191,7 @@ func (d *Device) put(s *store, c []float32, row, col int) {
 	if s.Format == numerics.FP32 {
 		return
 	}
-	r := numerics.Rounding{Format: s.Format, Stochastic: s.Stochastic}
+	r := numerics.Rounding{Format: s.Format, Stochastic: s.Stochastic, Stream: s.stream}
 	if !s.Stochastic {
 		d.round(c, r, 0)
 		return
@@ -202,9 +199,9 @@ func (d *Device) put(s *store, c []float32, row, col int) {
 	for len(c) > 0 {
 		var pos, n int
 		if s.apart() {
-			r.Stream, pos, n = s.find(row, col, len(c))
+			r.Stream.Sample, pos, n = s.find(row, col, len(c))
 		} else {
-			r.Stream, pos, n = s.from(row, col, len(c))
+			r.Stream.Sample, pos, n = s.from(row, col, len(c))
 		}
 		d.round(c[:n], r, pos)
 		c, row, col = c[n:], s.next(row, col, n), 0
@@ -269,13 +266,13 @@ func (d *Device) keep(p *bert.Pass, probability float64, site bert.Site, r batch
 
 // drop applies dropout to x, the contiguous elements of a buffer from (row, col) on.
 func (l *place) drop(x []float32, probability float64, row, col int) {
+	stream := l.stream
 	for len(x) > 0 {
-		var stream random.Stream
 		var pos, n int
 		if l.apart() {
-			stream, pos, n = l.find(row, col, len(x))
+			stream.Sample, pos, n = l.find(row, col, len(x))
 		} else {
-			stream, pos, n = l.from(row, col, len(x))
+			stream.Sample, pos, n = l.from(row, col, len(x))
 		}
 		kernels.Dropout(x[:n], x[:n], float32(probability), stream, pos)
 		x, row, col = x[n:], l.next(row, col, n), 0
