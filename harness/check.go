@@ -22,6 +22,7 @@ var errUndecided = errors.New("undecided")
 func newCheck() *cobra.Command {
 	var t training
 	var shown checkOutput
+	var on machineFlags
 	var baseline string
 	var tolerances []string
 	cmd := &cobra.Command{
@@ -64,7 +65,7 @@ not run, and 3 when none has regressed and one is undecided.`,
 			if len(args) > 0 {
 				runs, err = index.OpenRuns(cmd.Context(), t.store, args)
 			} else {
-				runs, err = t.repeat(cmd, b)
+				runs, err = t.repeat(cmd, b, &on)
 			}
 			if err != nil {
 				return err
@@ -83,12 +84,13 @@ not run, and 3 when none has regressed and one is undecided.`,
 	cmd.Flags().StringVar(&baseline, "baseline", "scratch", "built-in baseline ("+strings.Join(baselines.Names(), ", ")+"), or a file")
 	cmd.Flags().StringArrayVar(&tolerances, "tolerance", nil, "change a tolerance, such as step_seconds=0.1 or squad.f1=1 (repeatable)")
 	shown.flags(cmd.Flags())
+	on.waitingFlags(cmd.Flags())
 	completeTraining(cmd)
 	return cmd
 }
 
 // repeat trains the arms of a baseline with its first seeds.
-func (t *training) repeat(cmd *cobra.Command, b *regression.Baseline) (_ []*results.Run, err error) {
+func (t *training) repeat(cmd *cobra.Command, b *regression.Baseline, on *machineFlags) (_ []*results.Run, err error) {
 	if !cmd.Flags().Changed("recipe") {
 		t.source.Recipe = b.Recipe
 	}
@@ -107,6 +109,9 @@ func (t *training) repeat(cmd *cobra.Command, b *regression.Baseline) (_ []*resu
 			return nil, err
 		}
 		t.Arms = append(t.Arms, arm)
+	}
+	if err := on.apply(&t.Experiment, cmd.Flags()); err != nil {
+		return nil, err
 	}
 	o, err := t.run(cmd)
 	if err != nil {

@@ -22,19 +22,25 @@ type machineFlags struct {
 	detach, dryRun bool
 }
 
+// flags of commands whose runs may be left to themselves.
 func (m *machineFlags) flags(f *pflag.FlagSet) {
+	m.waitingFlags(f)
+	f.BoolVar(&m.settings.OneAllocation, "one-allocation", false,
+		"train all runs in one allocation, the arms of a seed one after the other on the same node, so that their times can be compared")
+	f.BoolVar(&m.detach, "detach", false, "submit the runs and leave them to themselves")
+	f.BoolVar(&m.dryRun, "dry-run", false, dryRunUsage+"; with --on what would be submitted")
+}
+
+// waitingFlags are those of commands that wait for their runs.
+func (m *machineFlags) waitingFlags(f *pflag.FlagSet) {
 	f.StringVar(&m.settings.On, "on", "", "where runs are trained: "+strings.Join(executor.Names(), ", ")+
 		" (default: in this process, one after the other)")
 	f.IntVar(&m.settings.Jobs, "jobs", 0,
 		"runs at once; on this machine each has cores and GPUs of its own (default: as many as there is room for)")
 	f.StringArrayVar(&m.slurm, "slurm", nil,
 		"options of sbatch, such as partition=gpu,time=2:00:00,gres=gpu:1, or a file of YAML with those of single backends as well (repeatable)")
-	f.BoolVar(&m.settings.OneAllocation, "one-allocation", false,
-		"train all runs in one allocation, the arms of a seed one after the other on the same node, so that their times can be compared")
 	f.StringVar(&m.other, "other-cpu", string(dispatch.Wait),
 		"what a run does that was begun on a processor with other bits: wait (for such a processor), or restart (from its beginning)")
-	f.BoolVar(&m.detach, "detach", false, "submit the runs and leave them to themselves")
-	f.BoolVar(&m.dryRun, "dry-run", false, dryRunUsage+"; with --on what would be submitted")
 	f.DurationVar(&m.poll, "poll", 0, "time between two questions to the scheduler (default: 15s for slurm)")
 }
 

@@ -19,13 +19,14 @@ import (
 func newTune() *cobra.Command {
 	var t training
 	var s tuning.Search
+	var on machineFlags
 	var backend, optimizer, space, format string
 	cmd := &cobra.Command{
 		Use:   "tune --backend B --space FILE",
 		Short: "Search settings of a recipe by quasi-random trials",
-		Long: `Tune trains a recipe with settings from a declared space, one trial after the other, each with the same seeds. It ranks
-the trials by the steps to the target of the recipe's last phase that has one (the median over seeds), then by the
-metric at the end. The space is a file in AlgoPerf's format, with paths of recipe fields as names:
+		Long: `Tune trains a recipe with settings from a declared space, one trial after the other, or several at once with --jobs or --on,
+each with the same seeds. It ranks the trials by the steps to the target of the recipe's last phase that has one (the median
+over seeds), then by the metric at the end. The space is a file in AlgoPerf's format, with paths of recipe fields as names:
 
   {"phases.*.schedule.learning_rate": {"min": 1e-4, "max": 1e-2, "scaling": "log"},
    "phases.*.global_batch": {"feasible_points": [16, 32]}}
@@ -33,8 +34,9 @@ metric at the end. The space is a file in AlgoPerf's format, with paths of recip
 The points are Halton's sequence, scrambled by --search-seed, so that any number of trials is spread evenly. Each trial
 has a folder in --out, from which --resume continues. The best trial was chosen by the scores shown here: judge it with
 seeds that the search did not use.`,
-		Example: `  harness tune --backend gpu-ref --recipe quick --optimizer lamb --space space.json --trials 5`,
-		Args:    cobra.NoArgs,
+		Example: `  harness tune --backend gpu-ref --recipe quick --optimizer lamb --space space.json --trials 5
+  harness tune --backend gpu-ref --space space.json --trials 20 --on slurm --slurm partition=cpu,time=1:00:00 --out runs/search`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f, err := report.ParseFormat(format)
 			if err != nil {
@@ -58,6 +60,9 @@ seeds that the search did not use.`,
 			if err := t.checkExport(); err != nil {
 				return err
 			}
+			if err := on.apply(&s.Experiment, cmd.Flags()); err != nil {
+				return err
+			}
 			p := newProgress(cmd.ErrOrStderr(), t.quiet)
 			defer p.close()
 			observe, wait := t.exporting(p)
@@ -78,6 +83,7 @@ seeds that the search did not use.`,
 		},
 	}
 	t.flags(cmd.Flags())
+	on.waitingFlags(cmd.Flags())
 	cmd.Flags().StringVar(&backend, "backend", "", "backend, NAME or NAME:PRECISION")
 	cmd.Flags().StringVar(&optimizer, "optimizer", "", "optimizer (default: the recipe's)")
 	cmd.Flags().StringVar(&space, "space", "", "search space, JSON")

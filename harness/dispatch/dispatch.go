@@ -16,6 +16,7 @@ import (
 
 	"harness.invalid/core/durable"
 	"harness.invalid/core/recipe"
+	"harness.invalid/core/spelling"
 	"harness.invalid/harness/executor"
 	"harness.invalid/harness/experiment"
 	"harness.invalid/harness/hint"
@@ -62,7 +63,7 @@ type DetachedError struct {
 }
 
 func (e *DetachedError) Error() string {
-	text := fmt.Sprintf("%d runs wait or run without this process", e.Runs)
+	text := "without this process: " + spelling.Count(e.Runs, "run") + " waiting or running"
 	if e.Err != nil {
 		text = e.Err.Error() + "; " + text
 	}

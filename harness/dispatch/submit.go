@@ -15,6 +15,7 @@ import (
 
 	"harness.invalid/core/bounded"
 	"harness.invalid/core/durable"
+	"harness.invalid/core/spelling"
 	"harness.invalid/harness/executor"
 	"harness.invalid/harness/experiment"
 	"harness.invalid/results"
@@ -189,7 +190,7 @@ func (w *watch) submitted(a executor.Array, id string, places []int, g group) {
 		}
 	}
 	if w.executor.Traits().Survives {
-		w.note("%d runs are submitted as %s %s", len(g.runs), w.On, id)
+		w.note("submitted as %s %s: %s", w.On, id, spelling.Count(len(g.runs), "run"))
 	}
 }
 

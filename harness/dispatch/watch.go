@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"harness.invalid/core/spelling"
 	"harness.invalid/core/visible"
 	"harness.invalid/harness/executor"
 	"harness.invalid/harness/experiment"
@@ -231,7 +232,7 @@ func (w *watch) progress(running []int, waiting int, queue *executor.Queue) {
 			done++
 		}
 	}
-	counts := fmt.Sprintf("%d of %d runs are complete, %d running, %d waiting", done, len(w.runs), len(running), waiting)
+	counts := fmt.Sprintf("%d of %s complete, %d running, %d waiting", done, spelling.Count(len(w.runs), "run"), len(running), waiting)
 	if counts == w.shown && w.now().Sub(w.shownAt) < quiet {
 		return
 	}

@@ -23,7 +23,8 @@ import (
 // those that this process may use divided by the number of jobs, and GPUs of its own where there are enough.
 type local struct {
 	places []place
-	memory int64 // that was available at the start; 0: not known
+	free   chan place // those of places that no task has
+	memory int64      // that was available at the start; 0: not known
 
 	mu     sync.Mutex
 	arrays map[string]*localArray
@@ -50,7 +51,12 @@ func newLocal(o Options) (Executor, error) {
 	if jobs > len(cores) {
 		return nil, fmt.Errorf("%d jobs on %d cores: want at most one a core", jobs, len(cores))
 	}
-	return &local{places: divide(jobs, cores, visibleGPUs()), memory: availableMemory(), arrays: map[string]*localArray{}}, nil
+	l := &local{places: divide(jobs, cores, visibleGPUs()), free: make(chan place, jobs), memory: availableMemory(),
+		arrays: map[string]*localArray{}}
+	for _, p := range l.places {
+		l.free <- p
+	}
+	return l, nil
 }
 
 // divide splits a machine. The first places get the cores that are left over. With fewer GPUs than jobs, several jobs
@@ -145,10 +151,12 @@ func (l *local) Submit(_ context.Context, a Array) (string, error) {
 		next <- i
 	}
 	close(next)
-	for _, p := range l.places[:at] {
+	for range at {
 		go func() {
 			for i := range next {
+				p := <-l.free // of all arrays
 				l.task(a, x, i, p)
+				l.free <- p
 			}
 		}()
 	}

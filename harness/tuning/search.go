@@ -7,7 +7,10 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"harness.invalid/core/durable"
 	"harness.invalid/core/recipe"
@@ -30,33 +33,59 @@ type Outcome struct {
 	Metric string  // that trials are ranked by when they reach the target after the same number of steps
 }
 
-// Run trains the trials one after the other, ranks them and leaves tuning.json in the search's folder. A recipe that
-// a point makes invalid ends the search before the first trial.
+// Run trains the trials, several at once where the experiment has an executor, ranks them and leaves tuning.json in the
+// search's folder. A recipe that a point makes invalid ends the search before the first trial.
 func (s Search) Run(ctx context.Context) (*Outcome, error) {
 	points := s.Space.Points(s.Trials, s.Seed)
+	out := &Outcome{Dir: s.Experiment.Dir}
 	for _, p := range points {
-		if _, err := recipe.Load(s.Source.Recipe, slices.Concat(s.Source.Set, p)...); err != nil {
+		r, err := recipe.Load(s.Source.Recipe, slices.Concat(s.Source.Set, p)...)
+		if err != nil {
 			return nil, err
 		}
+		out.Metric = metric(r)
 	}
-	out := &Outcome{Dir: s.Experiment.Dir}
 	if out.Dir == "" {
 		var err error
 		if out.Dir, err = experiment.NewFolder(filepath.Join("runs", "tune-"+time.Now().Format("20060102-150405"))); err != nil {
 			return nil, err
 		}
 	}
-	for i, point := range points {
-		if err := s.trial(ctx, out, i, point); err != nil {
-			return nil, err
+	out.Trials = make([]Trial, len(points))
+	if observe := s.Experiment.Observe; observe != nil {
+		var mu sync.Mutex
+		s.Experiment.Observe = func(e experiment.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			observe(e)
 		}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(s.atOnce())
+	for i, point := range points {
+		g.Go(func() error { return s.trial(ctx, out, i, point) })
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
 	}
 	rank(out.Trials, out.Metric)
 	return out, durable.WriteFile(filepath.Join(out.Dir, "tuning.json"), out.WriteJSON)
 }
 
-// trial trains one point and adds it to the outcome.
+// atOnce is how many trials are under way: one where this process trains, since they would take the processors from each
+// other, and else as many as an executor is likely to have room for, since each holds its data.
+func (s Search) atOnce() int {
+	if s.Experiment.Executor == nil {
+		return 1
+	}
+	return 16
+}
+
+// trial trains one point and puts it into the outcome.
 func (s Search) trial(ctx context.Context, out *Outcome, i int, point []string) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
 	source, e := s.Source, s.Experiment
 	source.Set = slices.Concat(source.Set, point)
 	e.Dir = filepath.Join(out.Dir, fmt.Sprintf("trial-%03d", i+1))
@@ -71,12 +100,8 @@ func (s Search) trial(ctx context.Context, out *Outcome, i int, point []string) 
 	if err != nil {
 		return fmt.Errorf("trial %d: %w", i+1, err)
 	}
-	t := Trial{Trial: i + 1, Settings: point}
-	if out.Metric, err = t.sumUp(e.Recipe, trained.Runs); err != nil {
-		return err
-	}
-	out.Trials = append(out.Trials, t)
-	return nil
+	out.Trials[i] = Trial{Trial: i + 1, Settings: point}
+	return out.Trials[i].sumUp(e.Recipe, trained.Runs)
 }
 
 // WriteJSON writes the trials, the best first.

@@ -22,32 +22,48 @@ type Trial struct {
 	Final    results.Number `json:"final"`                      // mean of the metric at the end
 }
 
-// sumUp sums up the runs of a trial and returns the metric that it is ranked by.
-func (t *Trial) sumUp(r *recipe.Recipe, runs []*results.Run) (metric string, err error) {
+// metric is that of the target of the recipe's last phase that has one.
+func metric(r *recipe.Recipe) string {
+	if p := aimed(r); p != nil {
+		return p.Target.Metric
+	}
+	return ""
+}
+
+// aimed is the last phase of a recipe that has a target.
+func aimed(r *recipe.Recipe) *recipe.Phase {
+	for i := range slices.Backward(r.Phases) {
+		if r.Phases[i].Target != nil {
+			return &r.Phases[i]
+		}
+	}
+	return nil
+}
+
+// sumUp sums up the runs of a trial.
+func (t *Trial) sumUp(r *recipe.Recipe, runs []*results.Run) error {
 	races, err := scoring.Races(runs, "")
 	if err != nil {
-		return "", err
+		return err
 	}
 	race := races[0]
 	t.Seeds, t.Reached = len(race.Steps), race.Reached()
 	t.Steps, t.Seconds = statistics.NewTimes(race.Steps, 0.95).Median, statistics.NewTimes(race.Seconds, 0.95).Median
-	for _, p := range r.Phases {
-		if p.Target == nil {
+	p := aimed(r)
+	if p == nil {
+		return nil
+	}
+	var values []float64
+	for _, run := range runs {
+		if run.Result == nil {
 			continue
 		}
-		metric = p.Target.Metric
-		var values []float64
-		for _, run := range runs {
-			if run.Result == nil {
-				continue
-			}
-			if v, ok := run.Result.Metrics[p.Name+"."+metric]; ok {
-				values = append(values, v)
-			}
+		if v, ok := run.Result.Metrics[p.Name+"."+p.Target.Metric]; ok {
+			values = append(values, v)
 		}
-		t.Final = statistics.NewSample(values).Mean
 	}
-	return metric, nil
+	t.Final = statistics.NewSample(values).Mean
+	return nil
 }
 
 // rank sorts trials, the best first: by steps to the target, then by the metric at the end. Trials that diverged come
