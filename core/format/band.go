@@ -62,6 +62,10 @@ func (b *band) round(r0, r1 int, tensor float32) {
 
 // tiles is scaled with factors for each tile of a row.
 func (c *Caster) tiles(dst, src, encode []float32, decode []float64, width int, stream random.Stream, pos int) {
+	if c.random != nil {
+		c.random.cast(c, dst, src, encode, decode, width, stream, pos)
+		return
+	}
 	if c.e.Rounding != Stochastic || width >= random.Group {
 		for i, e := range encode {
 			n := min(width, len(src))

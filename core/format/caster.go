@@ -22,6 +22,7 @@ type Caster struct {
 
 	narrow *kernels.Narrow    // where kernels.Cast has the format and the rounding
 	known  *numerics.Rounding // where kernels.Round has
+	random *drawn             // where stochastic rounding is fast
 }
 
 const (
@@ -42,7 +43,7 @@ func (e *Element) Caster() *Caster {
 	if e.FlushSubnormals {
 		c.tiny = math.Float32bits(float32(e.Tiny()))
 	}
-	c.narrow, c.known = e.narrow(), e.known()
+	c.narrow, c.known, c.random = e.narrow(), e.known(), c.drawn()
 	return c
 }
 
@@ -93,6 +94,8 @@ func (c *Caster) scaled(dst, src []float32, encode float32, decode float64, stre
 		kernels.CastBlocks64(dst, src, c.narrow, []float32{encode}, []float64{decode}, len(dst))
 	case c.known != nil && encode == 1 && decode == 1:
 		kernels.Round(dst, src, *c.known, 0)
+	case c.random != nil:
+		c.random.cast(c, dst, src, []float32{encode}, []float64{decode}, len(dst), stream, pos)
 	case c.e.Rounding == Stochastic:
 		var bits [random.Group]uint16
 		for len(dst) > 0 {
