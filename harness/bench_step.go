@@ -29,6 +29,7 @@ it, the same in every run. Of the tokens of SQuAD's development set, 0.46 are no
 		Example: `  harness bench step --model mini --backend gpu-ref --precision bf16
   harness bench step --model mini --task squad --seq 384 --batch 8
   harness bench step --model mini --task squad --seq 384 --batch 8 --fill 0.45 --mask-padding
+  harness bench step --model mini --backend gpu-ref:mxfp8
   harness bench step --model tiny --backend ipu --option stochastic_rounding=false --format json`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if s.Task, err = benchTask(task); err != nil {
@@ -60,7 +61,7 @@ it, the same in every run. Of the tokens of SQuAD's development set, 0.46 are no
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.Size, "model", "tiny", strings.Join(bert.SizeNames(), ", "))
-	f.StringVar(&s.Backend, "backend", "gpu-ref", "backend, NAME or NAME:PRECISION")
+	f.StringVar(&s.Backend, "backend", "gpu-ref", "backend, NAME, NAME:PRECISION, or NAME:POLICY as in compare")
 	f.StringVar(&s.Precision, "precision", "", "precision of the backend (default: the backend's)")
 	f.StringVar(&s.Optimizer, "optimizer", "adamw", "optimizer")
 	f.StringArrayVar(&set, "option", nil, "option of the backend, NAME=VALUE (repeatable)")

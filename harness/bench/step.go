@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"harness.invalid/core/numerics"
 	"harness.invalid/core/optimizer"
 	"harness.invalid/core/plugin/host"
+	"harness.invalid/harness/processes"
 	"harness.invalid/harness/train"
 )
 
@@ -32,11 +34,27 @@ type StepOptions struct {
 	Dropout     float64
 }
 
-// ChoosePrecision sets the backend's default if no precision is given.
+// ChoosePrecision sets the backend's default if no precision is given. A policy in place of one goes into the options.
 func (o *StepOptions) ChoosePrecision(ctx context.Context, b backend.Backend) error {
 	info, err := b.Describe(ctx)
 	if err != nil {
 		return err
+	}
+	name, policy, err := processes.ReadPolicy(o.Precision)
+	if err != nil {
+		return err
+	}
+	if policy == "" {
+		if policy, err = processes.NamedPolicy(info, o.Precision); err != nil {
+			return err
+		}
+	}
+	if o.Precision = name; policy != "" {
+		if o.Options = maps.Clone(o.Options); o.Options == nil {
+			o.Options = map[string]string{}
+		}
+		o.Options[backend.PolicyOption] = policy
+		return nil
 	}
 	p, err := info.Precision(o.Precision)
 	o.Precision = p.Name

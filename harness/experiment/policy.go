@@ -3,18 +3,11 @@ package experiment
 import (
 	"fmt"
 	"maps"
-	"path/filepath"
-	"slices"
 
 	"harness.invalid/core/backend"
-	"harness.invalid/core/bounded"
-	"harness.invalid/core/emulator"
-	"harness.invalid/core/option"
 	"harness.invalid/core/recipe"
+	"harness.invalid/harness/processes"
 )
-
-// mostPolicy is the size of a policy's file that is read.
-const mostPolicy = 64 * bounded.KiB
 
 // ReadPolicies reads the files that arms name in place of a precision, gpu-ref:FILE.yaml, and puts each into the recipe
 // as the option backend.PolicyOption of that arm's backend: so it goes to the backend, and with the recipe into the
@@ -22,15 +15,15 @@ const mostPolicy = 64 * bounded.KiB
 func (e *Experiment) ReadPolicies() error {
 	for i := range e.Arms {
 		a := &e.Arms[i]
-		if ext := filepath.Ext(a.Precision); ext != ".yaml" && ext != ".yml" {
+		name, text, err := processes.ReadPolicy(a.Precision)
+		if err != nil {
+			return fmt.Errorf("backend %s: %w", a.Spec(), err)
+		}
+		a.Precision = name
+		if text == "" {
 			continue
 		}
-		text, err := bounded.ReadFile(a.Precision, mostPolicy)
-		if err != nil {
-			return fmt.Errorf("backend %s: number formats: %w", a.Spec(), err)
-		}
-		a.Precision = filepath.Base(a.Precision)
-		if err := e.setPolicy(*a, string(text)); err != nil {
+		if err := e.setPolicy(*a, text); err != nil {
 			return err
 		}
 	}
@@ -40,15 +33,11 @@ func (e *Experiment) ReadPolicies() error {
 // namePolicy puts the policy that an arm names in place of a precision, gpu-ref:fp8, into the recipe, as ReadPolicies does
 // that of a file: one that comes with the program, for a backend that has no such precision and takes policies.
 func (e *Experiment) namePolicy(a Arm, info backend.Info) error {
-	takes := slices.ContainsFunc(info.Options, func(o option.Option) bool { return o.Name == backend.PolicyOption })
-	if _, err := info.Precision(a.Precision); err == nil || !takes || !slices.Contains(emulator.PolicyNames(), a.Precision) {
-		return nil
-	}
-	text, err := emulator.PolicyText(a.Precision)
-	if err != nil {
+	text, err := processes.NamedPolicy(info, a.Precision)
+	if err != nil || text == "" {
 		return err
 	}
-	return e.setPolicy(a, string(text))
+	return e.setPolicy(a, text)
 }
 
 // setPolicy makes text the option backend.PolicyOption of an arm's backend.
