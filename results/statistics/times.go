@@ -33,6 +33,9 @@ func NewTimes(seconds []float64, level float64) Times {
 	}
 	thresholds := benchmath.DefaultThresholds
 	sum := benchmath.AssumeNothing.Summary(benchmath.NewSample(slices.Clone(seconds), &thresholds), level)
+	if math.IsNaN(sum.Center) { // between two runs that did not get there
+		sum.Center = Median(seconds)
+	}
 	t.Median = results.Number(sum.Center)
 	if !math.IsInf(sum.Lo, 0) && !math.IsInf(sum.Hi, 0) {
 		t.Interval = &Interval{results.Number(sum.Lo), results.Number(sum.Hi), sum.Confidence}
@@ -40,7 +43,7 @@ func NewTimes(seconds []float64, level float64) Times {
 	if mean := OlympicMean(seconds); !math.IsNaN(mean) {
 		t.OlympicMean = new(results.Number(mean))
 	}
-	if t.N > 1 && sum.Center > 0 {
+	if t.N > 1 && sum.Center > 0 && !math.IsInf(sum.Center, 0) {
 		t.Spread = new(results.Number(MedianDistance(seconds, sum.Center) / sum.Center))
 	}
 	return t

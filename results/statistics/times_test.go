@@ -18,6 +18,19 @@ func TestTimes(t *testing.T) {
 	if few := NewTimes([]float64{1, 2, 3, 4, 5}, 0.95); few.Interval != nil || few.OlympicMean == nil {
 		t.Errorf("5 values: %+v, want no interval and an olympic mean", few)
 	}
+	inf := math.Inf(1)
+	for _, c := range []struct {
+		values []float64
+		median float64
+	}{{[]float64{inf, inf}, inf}, {[]float64{3, inf}, inf}, {[]float64{3, 4, inf, inf}, inf}, {[]float64{3, 4, 5, inf}, 4.5}} {
+		got := NewTimes(c.values, 0.95)
+		if float64(got.Median) != c.median {
+			t.Errorf("%v: median %v, want %v", c.values, got.Median, c.median)
+		}
+		if math.IsInf(c.median, 1) && got.Spread != nil {
+			t.Errorf("%v: spread %v, want none", c.values, *got.Spread)
+		}
+	}
 	if none := NewTimes(nil, 0.95); none.N != 0 || !math.IsNaN(float64(none.Median)) {
 		t.Errorf("no values: %+v", none)
 	}
