@@ -42,18 +42,10 @@ func (d *Device) normRows(op *bert.Norm, n *normStores, r0, r1 int) {
 		d.putRows(&n.mean, op.Mean, r0, r1)
 		d.putRows(&n.rstd, op.RStd, r0, r1)
 		for r := r0; r < r1; r++ {
-			normalise(op.Y[r*H:(r+1)*H], op.X[r*H:(r+1)*H], op.Gamma, op.Beta, op.Mean[r], op.RStd[r])
+			kernels.Normalise(op.Y[r*H:(r+1)*H], op.X[r*H:(r+1)*H], op.Gamma, op.Beta, op.Mean[r], op.RStd[r])
 		}
 	}
 	d.putRows(&n.out, op.Y, r0, r1)
-}
-
-// normalise computes y = (x - mean)·rstd·gamma + beta.
-func normalise(y, x, gamma, beta []float32, mean, rstd float32) {
-	y, gamma, beta = y[:len(x)], gamma[:len(x)], beta[:len(x)]
-	for i, v := range x {
-		y[i] = float32((v-mean)*rstd*gamma[i]) + beta[i]
-	}
 }
 
 // NormBackward computes dx and, block by block of rows, the sums for DGamma and DBeta.

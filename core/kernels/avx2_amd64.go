@@ -29,7 +29,7 @@ var avx2 = table{
 	},
 	blockMagnitudes: func(m, x []float32, width int) { blockMagnitudesAVX2(m, x, width/8) },
 	magnitudes:      magnitudesAVX2,
-	layerNorm:       layerNormAVX2, layerNormGrad: layerNormGradAVX2,
+	layerNorm:       layerNormAVX2, layerNormGrad: layerNormGradAVX2, normalise: normaliseAVX2,
 	softmax: func(y, x, mask []float32, scale float32) {
 		if mask == nil {
 			softmaxAVX2(y, x, scale)

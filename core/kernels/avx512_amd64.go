@@ -28,7 +28,7 @@ var avx512 = table{
 	},
 	blockMagnitudes: func(m, x []float32, width int) { blockMagnitudesAVX512(m, x, width/16) },
 	magnitudes:      magnitudesAVX512,
-	layerNorm:       layerNormAVX512, layerNormGrad: layerNormGradAVX512,
+	layerNorm:       layerNormAVX512, layerNormGrad: layerNormGradAVX512, normalise: normaliseAVX512,
 	softmax: func(y, x, mask []float32, scale float32) {
 		if mask == nil {
 			softmaxAVX512(y, x, scale)

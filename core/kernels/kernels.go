@@ -72,6 +72,7 @@ type table struct {
 
 	layerNorm     func(y, x, gamma, beta []float32, eps float32) (mean, rstd float32)
 	layerNormGrad func(dx, dgamma, dbeta, dy, x, gamma []float32, mean, rstd float32)
+	normalise     func(y, x, gamma, beta []float32, mean, rstd float32)
 	softmax       func(y, x, mask []float32, scale float32)
 	softmaxGrad   func(dx, dy, y []float32, scale float32)
 	expSum        func(y, x []float32, top float32) float32
@@ -95,7 +96,7 @@ var generic = table{
 	cast: castGeneric, castColumns: castColumnsGeneric[float32], castColumns64: castColumnsGeneric[float64],
 	castBlocks: castBlocksGeneric[float32], castBlocks64: castBlocksGeneric[float64],
 	blockMagnitudes: blockMagnitudesGeneric, magnitudes: magnitudesGeneric,
-	layerNorm: layerNormGeneric, layerNormGrad: layerNormGradGeneric,
+	layerNorm: layerNormGeneric, layerNormGrad: layerNormGradGeneric, normalise: normaliseGeneric,
 	softmax: softmaxGeneric, softmaxGrad: softmaxGradGeneric, expSum: expSumGeneric,
 	adamW: adamWGeneric, lamb: lambGeneric,
 }

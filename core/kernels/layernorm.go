@@ -40,6 +40,14 @@ func LayerNormGrad(dx, dgamma, dbeta, dy, x, gamma, mean, rstd []float32) {
 	}
 }
 
+// Normalise computes y = (x - mean)·rstd·gamma + beta for one row, each operation rounded. y may be x.
+func Normalise(y, x, gamma, beta []float32, mean, rstd float32) {
+	if len(x) != len(y) || len(gamma) != len(y) || len(beta) != len(y) {
+		panic("kernels: layer norm shapes differ")
+	}
+	active.normalise(y, x, gamma, beta, mean, rstd)
+}
+
 // GradRows is the number of rows in a block with its own sums, see LayerNormGrad.
 const GradRows = 64
 
@@ -59,9 +67,7 @@ func layerNormGeneric(y, x, gamma, beta []float32, eps float32) (mean, rstd floa
 		squares += float32(d * d)
 	}
 	rstd = float32(1 / math.Sqrt(float64(squares/n+eps)))
-	for i, v := range x {
-		y[i] = float32((v-mean)*rstd*gamma[i]) + beta[i]
-	}
+	normaliseGeneric(y, x, gamma, beta, mean, rstd)
 	return mean, rstd
 }
 
@@ -80,5 +86,11 @@ func layerNormGradGeneric(dx, dgamma, dbeta, dy, x, gamma []float32, mean, rstd 
 	for i, d := range dy {
 		xhat := (x[i] - mean) * rstd
 		dx[i] = rstd * (float32(d*gamma[i]) - avg - float32(xhat*avgX))
+	}
+}
+
+func normaliseGeneric(y, x, gamma, beta []float32, mean, rstd float32) {
+	for i, v := range x {
+		y[i] = float32((v-mean)*rstd*gamma[i]) + beta[i]
 	}
 }

@@ -29,6 +29,11 @@ func layerNormAVX2(y []float32, x []float32, gamma []float32, beta []float32, ep
 //go:noescape
 func layerNormGradAVX2(dx []float32, dgamma []float32, dbeta []float32, dy []float32, x []float32, gamma []float32, mean float32, rstd float32)
 
+// normaliseAVX2 is the vector version of normaliseGeneric, with the same bits.
+//
+//go:noescape
+func normaliseAVX2(y []float32, x []float32, gamma []float32, beta []float32, mean float32, rstd float32)
+
 // softmaxAVX2 is the vector version of softmaxGeneric; the row is not empty.
 //
 //go:noescape

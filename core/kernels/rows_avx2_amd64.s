@@ -816,6 +816,85 @@ done10:
 	VZEROUPPER
 	RET
 
+// func normaliseAVX2(y []float32, x []float32, gamma []float32, beta []float32, mean float32, rstd float32)
+// Requires: AVX
+TEXT ·normaliseAVX2(SB), NOSPLIT, $0-104
+	MOVQ         y_len+8(FP), AX
+	MOVQ         y_base+0(FP), CX
+	MOVQ         x_base+24(FP), DX
+	MOVQ         gamma_base+48(FP), BX
+	MOVQ         beta_base+72(FP), SI
+	VBROADCASTSS mean+96(FP), Y0
+	VBROADCASTSS rstd+100(FP), Y1
+	SUBQ         $+16, AX
+	JLT          rest2
+
+loop1:
+	VMOVUPS (DX), Y2
+	VSUBPS  Y0, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VMOVUPS (BX), Y3
+	VMULPS  Y3, Y2, Y2
+	VMOVUPS (SI), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS Y2, (CX)
+	VMOVUPS 32(DX), Y2
+	VSUBPS  Y0, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VMOVUPS 32(BX), Y3
+	VMULPS  Y3, Y2, Y2
+	VMOVUPS 32(SI), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS Y2, 32(CX)
+	ADDQ    $+64, CX
+	ADDQ    $+64, DX
+	ADDQ    $+64, BX
+	ADDQ    $+64, SI
+	SUBQ    $+16, AX
+	JGE     loop1
+
+rest2:
+	ADDQ $+16, AX
+	SUBQ $+8, AX
+	JLT  rest4
+
+loop3:
+	VMOVUPS (DX), Y2
+	VSUBPS  Y0, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VMOVUPS (BX), Y3
+	VMULPS  Y3, Y2, Y2
+	VMOVUPS (SI), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS Y2, (CX)
+	ADDQ    $+32, CX
+	ADDQ    $+32, DX
+	ADDQ    $+32, BX
+	ADDQ    $+32, SI
+	SUBQ    $+8, AX
+	JGE     loop3
+
+rest4:
+	ADDQ       $+8, AX
+	TESTQ      AX, AX
+	JZ         done5
+	LEAQ       tail<>+0(SB), DI
+	MOVQ       $+8, R8
+	SUBQ       AX, R8
+	VMOVUPS    (DI)(R8*4), Y2
+	VMASKMOVPS (DX), Y2, Y3
+	VSUBPS     Y0, Y3, Y0
+	VMULPS     Y1, Y0, Y0
+	VMASKMOVPS (BX), Y2, Y1
+	VMULPS     Y1, Y0, Y0
+	VMASKMOVPS (SI), Y2, Y1
+	VADDPS     Y1, Y0, Y0
+	VMASKMOVPS Y0, Y2, (CX)
+
+done5:
+	VZEROUPPER
+	RET
+
 // func softmaxAVX2(y []float32, x []float32, scale float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·softmaxAVX2(SB), NOSPLIT, $0-52

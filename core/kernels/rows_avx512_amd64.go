@@ -39,6 +39,11 @@ func layerNormAVX512(y []float32, x []float32, gamma []float32, beta []float32, 
 //go:noescape
 func layerNormGradAVX512(dx []float32, dgamma []float32, dbeta []float32, dy []float32, x []float32, gamma []float32, mean float32, rstd float32)
 
+// normaliseAVX512 is the vector version of normaliseGeneric, with the same bits.
+//
+//go:noescape
+func normaliseAVX512(y []float32, x []float32, gamma []float32, beta []float32, mean float32, rstd float32)
+
 // softmaxAVX512 is the vector version of softmaxGeneric; the row is not empty.
 //
 //go:noescape

@@ -909,6 +909,84 @@ done10:
 	VZEROUPPER
 	RET
 
+// func normaliseAVX512(y []float32, x []float32, gamma []float32, beta []float32, mean float32, rstd float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·normaliseAVX512(SB), NOSPLIT, $0-104
+	MOVQ         y_len+8(FP), AX
+	MOVQ         y_base+0(FP), CX
+	MOVQ         x_base+24(FP), DX
+	MOVQ         gamma_base+48(FP), BX
+	MOVQ         beta_base+72(FP), SI
+	VBROADCASTSS mean+96(FP), Z0
+	VBROADCASTSS rstd+100(FP), Z1
+	SUBQ         $+32, AX
+	JLT          rest2
+
+loop1:
+	VMOVUPS (DX), Z2
+	VSUBPS  Z0, Z2, Z2
+	VMULPS  Z1, Z2, Z2
+	VMOVUPS (BX), Z3
+	VMULPS  Z3, Z2, Z2
+	VMOVUPS (SI), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS Z2, (CX)
+	VMOVUPS 64(DX), Z2
+	VSUBPS  Z0, Z2, Z2
+	VMULPS  Z1, Z2, Z2
+	VMOVUPS 64(BX), Z3
+	VMULPS  Z3, Z2, Z2
+	VMOVUPS 64(SI), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS Z2, 64(CX)
+	ADDQ    $+128, CX
+	ADDQ    $+128, DX
+	ADDQ    $+128, BX
+	ADDQ    $+128, SI
+	SUBQ    $+32, AX
+	JGE     loop1
+
+rest2:
+	ADDQ $+32, AX
+	SUBQ $+16, AX
+	JLT  rest4
+
+loop3:
+	VMOVUPS (DX), Z2
+	VSUBPS  Z0, Z2, Z2
+	VMULPS  Z1, Z2, Z2
+	VMOVUPS (BX), Z3
+	VMULPS  Z3, Z2, Z2
+	VMOVUPS (SI), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS Z2, (CX)
+	ADDQ    $+64, CX
+	ADDQ    $+64, DX
+	ADDQ    $+64, BX
+	ADDQ    $+64, SI
+	SUBQ    $+16, AX
+	JGE     loop3
+
+rest4:
+	ADDQ      $+16, AX
+	TESTQ     AX, AX
+	JZ        done5
+	MOVL      $0x0000ffff, DI
+	BZHIL     AX, DI, DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (DX), K1, Z2
+	VSUBPS    Z0, Z2, Z0
+	VMULPS    Z1, Z0, Z0
+	VMOVUPS.Z (BX), K1, Z1
+	VMULPS    Z1, Z0, Z0
+	VMOVUPS.Z (SI), K1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (CX)
+
+done5:
+	VZEROUPPER
+	RET
+
 // func softmaxAVX512(y []float32, x []float32, scale float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·softmaxAVX512(SB), NOSPLIT, $0-52

@@ -2,8 +2,26 @@ package kernels
 
 import (
 	"math"
+	"slices"
 	"testing"
 )
+
+// TestNormalise: all levels have the same bits.
+func TestNormalise(t *testing.T) {
+	onEachLevel(t, func(t *testing.T) {
+		for _, h := range []int{0, 1, 15, 16, 17, 33, 64, 100, 128, 257} {
+			x, gamma, beta := normals(h, 1), normals(h, 2), normals(h, 3)
+			y, intact := guarded(t, h, 1)
+			Normalise(y, x, gamma, beta, 0.3, 1.7)
+			intact()
+			want := make([]float32, h)
+			normaliseGeneric(want, x, gamma, beta, 0.3, 1.7)
+			if !slices.Equal(y, want) {
+				t.Errorf("%d elements: %v, want %v", h, y, want)
+			}
+		}
+	})
+}
 
 // TestLayerNorm holds forward and backward against float64. Sums of H terms of size one in float32 are wrong by
 // less than H·2^-24 of their size relative to the average; 2e-5 leaves a factor of ten at H = 5000.

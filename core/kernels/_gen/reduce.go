@@ -19,6 +19,7 @@ func rows(wide bool) func(c *build.Context) {
 		e.columnSums()
 		e.layerNorm()
 		e.layerNormGrad()
+		e.normalise()
 		e.softmax(false)
 		e.softmax(true)
 		e.softmaxGrad()
@@ -286,6 +287,18 @@ func (e *vector) layerNormGrad() {
 		g := e.mul(e.load(dy, j, last), e.load(gamma, j, last))
 		g = e.sub(g, avg)
 		e.store(e.mul(e.subMul(g, xhat, avgX), rstd), dx, j, last)
+	})
+	e.end()
+}
+
+func (e *vector) normalise() {
+	e.begin("normalise", "func(y, x, gamma, beta []float32, mean, rstd float32)",
+		"is the vector version of normaliseGeneric, with the same bits.")
+	n, y, x, gamma, beta := e.length("y"), e.pointer("y"), e.pointer("x"), e.pointer("gamma"), e.pointer("beta")
+	mean, rstd := e.scalar("mean"), e.scalar("rstd")
+	e.each(n, []reg.GPVirtual{y, x, gamma, beta}, 2, func(j int, last bool) {
+		d := e.mul(e.sub(e.load(x, j, last), mean), rstd)
+		e.store(e.add(e.mul(d, e.load(gamma, j, last)), e.load(beta, j, last)), y, j, last)
 	})
 	e.end()
 }
