@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"harness.invalid/harness/hint"
 	"harness.invalid/harness/report"
 	"harness.invalid/harness/tuning"
+	"harness.invalid/results"
 	"harness.invalid/results/index"
 )
 
@@ -112,9 +114,17 @@ func tuneSheet(o *tuning.Outcome) *report.Sheet {
 			_, value, _ := strings.Cut(set, "=")
 			row = append(row, report.Cell{Text: value})
 		}
-		row = append(row, report.Texts(fmt.Sprintf("%d of %d", t.Reached, t.Seeds), fmt.Sprintf("%.6g", float64(t.Steps)),
-			fmt.Sprintf("%.4g", float64(t.Seconds)), fmt.Sprintf("%.5g", float64(t.Final)))...)
+		row = append(row, report.Texts(fmt.Sprintf("%d of %d", t.Reached, t.Seeds), until("%.6g", t.Steps), until("%.4g", t.Seconds),
+			fmt.Sprintf("%.5g", float64(t.Final)))...)
 		s.Rows = append(s.Rows, row)
 	}
 	return s
+}
+
+// until is a median of steps or seconds to the target.
+func until(format string, v results.Number) string {
+	if math.IsInf(float64(v), 1) {
+		return "not reached"
+	}
+	return fmt.Sprintf(format, float64(v))
 }
