@@ -51,37 +51,48 @@ func (d *drawn) cast(c *Caster, dst, src, encode []float32, decode []float64, wi
 		end := min(at+len(whole)-(pos+at)%random.Group, len(src))
 		u := whole[:end-at]
 		finite := true
-		for i := at; i < end; {
-			j := min((i/width+1)*width, end)
-			finite = d.split(u[i-at:j-at], src[i:j], encode[i/width]) && finite
-			i = j
-		}
+		eachTile(at, end, width, func(i, j, tile, step int) {
+			finite = d.split(u[i-at:j-at], src[i:j], encode[tile:], step) && finite
+		})
 		if finite {
 			kernels.Round(u, u, round, pos+at)
 		} else {
 			c.drawOneByOne(u, src[at:end], encode, at, width, stream, pos+at)
 		}
-		for i := at; i < end; {
-			j := min((i/width+1)*width, end)
+		eachTile(at, end, width, func(i, j, tile, step int) {
 			if part := u[i-at : j-at]; finite {
-				d.join(dst[i:j], part, decode[i/width])
+				d.join(dst[i:j], part, decode[tile:], step)
 			} else {
 				for k, y := range part {
-					dst[i+k] = float32(float64(y) * decode[i/width])
+					dst[i+k] = float32(float64(y) * decode[tile+k*step])
 				}
 			}
-			i = j
-		}
+		})
 		at = end
 	}
 }
 
+// eachTile calls f for the elements i to j of each tile of a row, or once for all where each is a tile: element i + k has
+// the factors tile + k·step.
+func eachTile(at, end, width int, f func(i, j, tile, step int)) {
+	if width == 1 {
+		f(at, end, at, 1)
+		return
+	}
+	for at < end {
+		tile := at / width
+		j := min((tile+1)*width, end)
+		f(at, j, tile, 0)
+		at = j
+	}
+}
+
 // split makes whole numbers of values, with their signs. It reports whether all are finite.
-func (d *drawn) split(u, src []float32, encode float32) bool {
+func (d *drawn) split(u, src, encode []float32, step int) bool {
 	src = src[:len(u)]
 	worst := uint32(0)
 	for i, x := range src {
-		x *= encode
+		x *= encode[i*step]
 		b := math.Float32bits(x)
 		abs := b &^ signBit
 		n := abs >> d.shift
@@ -96,12 +107,12 @@ func (d *drawn) split(u, src []float32, encode float32) bool {
 }
 
 // join makes values of rounded whole numbers.
-func (d *drawn) join(dst, u []float32, decode float64) {
+func (d *drawn) join(dst, u []float32, decode []float64, step int) {
 	dst = dst[:len(u)]
 	for i, v := range u {
 		b := math.Float32bits(v)
 		y := math.Float32frombits(b&signBit | math.Float32bits(d.values[b&^signBit>>cutBits]))
-		dst[i] = float32(float64(y) * decode)
+		dst[i] = float32(float64(y) * decode[i*step])
 	}
 }
 
