@@ -3,8 +3,10 @@ package gpuref
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"harness.invalid/core/backend"
+	"harness.invalid/core/emulator"
 	"harness.invalid/core/option"
 	"harness.invalid/plugins/gpu-ref/costmodel"
 	"harness.invalid/plugins/gpu-ref/execution"
@@ -30,14 +32,11 @@ func (*Backend) Variations(context.Context, backend.Program, backend.Machine) ([
 }
 
 func estimate(p backend.Program, on backend.Machine) (backend.Estimate, error) {
-	if p.Options[backend.PolicyOption] != "" {
-		return backend.Estimate{}, fmt.Errorf("the machine models know no policy of one's own: %w", backend.ErrUnsupported)
-	}
-	precision, err := info.Precision(p.Precision)
+	precision, err := modelledPrecision(&p)
 	if err != nil {
 		return backend.Estimate{}, err
 	}
-	p.Precision = precision.Name
+	p.Precision = precision
 	v, err := option.Read(info.Options, p.Options)
 	if err != nil {
 		return backend.Estimate{}, err
@@ -51,4 +50,20 @@ func estimate(p backend.Program, on backend.Machine) (backend.Estimate, error) {
 		return backend.Estimate{}, err
 	}
 	return costmodel.Estimate(p, plan, system, on)
+}
+
+// modelledPrecision is the precision of a program, or the policy that comes with it and that the model knows.
+func modelledPrecision(p *backend.Program) (string, error) {
+	quantised := costmodel.Quantises(p.Precision)
+	if text := p.Options[backend.PolicyOption]; text != "" {
+		if known, err := emulator.PolicyText(p.Precision); !quantised || err != nil || string(known) != text {
+			return "", fmt.Errorf("the machine models know no policy of one's own, and of those that come with it %s: %w",
+				strings.Join(costmodel.Policies(), ", "), backend.ErrUnsupported)
+		}
+	}
+	if quantised {
+		return p.Precision, nil
+	}
+	precision, err := info.Precision(p.Precision)
+	return precision.Name, err
 }

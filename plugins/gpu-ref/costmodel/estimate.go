@@ -26,6 +26,7 @@ type model struct {
 	software             *software
 	format               format
 	flops                float64
+	narrowFlops          float64 // of products whose operands are quantised
 	memoryBytesPerSecond float64
 	layout               *tensor.Layout // of the parameters
 	update               optimizer.Cost
@@ -54,7 +55,11 @@ func estimate(p backend.Program, plan execution.Plan, sys *System, on backend.Ma
 
 func newModel(p backend.Program, plan execution.Plan, sys *System, on backend.Machine, c constants) (*model, error) {
 	name := formatOf(p.Precision)
-	flops, ok := sys.Chip.Flops[name]
+	flops, ok := sys.Chip.Flops[base(name)]
+	narrowFlops := 0.
+	if n := formats[name].narrow; n != nil && ok {
+		narrowFlops, ok = sys.Chip.Flops[n.rate]
+	}
 	if !ok {
 		return nil, fmt.Errorf("%s: %s does not compute in %s: %w", sys.Name, sys.Chip.Name, p.Precision, backend.ErrUnsupported)
 	}
@@ -76,8 +81,8 @@ func newModel(p backend.Program, plan execution.Plan, sys *System, on backend.Ma
 		}
 	}
 	return &model{
-		program: p, plan: plan, system: sys, software: program, format: formats[name], flops: flops, layout: l, update: on.Update,
-		packing:              max(1, on.Packing),
+		program: p, plan: plan, system: sys, software: program, format: formats[name], flops: flops, narrowFlops: narrowFlops,
+		layout: l, update: on.Update, packing: max(1, on.Packing),
 		memoryBytesPerSecond: sys.Chip.MemoryBytesPerSecond * sys.Chip.MemoryEfficiency, constants: c,
 	}, nil
 }

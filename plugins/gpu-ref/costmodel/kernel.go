@@ -1,6 +1,9 @@
 package costmodel
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // format is what numbers take in a precision.
 type format struct {
@@ -8,13 +11,53 @@ type format struct {
 	weightBytes float64 // of a weight that matrix products read
 	masters     float64 // of a parameter in FP32, besides the weight
 	tensorCores bool    // multiply in it
+	narrow      *narrow // of the operands of linear operators in layers; nil: as all others
 }
 
+// narrow is how a policy quantises operands.
+type narrow struct {
+	rate  string  // whose peak their products have, of Chip.Flops
+	bytes float64 // of an element, with its share of a block's scale
+	// largest: the largest magnitude of the tensor is searched before it can be cast. Delayed scales are there already,
+	// and those of blocks are found on the way.
+	largest bool
+}
+
+// formats by precision, and by the policies that come with the program. Those store what BF16 stores.
 var formats = map[string]format{
-	"fp16": {2, 2, 4, true},
-	"bf16": {2, 2, 4, true},
-	"tf32": {4, 4, 0, true},
-	"fp32": {4, 4, 0, false},
+	"fp16":        {2, 2, 4, true, nil},
+	"bf16":        {2, 2, 4, true, nil},
+	"tf32":        {4, 4, 0, true, nil},
+	"fp32":        {4, 4, 0, false, nil},
+	"fp8":         {2, 2, 4, true, &narrow{"fp8", 1, false}},
+	"fp8-current": {2, 2, 4, true, &narrow{"fp8", 1, true}},
+	"mxfp8":       {2, 2, 4, true, &narrow{"mxfp8", 1 + 1./32, false}},
+	"mxfp6":       {2, 2, 4, true, &narrow{"mxfp6", 6./8 + 1./32, false}},
+	"mxfp4":       {2, 2, 4, true, &narrow{"mxfp4", 4./8 + 1./32, false}},
+	"nvfp4":       {2, 2, 4, true, &narrow{"nvfp4", 4./8 + 1./16, true}},
+}
+
+// Policies are those that come with the program and that the model knows, sorted.
+func Policies() []string {
+	var names []string
+	for name, f := range formats {
+		if f.narrow != nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Quantises reports whether a precision is one of Policies.
+func Quantises(precision string) bool { return formats[precision].narrow != nil }
+
+// base is the precision that a policy stores, and multiplies where it quantises nothing.
+func base(name string) string {
+	if formats[name].narrow != nil {
+		return "bf16"
+	}
+	return name
 }
 
 // cost is time on the device by what bounds it, and the number of kernels.
@@ -42,6 +85,12 @@ const innerBlock = 32
 // Architecture, 2017: 128 bytes a clock.
 const sharedBytesPerCycle = 128
 
+// operand is what a product reads: bytes of an element, and the peak rate of the units that multiply it.
+type operand struct{ bytes, flops float64 }
+
+// stored is an operand as it is stored.
+func (m *model) stored() operand { return operand{m.format.bytes, m.flops} }
+
 // multiply prices groups matrix products C[m, n] = A[m, k]·B[k, n] in one kernel. The multiprocessors take blocks of
 // C in waves; the last wave takes as long as the others, however few blocks it has. A block takes as long as its
 // arithmetic or as loading its operands from the cache, whichever is longer, and the kernel at least as long as
@@ -49,9 +98,9 @@ const sharedBytesPerCycle = 128
 // operands and store them in shared memory: a block then fills a multiprocessor, and the tensor cores wait
 // meanwhile. The blocks of a wave write their results together, while none computes. When C has fewer blocks than
 // there are multiprocessors, the inner dimension is split as well.
-func (m *model) multiply(groups, rows, inner, columns int) cost {
+func (m *model) multiply(o operand, groups, rows, inner, columns int) cost {
 	c := &m.system.Chip
-	flopsPerSM := m.flops / float64(c.Multiprocessors)
+	flopsPerSM := o.flops / float64(c.Multiprocessors)
 	if m.format.tensorCores {
 		flopsPerSM *= m.constants.MatmulEfficiency
 	}
@@ -63,7 +112,7 @@ func (m *model) multiply(groups, rows, inner, columns int) cost {
 		k := float64(ceil(ceil(inner, splits), innerBlock) * innerBlock)
 		waves := float64(ceil(blocks*splits, c.Multiprocessors))
 		arithmetic := 2 * float64(t.rows) * float64(t.columns) * k / flopsPerSM
-		block := float64(t.rows+t.columns) * k * m.format.bytes
+		block := float64(t.rows+t.columns) * k * o.bytes
 		if !c.AsynchronousCopies {
 			arithmetic += 2 * block / (sharedBytesPerCycle * c.ClockHz)
 		}
@@ -72,7 +121,7 @@ func (m *model) multiply(groups, rows, inner, columns int) cost {
 		best = min(best, waves*(max(arithmetic, operands)+results))
 	}
 	g := float64(groups)
-	bytes := g * (float64(rows)*float64(inner) + float64(inner)*float64(columns) + float64(rows)*float64(columns)) * m.format.bytes
+	bytes := g*(float64(rows)*float64(inner)+float64(inner)*float64(columns))*o.bytes + g*float64(rows)*float64(columns)*m.format.bytes
 	if t := bytes / m.memoryBytesPerSecond; t > best {
 		return cost{memory: t, kernels: 1}
 	}
@@ -86,6 +135,17 @@ func (m *model) passes(elements, moved, kernels float64) cost {
 	c := &m.system.Chip
 	perSecond := m.constants.ElementsPerCycle * float64(c.Multiprocessors) * c.ClockHz
 	return cost{memory: n*m.format.bytes/m.memoryBytesPerSecond + n/perSecond, kernels: kernels}
+}
+
+// quantise prices the casts of an operand: from one reading, for a product along its rows and for one along its columns,
+// since tensor cores want the inner dimension of narrow operands in a row (CUTLASS and cuBLAS: "TN" alone on Hopper).
+func (m *model) quantise(rows, columns int) cost {
+	n, elements := m.format.narrow, float64(rows)*float64(columns)
+	c := m.passes(elements, 1+2*n.bytes/m.format.bytes, 1)
+	if n.largest {
+		c = c.plus(m.passes(elements, 1, 1))
+	}
+	return c
 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }

@@ -12,13 +12,32 @@ func (b both) times(f float64) both { return both{b.forward.times(f), b.backward
 // linear is y = x·Wᵀ + bias. Backward makes the gradients of x and of W, adds the latter to the sum over
 // micro-batches, and sums the bias's.
 func (m *model) linear(rows, in, out int) both {
-	outs := float64(rows) * float64(out)
-	f := m.multiply(1, rows, in, out)
-	b := m.multiply(1, rows, out, in).plus(m.multiply(1, out, rows, in)).plus(m.passes(outs, 1, 1))
+	return m.products(m.stored(), rows, in, out).plus(m.rest(rows, in, out))
+}
+
+// layerLinear is a linear operator in a layer, whose operands a policy may quantise: its input and its weight before the
+// first product, the gradient of its output before the other two.
+func (m *model) layerLinear(rows, in, out int) both {
+	if m.format.narrow == nil {
+		return m.linear(rows, in, out)
+	}
+	l := m.products(operand{m.format.narrow.bytes, m.narrowFlops}, rows, in, out)
+	l = l.plus(both{m.quantise(rows, in).plus(m.quantise(out, in)), m.quantise(rows, out)})
+	return l.plus(m.rest(rows, in, out))
+}
+
+// products are the three of a linear operator.
+func (m *model) products(o operand, rows, in, out int) both {
+	return both{m.multiply(o, 1, rows, in, out), m.multiply(o, 1, rows, out, in).plus(m.multiply(o, 1, out, rows, in))}
+}
+
+// rest is what a linear operator does besides.
+func (m *model) rest(rows, in, out int) both {
+	b := m.passes(float64(rows)*float64(out), 1, 1)
 	if m.program.Accumulation > 1 {
 		b = b.plus(m.passes(float64(in)*float64(out), 3, 1))
 	}
-	return both{f, b}
+	return both{backward: b}
 }
 
 // Elements read and written by the kernels of an encoder layer besides matrix products, in NVIDIA's PyTorch code
@@ -44,13 +63,13 @@ func (m *model) encoderLayer(S int) both {
 	hidden, scores := float64(rows)*float64(H), float64(B*A)*float64(S)*float64(S)
 	var l both
 	for range 3 {
-		l = l.plus(m.linear(rows, H, H))
+		l = l.plus(m.layerLinear(rows, H, H))
 	}
-	qk, pv := m.multiply(B*A, S, D, S), m.multiply(B*A, S, S, D)
+	qk, pv := m.multiply(m.stored(), B*A, S, D, S), m.multiply(m.stored(), B*A, S, S, D)
 	l = l.plus(both{qk.plus(pv), qk.plus(pv.times(3))})
 	l = l.plus(both{m.passes(scores, scoresForward, 4), m.passes(scores, scoresBackward, 3)})
 	l = l.plus(both{m.passes(hidden, headsForward, 4), m.passes(hidden, headsBackward, 1)})
-	l = l.plus(m.linear(rows, H, H)).plus(m.linear(rows, H, I)).plus(m.linear(rows, I, H))
+	l = l.plus(m.layerLinear(rows, H, H)).plus(m.layerLinear(rows, H, I)).plus(m.layerLinear(rows, I, H))
 	l = l.plus(both{m.passes(hidden, residualForward, 4), m.passes(hidden, residualBackward, 4)}.times(2))
 	inner := float64(rows) * float64(I)
 	return l.plus(both{m.passes(inner, geluForward, 1), m.passes(inner, geluBackward, 1)})

@@ -4,6 +4,8 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
 
 	"harness.invalid/core/machine"
 )
@@ -52,6 +54,9 @@ type Node struct {
 	NetworkStepSeconds float64 `yaml:"network_step_seconds"`
 }
 
+// rates are the keys of Chip.Flops.
+var rates = []string{"fp16", "bf16", "tf32", "fp32", "fp8", "mxfp8", "mxfp6", "mxfp4", "nvfp4"}
+
 // Validate implements machine.System.
 func (s *System) Validate() error {
 	for _, f := range []struct {
@@ -70,8 +75,8 @@ func (s *System) Validate() error {
 		}
 	}
 	for name, flops := range s.Chip.Flops {
-		if _, ok := formats[name]; !ok {
-			return fmt.Errorf("chip.flops.%s: want fp16, bf16, tf32 and fp32", name)
+		if !slices.Contains(rates, name) {
+			return fmt.Errorf("chip.flops.%s: want some of %s", name, strings.Join(rates, ", "))
 		}
 		if !(flops > 0 && flops < 1e18) {
 			return fmt.Errorf("chip.flops.%s is %g, want a positive number", name, flops)

@@ -44,7 +44,9 @@ func (m *model) updateSeconds() float64 {
 			bytes += n * (2*grad + m.format.weightBytes)
 		}
 		for _, p := range w.Products {
-			products += p.Count * max(m.software.updateKernelSeconds(), m.singlePrecision().multiply(p.Groups, p.M, p.K, p.N).seconds())
+			single := m.singlePrecision()
+			seconds := single.multiply(single.stored(), p.Groups, p.M, p.K, p.N).seconds()
+			products += p.Count * max(m.software.updateKernelSeconds(), seconds)
 		}
 	}
 	switch {
