@@ -155,12 +155,24 @@ func (l *local) Submit(_ context.Context, a Array) (string, error) {
 		go func() {
 			for i := range next {
 				p := <-l.free // of all arrays
-				l.task(a, x, i, p)
+				if !l.cancelled(x, i) {
+					l.task(a, x, i, p)
+				}
 				l.free <- p
 			}
 		}()
 	}
 	return id, nil
+}
+
+// cancelled reports whether an array was cancelled before a task of it began. Nothing is written for such a task.
+func (l *local) cancelled(x *localArray, task int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if x.stopped {
+		x.states[task] = Cancelled
+	}
+	return x.stopped
 }
 
 // task runs a task to its end, on a thread that is used for nothing else: its cores and the signal that follows its end
