@@ -16,6 +16,8 @@ type cluster struct {
 	nodes int
 	// train is what a task does on a node, in the order of their ends.
 	train func(a executor.Array, task int) error
+	// begin is what a task has done when it is seen to run, before its end. nil: no task is seen to run.
+	begin func(a executor.Array, task int)
 	// fault says what happens to a task's attempt: Running (nothing), or the state that it ends in without having trained.
 	fault func(task executor.Task, attempt int) executor.State
 
@@ -23,14 +25,15 @@ type cluster struct {
 	arrays   []executor.Array
 	states   map[executor.Task]executor.State
 	attempts map[executor.Task]int
+	begun    map[executor.Task]bool
 	queue    []executor.Task
 	calls    map[string]int
 	down     int // so many questions are not answered
 }
 
 func newCluster(nodes int) *cluster {
-	return &cluster{nodes: nodes, states: map[executor.Task]executor.State{}, attempts: map[executor.Task]int{}, calls: map[string]int{},
-		fault: func(executor.Task, int) executor.State { return executor.Running }}
+	return &cluster{nodes: nodes, states: map[executor.Task]executor.State{}, attempts: map[executor.Task]int{}, begun: map[executor.Task]bool{},
+		calls: map[string]int{}, fault: func(executor.Task, int) executor.State { return executor.Running }}
 }
 
 func (c *cluster) Traits() executor.Traits {
@@ -70,8 +73,13 @@ func (c *cluster) Describe(_ context.Context, ids []string) (*executor.Queue, er
 		wanted[id] = true
 	}
 	for t, s := range c.states {
-		if s == executor.Running {
+		if s == executor.Running && (c.begin == nil || c.begun[t]) {
 			s = c.end(t)
+		} else if s == executor.Running {
+			c.begun[t] = true
+			var n int
+			_, _ = fmt.Sscan(t.Array, &n)
+			c.begin(c.arrays[n-1], t.Task)
 		}
 		if wanted[t.Array] {
 			q.Add(t, executor.Status{State: s, Word: s.String(), Restarts: c.attempts[t]})

@@ -35,6 +35,7 @@ type watched struct {
 	done      bool
 	failed    string // why it failed for good; "": it did not
 	cancelled bool
+	entered   bool          // into the index, when it was first seen to train
 	task      executor.Task // Array "": there is none
 	restarts  int
 	gone      time.Time // since when its task has ended and left no result; zero: it has not
@@ -151,6 +152,7 @@ func (w *watch) look(ctx context.Context) error {
 			running = append(running, i)
 			r.gone = time.Time{}
 			w.noteRestart(i, status)
+			w.begun(ctx, i)
 			continue
 		}
 		lost, e := w.decide(i, status)
@@ -159,6 +161,8 @@ func (w *watch) look(ctx context.Context) error {
 		}
 		if lost {
 			again = append(again, i)
+		} else if r.over() {
+			w.enter(ctx, i)
 		}
 	}
 	w.progress(running, waiting, queue)
@@ -221,6 +225,18 @@ func (w *watch) noteRestart(i int, s executor.Status) {
 func (w *watch) enter(ctx context.Context, i int) {
 	if s := (&saved{Index: w.session.Index}); s.Index != "" && s.index() == "" {
 		w.session.Enter(ctx, w.dir(i))
+	}
+}
+
+// begun adds a run to the index when it has its first step, so that whoever looks at the index sees it train.
+func (w *watch) begun(ctx context.Context, i int) {
+	r := &w.runs[i]
+	if r.entered || w.session.Index == "" {
+		return
+	}
+	if step, err := results.LastStep(w.dir(i)); err == nil && step != nil {
+		r.entered = true
+		w.enter(ctx, i)
 	}
 }
 
