@@ -16,6 +16,7 @@ import (
 
 	"harness.invalid/core/bounded"
 	"harness.invalid/core/durable"
+	"harness.invalid/core/jsonerror"
 )
 
 // ErrDamaged is wrapped by errors about lines that are not the ones that were recorded.
@@ -200,6 +201,6 @@ func readLines[T any](dir, name string, known int, decode func(line []byte) (T, 
 
 // decodeJSON decodes a line by the rules of encoding/json.
 func decodeJSON[T any](line []byte) (v T, err error) {
-	err = json.Unmarshal(line, &v)
+	err = jsonerror.Explain(line, json.Unmarshal(line, &v))
 	return v, err
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
+
+	"harness.invalid/core/jsonerror"
 )
 
 // stepDecoder decodes lines of steps.jsonl, and values by example. It reads the form that is written, objects without
@@ -25,7 +27,7 @@ func (d *stepDecoder) decode(line []byte) (*Step, error) {
 		return &d.step, nil
 	}
 	d.step = Step{}
-	return &d.step, json.Unmarshal(line, &d.step)
+	return &d.step, jsonerror.Explain(line, json.Unmarshal(line, &d.step))
 }
 
 // field reads the value of a key of a step.

@@ -260,7 +260,7 @@ func (o *opener) read(r *Run) error {
 			return err
 		}
 		if err := json.Unmarshal(text, f.v); err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
+			return fmt.Errorf("%s: %w", f.name, jsonerror.Explain(text, err))
 		}
 		hash.Write(text)
 	}

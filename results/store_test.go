@@ -311,10 +311,10 @@ func TestBadFolders(t *testing.T) {
 		want   string
 	}{
 		"no run":       {func(dir string) error { return os.Remove(filepath.Join(dir, runFile)) }, read, "run.json: no such file"},
-		"cut header":   {change(runFile, "{"), read, "run.json: unexpected end of JSON"},
+		"cut header":   {change(runFile, "{"), read, "run.json: the text ends in the middle of the JSON"},
 		"other recipe": {change(recipeFile, changed.String()), read, "recipe.yaml has the fingerprint"},
 		"no recipe":    {change(recipeFile, "extends: tiny-wiki-squad\n"), read, "a recorded recipe extends none"},
-		"line":         {change(stepsFile, "{}\n{\"step\": \"x\"}\n"), read, "steps.jsonl:2: json: cannot unmarshal string"},
+		"line":         {change(stepsFile, "{}\n{\"step\": \"x\"}\n"), read, "steps.jsonl:2: step is a string, want a whole number"},
 		"missing steps": {change(stepsFile, "{}\n{}"), func(dir string) error { _, err := Resume(dir, Mark{Steps: 2}); return err },
 			"has 1 whole lines, want at least the 2"},
 		"resume nothing": {func(dir string) error { return os.Remove(filepath.Join(dir, runFile)) },

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"strings"
 )
@@ -18,6 +19,8 @@ func Explain(text []byte, err error) error {
 	var kind *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
 	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // of a decoder
+		return errors.New("the text ends in the middle of the JSON")
 	case errors.As(err, &kind):
 		field := kind.Field
 		if field == "" {

@@ -3,6 +3,7 @@ package jsonerror_test
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"harness.invalid/core/jsonerror"
@@ -43,6 +44,10 @@ func TestExplain(t *testing.T) {
 		if got := jsonerror.Explain([]byte(text), err).Error(); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}
+	}
+	err := json.NewDecoder(strings.NewReader("{")).Decode(new(shape))
+	if got := jsonerror.Explain([]byte("{"), err).Error(); got != "the text ends in the middle of the JSON" {
+		t.Errorf("a decoder's error: %s", got)
 	}
 	if other := errors.New("a disk is gone"); jsonerror.Explain(nil, other) != other {
 		t.Error("an error of another kind has changed")

@@ -17,6 +17,7 @@ import (
 	"gonum.org/v1/gonum/stat/distmv"
 	"gonum.org/v1/gonum/stat/samplemv"
 	"harness.invalid/core/bounded"
+	"harness.invalid/core/jsonerror"
 )
 
 // Field is what a search does with a field of the recipe: it takes values from a range, or from a list.
@@ -41,7 +42,7 @@ func ReadSpace(path string) (Space, error) {
 	dec.DisallowUnknownFields()
 	var s Space
 	if err := dec.Decode(&s); err != nil {
-		return nil, fmt.Errorf("search space %s: %w", path, err)
+		return nil, fmt.Errorf("search space %s: %w", path, jsonerror.Explain(text, err))
 	}
 	if len(s) == 0 {
 		return nil, fmt.Errorf("search space %s has no field", path)

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"harness.invalid/core/durable"
+	"harness.invalid/core/jsonerror"
 	"harness.invalid/core/recipe"
 	"harness.invalid/results"
 	"harness.invalid/results/verdict"
@@ -221,7 +222,7 @@ func ReadBaseline(name string, text []byte) (*Baseline, error) {
 	dec.DisallowUnknownFields()
 	b := &Baseline{}
 	if err := dec.Decode(b); err != nil {
-		return nil, fmt.Errorf("baseline %s: %w", name, err)
+		return nil, fmt.Errorf("baseline %s: %w", name, jsonerror.Explain(text, err))
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("baseline %s: unexpected data after its end", name)

@@ -14,7 +14,7 @@ const noAnswer = "无效答案"
 // c3 reads C3: a list of [texts, questions, id]. A choice reads text, question, answer.
 func c3(r *reader, text []byte) error {
 	var documents []json.RawMessage
-	if err := json.Unmarshal(text, &documents); err != nil {
+	if err := valueOf(text, &documents); err != nil {
 		return fmt.Errorf("want a list of [texts, questions, id]: %w", err)
 	}
 	for i, raw := range documents {
@@ -30,10 +30,10 @@ func c3(r *reader, text []byte) error {
 		if err := json.Unmarshal(raw, &parts); err != nil || len(parts) < 2 {
 			return at(fmt.Errorf("%.40s, want a list of texts, questions and an id", raw))
 		}
-		if err := json.Unmarshal(parts[0], &texts); err != nil {
+		if err := valueOf(parts[0], &texts); err != nil {
 			return at(fmt.Errorf("texts: %w", err))
 		}
-		if err := json.Unmarshal(parts[1], &questions); err != nil {
+		if err := valueOf(parts[1], &questions); err != nil {
 			return at(fmt.Errorf("questions: %w", err))
 		}
 		for _, q := range questions {

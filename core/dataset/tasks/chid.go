@@ -47,13 +47,13 @@ func idioms(r *reader, text []byte) error {
 	}
 	return r.objects(text, func(fields map[string]json.RawMessage) error {
 		var candidates, contents []string
-		if err := json.Unmarshal(fields["candidates"], &candidates); err != nil {
+		if err := valueOf(fields["candidates"], &candidates); err != nil {
 			return fmt.Errorf("candidates: want a list of idioms: %w", err)
 		}
 		var content string
 		if json.Unmarshal(fields["content"], &content) == nil {
 			contents = []string{content}
-		} else if err := json.Unmarshal(fields["content"], &contents); err != nil {
+		} else if err := valueOf(fields["content"], &contents); err != nil {
 			return fmt.Errorf("content: want a text or a list of texts: %w", err)
 		}
 		for _, content := range contents {
@@ -111,7 +111,7 @@ func (r *reader) answers() (map[string]int, error) {
 		return nil, err
 	}
 	answers := map[string]int{}
-	if err := json.Unmarshal(text, &answers); err != nil {
+	if err := valueOf(text, &answers); err != nil {
 		return nil, fmt.Errorf("%s: want an object with the number of a candidate for each blank: %w", path, err)
 	}
 	r.beside = append(r.beside, sha256.Sum256(text))

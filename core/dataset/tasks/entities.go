@@ -106,7 +106,7 @@ func (r *reader) spans(fields map[string]json.RawMessage) error {
 		return r.sentence(e)
 	}
 	var label map[string]map[string][][2]int
-	if err := json.Unmarshal(raw, &label); err != nil {
+	if err := valueOf(raw, &label); err != nil {
 		return fmt.Errorf("label: want entities by type and text, each a list of [first, last]: %w", err)
 	}
 	type span struct {

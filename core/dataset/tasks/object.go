@@ -3,12 +3,21 @@ package tasks
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"harness.invalid/core/jsonerror"
 )
+
+// valueOf decodes JSON, which is nil where an object lacks the key. Errors are in JSON's words.
+func valueOf(text []byte, v any) error {
+	if text == nil {
+		return errors.New("there is none")
+	}
+	return jsonerror.Explain(text, json.Unmarshal(text, v))
+}
 
 // objects calls read for the JSON object of each line.
 func (r *reader) objects(text []byte, read func(fields map[string]json.RawMessage) error) error {
@@ -18,8 +27,8 @@ func (r *reader) objects(text []byte, read func(fields map[string]json.RawMessag
 			continue
 		}
 		var fields map[string]json.RawMessage
-		if err := json.Unmarshal(line, &fields); err != nil {
-			return fmt.Errorf("want a JSON object: %w", jsonerror.Explain(line, err))
+		if err := valueOf(line, &fields); err != nil {
+			return fmt.Errorf("want a JSON object: %w", err)
 		}
 		if err := read(fields); err != nil {
 			return err

@@ -67,7 +67,7 @@ func (r *reader) question(fields map[string]json.RawMessage) error {
 	var choices []string
 	for _, key := range []string{"choices", "endings", "options"} {
 		if raw, ok := fields[key]; ok && choices == nil {
-			if err := json.Unmarshal(raw, &choices); err != nil {
+			if err := valueOf(raw, &choices); err != nil {
 				return fmt.Errorf("%s: %w", key, err)
 			}
 		}

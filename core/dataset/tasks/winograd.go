@@ -23,7 +23,7 @@ func winograd(fields map[string]json.RawMessage) ([]string, error) {
 		Pronoun string `json:"span2_text"`
 		At      int    `json:"span2_index"`
 	}
-	if err := json.Unmarshal(fields["target"], &target); err != nil {
+	if err := valueOf(fields["target"], &target); err != nil {
 		return nil, fmt.Errorf("target: want an object with span1_text, span1_index, span2_text and span2_index: %w", err)
 	}
 	runes := []rune(text)
