@@ -63,7 +63,7 @@ func execute(args []string, in io.Reader, out, errOut io.Writer) int {
 	if ctx.Err() != nil {
 		code, stopped = exitInterrupted, "stopped: "
 	}
-	fmt.Fprintf(errOut, "harness: %s%v\n", stopped, err)
+	fmt.Fprintf(errOut, "harness: %s%s\n", stopped, hint.Text(err))
 	if advice := hint.Of(err); advice != "" {
 		fmt.Fprintf(errOut, "hint: %s\n", advice)
 	}

@@ -70,6 +70,9 @@ func explainMistakes(root *cobra.Command) {
 		if check := cmd.Args; check != nil {
 			cmd.Args = func(cmd *cobra.Command, args []string) error {
 				if err := check(cmd, args); err != nil {
+					if strings.HasPrefix(err.Error(), "unknown command") { // cobra's words where no argument is wanted
+						err = fmt.Errorf("%s takes flags alone, got %q", cmd.CommandPath(), args[0])
+					}
 					return hint.With(err, "usage: %s", cmd.UseLine())
 				}
 				return nil

@@ -30,8 +30,7 @@ func (p *planFlags) flags(f *pflag.FlagSet) {
 	f.DurationVar(&p.budget, "budget", 5*time.Minute, "begin no pair that would not end within this time; 0: no limit")
 	f.IntVar(&p.maxSeeds, "max-seeds", 20, "the most seeds, 6 to 40; default: the recipe's")
 	f.IntVar(&p.seeds, "seeds", 0, "train so many seeds and judge them once, in place of the above; a verdict needs 3 or more")
-	f.Lookup("seeds").DefValue = ""
-	f.Lookup("max-seeds").DefValue = ""
+	f.Lookup("max-seeds").DefValue = "0" // --help shows none
 }
 
 // apply sets the plan of an experiment, and reports flags that contradict each other.

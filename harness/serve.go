@@ -72,7 +72,7 @@ already, a request is refused.`,
 func serve(cmd *cobra.Command, source page.Source, address string) error {
 	listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", address)
 	if err != nil {
-		return hint.With(err, "another port: --address localhost:0 takes one that is free")
+		return hint.With(fmt.Errorf("--address: %w", err), "--address localhost:0 takes a port that is free")
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "serving the runs in %s at http://%s; Ctrl-C ends\n", source.Name, listener.Addr())
 	return page.Serve(cmd.Context(), source, listener)

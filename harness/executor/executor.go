@@ -17,6 +17,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"harness.invalid/core/spelling"
@@ -146,7 +147,7 @@ func Names() []string { return slices.Sorted(maps.Keys(registered)) }
 func New(name string, o Options) (Executor, error) {
 	make, ok := registered[name]
 	if !ok {
-		return nil, fmt.Errorf("no executor is named %q%s (known: %v)", name, spelling.Hint(name, Names()), Names())
+		return nil, fmt.Errorf("no executor is named %q%s (known: %s)", name, spelling.Hint(name, Names()), strings.Join(Names(), ", "))
 	}
 	return make(o)
 }

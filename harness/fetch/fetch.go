@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"harness.invalid/core/durable"
+	"harness.invalid/harness/hint"
 )
 
 // Fetcher downloads. Its zero value works.
@@ -129,7 +130,7 @@ func (f *Fetcher) complete(ctx context.Context, file File, part string) error {
 		if err == nil || attempt == attempts || !errors.As(err, &again) || ctx.Err() != nil {
 			return err
 		}
-		f.say("%s: %v; once more in %v", file.Name, err, wait)
+		f.say("%s: %s; once more in %v", file.Name, hint.Text(err), wait)
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():

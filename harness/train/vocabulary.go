@@ -13,7 +13,7 @@ import (
 func LearnVocab(path string, text []string, size, alphabet int, lowercase bool) (tokens int, unknown float64, err error) {
 	files, err := pretraining.Files(text)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, fmt.Errorf("text %w", err)
 	}
 	v, unknown, err := learnVocab(files, size, alphabet, lowercase)
 	if err != nil {
@@ -39,11 +39,11 @@ func learnVocab(text []string, size, alphabet int, lowercase bool) (v *wordpiece
 func learnFrom(t *wordpiece.Trainer, name string) error {
 	f, err := pretraining.OpenText(name)
 	if err != nil {
-		return err
+		return fmt.Errorf("text %w", err)
 	}
 	defer f.Close()
 	if _, err := t.ReadFrom(f); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("text %s: %w", name, err)
 	}
 	return nil
 }

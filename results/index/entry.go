@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"harness.invalid/core/bounded"
 	"harness.invalid/core/recipe"
 	"harness.invalid/results"
 )
@@ -259,7 +260,7 @@ func (x *Index) Find(ctx context.Context, ref string) (Entry, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return Entry{}, fmt.Errorf("index %s: %w: %q is neither the beginning of a run's id nor its folder", x.location, os.ErrNotExist, ref)
+		return Entry{}, bounded.As(os.ErrNotExist, "index %s: %q is neither the beginning of a run's id nor its folder", x.location, ref)
 	}
 	return Entry{}, fmt.Errorf("index %s: %d runs have an id that begins with %s: give more digits", x.location, len(found), ref)
 }
