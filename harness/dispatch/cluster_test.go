@@ -32,8 +32,9 @@ type cluster struct {
 }
 
 func newCluster(nodes int) *cluster {
-	return &cluster{nodes: nodes, states: map[executor.Task]executor.State{}, attempts: map[executor.Task]int{}, begun: map[executor.Task]bool{},
-		calls: map[string]int{}, fault: func(executor.Task, int) executor.State { return executor.Running }}
+	return &cluster{nodes: nodes, states: map[executor.Task]executor.State{}, attempts: map[executor.Task]int{},
+		begun: map[executor.Task]bool{}, calls: map[string]int{},
+		fault: func(executor.Task, int) executor.State { return executor.Running }}
 }
 
 func (c *cluster) Traits() executor.Traits {
