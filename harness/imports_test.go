@@ -38,10 +38,11 @@ var layers = []struct {
 	{"core", []string{"core"}, []string{"core/plugin"}},
 	{"plugins", []string{"core", "plugins"}, []string{"core/plugin"}},
 	// Records of runs know nothing of what is concluded from them; statistics know numbers alone.
-	{"results/index", []string{"core/recipe", "core/spelling", "core/secret", "=results"}, nil},
+	{"results/index", []string{"core/recipe", "core/bounded", "core/spelling", "core/secret", "=results"}, nil},
 	{"results/statistics", []string{"=results"}, nil},
 	{"results/verdict", []string{"core/recipe", "core/spelling", "=results", "results/statistics"}, nil},
-	{"results/regression", []string{"core/recipe", "core/durable", "core/bounded", "=results", "results/statistics", "results/verdict"}, nil},
+	{"results/regression", []string{"core/recipe", "core/durable", "core/bounded", "core/jsonerror", "=results",
+		"results/statistics", "results/verdict"}, nil},
 	{"results/scoring", []string{"=results", "results/statistics", "results/verdict"}, nil},
 	{"results/baselines", []string{"results/regression"}, nil},
 	{"results", []string{"core/recipe", "core/durable", "core/bounded", "core/filename", "core/jsonerror"}, []string{"results/index",
