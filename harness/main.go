@@ -105,5 +105,6 @@ reach the same accuracy and how long they take.`,
 	addVersion(root)
 	addSandbox(root)
 	explainMistakes(root)
+	fitHelp(root)
 	return root
 }
