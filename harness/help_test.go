@@ -28,7 +28,8 @@ func TestFit(t *testing.T) {
 			}
 		}
 	}
-	if got := fold("  --seeds int   train so many seeds", 20, 16); got != "  --seeds int   train\n                so\n                many\n                seeds" {
+	want := strings.ReplaceAll("  --seeds int   train|so|many|seeds", "|", "\n"+strings.Repeat(" ", 16))
+	if got := fold("  --seeds int   train so many seeds", 20, 16); got != want {
 		t.Errorf("folded:\n%s", got)
 	}
 }
