@@ -163,6 +163,9 @@ func (s *Sheet) draw(w io.Writer, width int, markdown, color bool) error {
 		}
 	}
 	widths := s.fit(width)
+	if !markdown && total(widths) > width && len(s.Columns) > 2 {
+		return s.stacked().draw(w, width, false, color)
+	}
 	lines := make([][]string, len(s.Rows))
 	for i, r := range s.Rows {
 		lines[i] = make([]string, len(r))
@@ -230,9 +233,9 @@ func (s *Sheet) draw(w io.Writer, width int, markdown, color bool) error {
 	return nil
 }
 
-// natural returns the widths of the columns without wrapping, and the least widths that wrapping between words can
-// give them.
-func (s *Sheet) natural() (natural, least []int) {
+// natural returns the widths of the columns without wrapping, and the least widths that wrapping between words (or
+// pieces) can give them.
+func (s *Sheet) natural(words func(text string) []string) (natural, least []int) {
 	natural, least = make([]int, len(s.Columns)), make([]int, len(s.Columns))
 	see := func(j int, text string) {
 		natural[j] = max(natural[j], utf8.RuneCountInString(text))
@@ -261,7 +264,10 @@ func (s *Sheet) natural() (natural, least []int) {
 
 // fit chooses widths of columns so that the table is no wider than width, if words are short enough for that.
 func (s *Sheet) fit(width int) []int {
-	widths, least := s.natural()
+	widths, least := s.natural(words)
+	if total(least) > width {
+		_, least = s.natural(pieces)
+	}
 	for total(widths) > width {
 		widest := -1
 		for j := range widths {
@@ -298,7 +304,7 @@ func wrap(text string, width int) string {
 		return text
 	}
 	var out strings.Builder
-	paragraphBy(&out, width, leading(text), hanging, text)
+	paragraphBy(&out, width, leading(text), hanging, cut(text, width))
 	return strings.TrimSuffix(out.String(), "\n")
 }
 

@@ -45,7 +45,7 @@ func statisticsSheets(c *verdict.Comparison, width int) []*Sheet {
 }
 
 func (s *Sheet) naturalWidth() int {
-	natural, _ := s.natural()
+	natural, _ := s.natural(words)
 	return total(natural)
 }
 

@@ -211,13 +211,13 @@ func markOf(d *verdict.Difference) Mark {
 // below.
 func (t *table) blocks(width int, foot *footnotes) []*Sheet {
 	fits := func(arms []int) bool {
-		natural, _ := t.sheet(arms, foot, true).natural()
+		natural, _ := t.sheet(arms, foot, true).natural(words)
 		return total(natural) <= width
 	}
 	var all []*Sheet
 	add := func(arms []int) {
 		s := t.sheet(arms, foot, true)
-		if _, least := s.natural(); total(least) > width {
+		if _, least := s.natural(words); total(least) > width {
 			s = t.sheet(arms, foot, false)
 		}
 		all = append(all, s)
