@@ -64,3 +64,16 @@ func (s *Sheet) stacked() *Sheet {
 	}
 	return narrow
 }
+
+// leading returns the blanks that a text begins with.
+func leading(text string) string { return text[:len(text)-len(strings.TrimLeft(text, " "))] }
+
+// wrap breaks a text into lines of a width.
+func wrap(text string, width int) string {
+	if utf8.RuneCountInString(text) <= width {
+		return text
+	}
+	var out strings.Builder
+	paragraphBy(&out, width, leading(text), hanging, cut(text, width))
+	return strings.TrimSuffix(out.String(), "\n")
+}

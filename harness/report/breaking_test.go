@@ -56,4 +56,9 @@ func TestStacked(t *testing.T) {
 	if want := "0a1b\n  backend  gpuref\n  seed     1\n2c3d\n  backend  ipu\n  tags     nightly\n  seed     2\n"; rows != want {
 		t.Errorf("stacked:\n%s\nwant\n%s", rows, want)
 	}
+	out.Reset()
+	s.Rows[0][1].Text = strings.Repeat("runs/mine/", 12)
+	if err := WriteSheet(&out, s, Options{}); err != nil || !strings.Contains(out.String(), s.Rows[0][1].Text) {
+		t.Errorf("in a pipe, words are broken:\n%s%v", out.String(), err)
+	}
 }

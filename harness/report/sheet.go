@@ -22,6 +22,8 @@ type Sheet struct {
 	Columns []Column
 	Rows    []Row
 	Notes   []string // below, a paragraph each
+
+	whole bool // words stay whole, and columns beside each other: it is not for a terminal
 }
 
 // Column is a column of a sheet.
@@ -128,6 +130,7 @@ func (s *Sheet) write(out *strings.Builder, o Options) error {
 			out.WriteByte('\n')
 		}
 	}
+	s.whole = o.Width == 0
 	if err := s.draw(out, width, markdown, o.Color); err != nil {
 		return err
 	}
@@ -163,7 +166,7 @@ func (s *Sheet) draw(w io.Writer, width int, markdown, color bool) error {
 		}
 	}
 	widths := s.fit(width)
-	if !markdown && total(widths) > width && len(s.Columns) > 2 {
+	if !markdown && !s.whole && total(widths) > width && len(s.Columns) > 2 {
 		return s.stacked().draw(w, width, false, color)
 	}
 	lines := make([][]string, len(s.Rows))
@@ -265,7 +268,7 @@ func (s *Sheet) natural(words func(text string) []string) (natural, least []int)
 // fit chooses widths of columns so that the table is no wider than width, if words are short enough for that.
 func (s *Sheet) fit(width int) []int {
 	widths, least := s.natural(words)
-	if total(least) > width {
+	if !s.whole && total(least) > width {
 		_, least = s.natural(pieces)
 	}
 	for total(widths) > width {
@@ -295,19 +298,6 @@ func total(widths []int) int {
 // hanging is the indent of a cell's second line.
 const hanging = 1
 
-// leading returns the blanks that a text begins with.
-func leading(text string) string { return text[:len(text)-len(strings.TrimLeft(text, " "))] }
-
-// wrap breaks a text into lines of a width.
-func wrap(text string, width int) string {
-	if utf8.RuneCountInString(text) <= width {
-		return text
-	}
-	var out strings.Builder
-	paragraphBy(&out, width, leading(text), hanging, cut(text, width))
-	return strings.TrimSuffix(out.String(), "\n")
-}
-
 // colors of marks, as SGR sequences that all terminals have (ECMA-48, 8.3.117).
 var colors = [...]string{Plain: "", Strong: "\x1b[1m", Good: "\x1b[32m", Bad: "\x1b[31m", Doubt: "\x1b[33m"}
 
@@ -319,7 +309,7 @@ const plain = "\x1b[0m"
 
 // visible is a sheet whose texts cannot act on a terminal.
 func (s *Sheet) visible() *Sheet {
-	shown := &Sheet{Columns: slices.Clone(s.Columns), Rows: make([]Row, len(s.Rows))}
+	shown := &Sheet{Columns: slices.Clone(s.Columns), Rows: make([]Row, len(s.Rows)), whole: s.whole}
 	for i := range shown.Columns {
 		shown.Columns[i].Name = visible.Text(shown.Columns[i].Name)
 	}

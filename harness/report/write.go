@@ -27,6 +27,7 @@ func writeTable(out *strings.Builder, c *verdict.Comparison, o Options) error {
 	paragraph(out, width, "", title(c))
 	for _, block := range t.blocks(width, foot) {
 		out.WriteByte('\n')
+		block.whole = o.Width == 0
 		if err := block.draw(out, width, false, o.Color); err != nil {
 			return err
 		}
