@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -100,7 +102,13 @@ func tellEstimate(cmd *cobra.Command, s *estimate.Session, format string) error 
 	if err != nil {
 		return err
 	}
-	write := s.WriteTable
+	write := func(w io.Writer, list []*estimate.Result) error {
+		var text strings.Builder
+		if err := s.WriteTable(&text, list); err != nil {
+			return err
+		}
+		return printProse(w, text.String())
+	}
 	if format == "json" {
 		write = s.WriteJSON
 	}

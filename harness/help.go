@@ -78,3 +78,17 @@ func fold(line string, columns, indent int) string {
 	}
 	return b.String() + line
 }
+
+// printProse prints texts whose lines are broken between words where the terminal is narrower; what follows is indented
+// by two more than the line.
+func printProse(out io.Writer, text string) error {
+	columns := width(out)
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if columns > 0 {
+			lines[i] = fold(line, columns, len(line)-len(strings.TrimLeft(line, " "))+2)
+		}
+	}
+	_, err := io.WriteString(out, strings.Join(lines, "\n"))
+	return err
+}

@@ -33,3 +33,12 @@ func TestFit(t *testing.T) {
 		t.Errorf("folded:\n%s", got)
 	}
 }
+
+// TestProse: what goes to a file or a pipe keeps its lines.
+func TestProse(t *testing.T) {
+	var out bytes.Buffer
+	text := "  " + strings.Repeat("word ", 60) + "\n"
+	if err := printProse(&out, text); err != nil || out.String() != text {
+		t.Errorf("printed %q, error %v", out.String(), err)
+	}
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -47,9 +48,13 @@ evaluation (averages); of a backend: it computes a step again for optimizers tha
 }
 
 func tellDescription(out io.Writer, d *extension.Description) error {
-	tellPlugin(out, d)
+	var about strings.Builder
+	tellPlugin(&about, d)
 	for _, c := range d.Capabilities() {
-		fmt.Fprintf(out, "%-13s  %s\n", c.Name, c.Doc)
+		fmt.Fprintf(&about, "%-13s  %s\n", c.Name, c.Doc)
+	}
+	if err := printProse(out, about.String()); err != nil {
+		return err
 	}
 	if len(d.Precisions) > 0 {
 		t := newTable(out, "precision", "output tolerance", "gradient tolerance", "what")

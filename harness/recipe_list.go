@@ -59,7 +59,9 @@ what a published system uses, such as graphcore/popart/large-phase1, nvidia/larg
 				return nil
 			}
 			for _, e := range list {
-				fmt.Fprintf(out, "%s\n%s\n", e.Name, indent(e.Doc))
+				if err := printProse(out, fmt.Sprintf("%s\n%s\n", e.Name, indent(e.Doc))); err != nil {
+					return err
+				}
 			}
 			return nil
 		},
