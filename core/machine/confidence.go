@@ -81,8 +81,8 @@ func (c *Checked) software() []string {
 // a step, replicas, chip and format.
 func (c *Checked) outside(p *backend.Program, chip string) []string {
 	type measure struct {
-		what string
-		of   func(*backend.Program) int
+		one, many string
+		of        func(*backend.Program) int
 	}
 	var list []string
 	programs := make([]backend.Program, len(c.Rows))
@@ -90,12 +90,13 @@ func (c *Checked) outside(p *backend.Program, chip string) []string {
 		programs[i], _ = c.Rows[i].Program() // ReadRows has checked it
 	}
 	for _, m := range []measure{
-		{"layers", func(p *backend.Program) int { return p.Model.NumHiddenLayers }},
-		{"hidden units", func(p *backend.Program) int { return p.Model.HiddenSize }},
-		{"tokens a sequence", func(p *backend.Program) int { return p.Length }},
-		{"tokens a micro-batch", func(p *backend.Program) int { return p.Length * p.MicroBatch }},
-		{"tokens a step of a replica", func(p *backend.Program) int { return p.Length * p.MicroBatch * p.Accumulation }},
-		{"replicas", func(p *backend.Program) int { return p.Replicas }},
+		{"layer", "layers", func(p *backend.Program) int { return p.Model.NumHiddenLayers }},
+		{"hidden unit", "hidden units", func(p *backend.Program) int { return p.Model.HiddenSize }},
+		{"token a sequence", "tokens a sequence", func(p *backend.Program) int { return p.Length }},
+		{"token a micro-batch", "tokens a micro-batch", func(p *backend.Program) int { return p.Length * p.MicroBatch }},
+		{"token a step of a replica", "tokens a step of a replica",
+			func(p *backend.Program) int { return p.Length * p.MicroBatch * p.Accumulation }},
+		{"replica", "replicas", func(p *backend.Program) int { return p.Replicas }},
 	} {
 		low, high := math.MaxInt, 0
 		for i := range programs {
@@ -106,7 +107,11 @@ func (c *Checked) outside(p *backend.Program, chip string) []string {
 			if high > low {
 				published = fmt.Sprintf("%d to %d", low, high)
 			}
-			list = append(list, fmt.Sprintf("%d %s, %s: %s", v, m.what, c.kind(), published))
+			what := m.many
+			if v == 1 {
+				what = m.one
+			}
+			list = append(list, fmt.Sprintf("%d %s, %s: %s", v, what, c.kind(), published))
 		}
 	}
 	format := func(precision string) string {

@@ -59,6 +59,7 @@ func TestOutside(t *testing.T) {
 		{"chip", func(p *backend.Program) { p.Length = 64 }, "64 tokens a sequence, published: 128 to 512"},
 		{"chip", func(p *backend.Program) { p.Accumulation = 1 }, "1024 tokens a step of a replica, published: 65536 to"},
 		{"chip", func(p *backend.Program) { p.MicroBatch = 1 }, "128 tokens a micro-batch, published: 1024 to 4096"},
+		{"chip", func(p *backend.Program) { p.Model.NumHiddenLayers = 1 }, "1 layer, published: 12 to 24"},
 		{"chip", func(p *backend.Program) { p.Replicas = 16 }, "16 replicas, published: 1 to 8"},
 		{"chip", func(p *backend.Program) { p.Precision = "fp32" }, "chip in fp32, published: chip in fp16"},
 		{"other", func(*backend.Program) {}, "other in fp16, published: chip in fp16"},
