@@ -58,7 +58,9 @@ of a task is the built-in one (glue-mrpc, clue-tnews, squad-base) unless --recip
 			p := newProgress(cmd.ErrOrStderr(), t.quiet)
 			defer p.close()
 			t.Index, t.Observe = index.Locate(t.store), p.observe
-			s.Experiment = t.Experiment
+			if s.Experiment = t.Experiment; t.dryRun {
+				return printRehearsals(cmd, &s, f)
+			}
 			s.Prepare = func(e *experiment.Experiment) error { return on.apply(e, cmd.Flags()) }
 			o, err := benchmark.Run(cmd.Context(), s)
 			if err != nil {
@@ -86,6 +88,7 @@ of a task is the built-in one (glue-mrpc, clue-tnews, squad-base) unless --recip
 	f.Float64Var(&s.Margin, "margin", 1, "points of the benchmark's score that do not matter")
 	f.BoolVar(&s.Submit, "submit", false, "answer the test files, for the benchmark's server, in submission/ of each run")
 	on.waitingFlags(f)
+	t.dryRunFlag(f)
 	t.keepFlags(f)
 	t.runFlags(f)
 	f.StringVar(&format, "format", "table", report.Formats)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"harness.invalid/core/spelling"
+	"harness.invalid/harness/benchmark"
 	"harness.invalid/harness/experiment"
 	"harness.invalid/harness/report"
 	"harness.invalid/results/verdict"
@@ -42,6 +43,39 @@ func (t *training) rehearse(cmd *cobra.Command, f report.Format) error {
 		return writeJSON(cmd.OutOrStdout(), r)
 	}
 	return t.tellRehearsal(cmd.OutOrStdout(), r)
+}
+
+// printRehearsals prints what the tasks of a benchmark would take.
+func printRehearsals(cmd *cobra.Command, s *benchmark.Suite, f report.Format) error {
+	all, err := benchmark.Rehearse(cmd.Context(), *s)
+	if err != nil {
+		return advise(err)
+	}
+	if f == report.JSON {
+		return writeJSON(cmd.OutOrStdout(), all)
+	}
+	sheet := &report.Sheet{Columns: []report.Column{{Name: "task"}, {Name: "runs", Right: true}, {Name: "time", Right: true},
+		{Name: "disk", Right: true}, {Name: "most memory", Right: true}}}
+	var sum experiment.Takes
+	for _, r := range all {
+		n := r.Seeds["all"]
+		sum.Runs, sum.Seconds, sum.DiskBytes = sum.Runs+n.Runs, sum.Seconds+n.Seconds, sum.DiskBytes+n.DiskBytes
+		var most int64
+		for _, a := range r.Arms {
+			var arm int64
+			for _, bytes := range a.PeakMemoryBytes {
+				arm += bytes
+			}
+			most = max(most, arm)
+		}
+		sheet.Rows = append(sheet.Rows, report.Texts(r.Task, fmt.Sprint(n.Runs), took(n.Seconds), size(n.DiskBytes), size(most)))
+	}
+	sheet.Rows = append(sheet.Rows, report.Texts("all", fmt.Sprint(sum.Runs), took(sum.Seconds), size(sum.DiskBytes), ""))
+	if err := printSheet(cmd, sheet, f); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(cmd.ErrOrStderr(), "reckoned from a few measured steps and an evaluation of each task; nothing was kept")
+	return err
 }
 
 func (t *training) tellRehearsal(out io.Writer, r *experiment.Rehearsal) error {

@@ -44,6 +44,9 @@ func newRecipeShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			for _, n := range r.Notes {
+				fmt.Fprintln(cmd.ErrOrStderr(), n)
+			}
 			switch format {
 			case "yaml":
 				fmt.Fprintf(out, "# fingerprint %s\n", r.Fingerprint())

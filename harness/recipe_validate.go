@@ -45,8 +45,13 @@ with 1 when one of them is not valid.`,
 					return err
 				}
 				var notes []string
+				if err == nil {
+					notes = r.Notes
+				}
 				if err == nil && !alone {
-					notes, err = experiment.Validate(cmd.Context(), pool, r)
+					var more []string
+					more, err = experiment.Validate(cmd.Context(), pool, r)
+					notes = append(notes, more...)
 				}
 				if err != nil {
 					all = append(all, validated{Recipe: ref, Fault: err.Error()})

@@ -78,42 +78,109 @@ func Tasks(name string) ([]tasks.Task, error) {
 	return nil, fmt.Errorf("no benchmark is named %q, want glue, clue or squad", name)
 }
 
-// Run runs the tasks one after the other. What is complete stays when the experiment is resumed.
-func Run(ctx context.Context, s Suite) (*Outcome, error) {
+// planned is a task with its data.
+type planned struct {
+	task  tasks.Task
+	files Files
+}
+
+// plan returns the tasks that are run, and the names of those without files, or not asked for.
+func (s *Suite) plan() (all []planned, missing []string, err error) {
 	list, err := Tasks(s.Name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	found, err := Find(list, s.Data)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i, name := range s.Only {
 		t, err := tasks.Named(name)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if _, ok := found[t.Name]; !ok {
-			return nil, fmt.Errorf("%s has no files of %s to train and to evaluate on", s.Data, t.Name)
+			return nil, nil, fmt.Errorf("%s has no files of %s to train and to evaluate on", s.Data, t.Name)
 		}
 		s.Only[i] = t.Name
 	}
-	o := &Outcome{Benchmark: s.Name, Missing: []string{}, scores: map[string]map[uint64]map[string]float64{}}
+	missing = []string{}
 	for _, t := range list {
 		f, ok := found[t.Name]
 		if !ok || len(s.Only) > 0 && !slices.Contains(s.Only, t.Name) {
-			o.Missing = append(o.Missing, t.Name)
+			missing = append(missing, t.Name)
 			continue
 		}
-		if err := o.task(ctx, &s, &t, f); err != nil {
-			return nil, fmt.Errorf("%s: %w", t.Name, err)
-		}
+		all = append(all, planned{t, f})
 	}
-	if len(o.Tasks) == 0 {
-		return nil, fmt.Errorf("%s has no files of a task of %s: want a folder for each task, as harness data fetch %s makes them",
+	if len(all) == 0 {
+		return nil, nil, fmt.Errorf("%s has no files of a task of %s: want a folder for each task, as harness data fetch %s makes them",
 			s.Data, s.Name, s.Name)
 	}
+	return all, missing, nil
+}
+
+// experiment is that of a task.
+func (s *Suite) experiment(p *planned) (experiment.Experiment, error) {
+	tuning := experiment.FineTuning{Recipe: s.recipeOf(&p.task), Set: s.Set, Model: s.Model, Task: p.task.Name,
+		Train: p.files.Train, Dev: p.files.Dev}
+	e := s.Experiment
+	r, err := tuning.Load()
+	if err != nil {
+		return e, err
+	}
+	e.Recipe, e.Dir = r, filepath.Join(s.Experiment.Dir, p.task.Name)
+	e.SaveModel = e.SaveModel || p.files.Other != nil || s.Submit && p.files.Test != nil
+	if _, err := os.Stat(e.Dir); err != nil {
+		e.Resume = false // the task has not begun
+	}
+	if s.Prepare != nil {
+		err = s.Prepare(&e)
+	}
+	return e, err
+}
+
+// Run runs the tasks one after the other. What is complete stays when the experiment is resumed.
+func Run(ctx context.Context, s Suite) (*Outcome, error) {
+	all, missing, err := s.plan()
+	if err != nil {
+		return nil, err
+	}
+	o := &Outcome{Benchmark: s.Name, Missing: missing, scores: map[string]map[uint64]map[string]float64{}}
+	for _, p := range all {
+		if err := o.task(ctx, &s, &p); err != nil {
+			return nil, fmt.Errorf("%s: %w", p.task.Name, err)
+		}
+	}
 	return o, o.score(&s)
+}
+
+// Rehearsed is what a task would take.
+type Rehearsed struct {
+	Task string `json:"task"`
+	experiment.Rehearsal
+}
+
+// Rehearse measures what Run would take, as experiment.Rehearse does.
+func Rehearse(ctx context.Context, s Suite) ([]Rehearsed, error) {
+	all, _, err := s.plan()
+	if err != nil {
+		return nil, err
+	}
+	var out []Rehearsed
+	for _, p := range all {
+		e, err := s.experiment(&p)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.task.Name, err)
+		}
+		e.Dir = ""
+		r, err := experiment.Rehearse(ctx, e)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.task.Name, err)
+		}
+		out = append(out, Rehearsed{p.task.Name, *r})
+	}
+	return out, nil
 }
 
 // recipeOf is the recipe of a task.
@@ -128,22 +195,11 @@ func (s *Suite) recipeOf(t *tasks.Task) string {
 }
 
 // task runs a task, and has its models answer what they were not trained for.
-func (o *Outcome) task(ctx context.Context, s *Suite, t *tasks.Task, f Files) error {
-	tuning := experiment.FineTuning{Recipe: s.recipeOf(t), Set: s.Set, Model: s.Model, Task: t.Name, Train: f.Train, Dev: f.Dev}
-	r, err := tuning.Load()
+func (o *Outcome) task(ctx context.Context, s *Suite, p *planned) error {
+	t, f := &p.task, &p.files
+	e, err := s.experiment(p)
 	if err != nil {
 		return err
-	}
-	e := s.Experiment
-	e.Recipe, e.Dir = r, filepath.Join(s.Experiment.Dir, t.Name)
-	e.SaveModel = e.SaveModel || f.Other != nil || s.Submit && f.Test != nil
-	if _, err := os.Stat(e.Dir); err != nil {
-		e.Resume = false // the task has not begun
-	}
-	if s.Prepare != nil {
-		if err := s.Prepare(&e); err != nil {
-			return err
-		}
 	}
 	done, err := experiment.Run(ctx, e)
 	if err != nil {
@@ -158,13 +214,13 @@ func (o *Outcome) task(ctx context.Context, s *Suite, t *tasks.Task, f Files) er
 		scores := evaluation.Scores{Metrics: run.Result.Phases[len(run.Result.Phases)-1].Metrics}
 		o.add(run, t.Name, scores.TaskScore(t))
 		if f.Other != nil {
-			if err := o.other(ctx, run, r, f.Other); err != nil {
+			if err := o.other(ctx, run, e.Recipe, f.Other); err != nil {
 				return err
 			}
 		}
 		if s.Submit && f.Test != nil {
 			dir := filepath.Join(run.Dir, "submission")
-			if err := submit(ctx, run, r, t, f.Test, dir); err != nil {
+			if err := submit(ctx, run, e.Recipe, t, f.Test, dir); err != nil {
 				return err
 			}
 			row.Files = append(row.Files, dir)

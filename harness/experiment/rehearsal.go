@@ -68,6 +68,9 @@ func Rehearse(ctx context.Context, e Experiment) (_ *Rehearsal, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
+	for _, n := range s.Recipe.Notes {
+		s.Observe.note("%s", n)
+	}
 	dir, err := os.MkdirTemp("", "harness-rehearsal-")
 	if err != nil {
 		return nil, err
