@@ -209,4 +209,10 @@ type readingFile struct {
 	file *os.File
 }
 
-func (r readingFile) Close() error { return r.file.Close() }
+// Close may be called again, as that of a mapped file.
+func (r readingFile) Close() error {
+	if err := r.file.Close(); !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
+}
