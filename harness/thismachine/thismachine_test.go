@@ -14,7 +14,7 @@ import (
 	"harness.invalid/core/optimizer"
 )
 
-// epyc was measured on one core of a fifth-generation AMD EPYC.
+// epyc was measured on one core of a fourth-generation AMD EPYC.
 func epyc(t testing.TB) *System {
 	t.Helper()
 	text, err := os.ReadFile("testdata/epyc.yaml")

@@ -41,7 +41,7 @@ const (
 )
 
 // loadSeconds is what a process takes to load a sequence of 128 tokens: five tensors from arrays in memory, put together
-// by PyTorch's default_collate. Measured: 24 µs with PyTorch 1.13 on one core of a fifth-generation AMD EPYC.
+// by PyTorch's default_collate. Measured: 24 µs with PyTorch 1.13 on one core of a fourth-generation AMD EPYC.
 // copyBytesPerSecond is that of a copy from pinned memory over PCIe Gen3 x16, 12 of its 16 GB/s: an assumption, and low
 // for A100 and later. inputBytes of a token are three numbers of 8 bytes; those of positions and labels are left out.
 const (
