@@ -9,6 +9,15 @@ func (b both) plus(c both) both { return both{b.forward.plus(c.forward), b.backw
 
 func (b both) times(f float64) both { return both{b.forward.times(f), b.backward.times(f)} }
 
+// together is one operator after the other.
+func together(parts ...both) both {
+	var b both
+	for _, p := range parts {
+		b = b.plus(p)
+	}
+	return b
+}
+
 // linear is y = x·Wᵀ + bias. Backward makes the gradients of x and of W, adds the latter to the sum over
 // micro-batches, and sums the bias's.
 func (m *model) linear(rows, in, out int) both {
@@ -40,61 +49,86 @@ func (m *model) rest(rows, in, out int) both {
 	return both{backward: b}
 }
 
-// Elements read and written by the kernels of an encoder layer besides matrix products, in NVIDIA's PyTorch code
-// (DeepLearningExamples, BERT, modeling.py): bias and GELU are fused, everything else is a kernel of its own. Half an
-// element is a mask of bytes.
-const (
-	scoresForward  = 8.5 // scale 2, mask 2, softmax 2, dropout 2.5
-	scoresBackward = 7.5 // dropout 2.5, softmax 3, scale 2
-	// residual sum, bias and dropout in front of it, layer norm behind it
-	residualForward  = 9.5 // bias 2, dropout 2.5, sum 3, norm 2
-	residualBackward = 9.5 // norm 4, dropout 2.5, sum 3
-	geluForward      = 2
-	geluBackward     = 3
-	headsForward     = 8 // bias of query, key, value 2 each, context laid together 2
-	headsBackward    = 2
+// elementwise is a group of kernels that multiply no matrices: how many elements they read and write for each element of
+// their tensor, and how many kernels they are.
+type elementwise struct {
+	forward, backward struct{ moved, kernels float64 }
+}
+
+// The groups of NVIDIA's PyTorch code (DeepLearningExamples, BERT, modeling.py), in which bias and GELU are fused and
+// everything else is a kernel of its own. Half an element is a mask of bytes.
+var (
+	// forward: scale 2, mask 2, softmax 2, dropout 2.5; backward: dropout 2.5, softmax 3, scale 2
+	attentionScores = group(8.5, 4, 7.5, 3)
+	// forward: bias of query, key, value 2 each, context laid together 2
+	heads = group(8, 4, 2, 1)
+	// residual sum, with bias and dropout in front of it and a layer norm behind it; forward: bias 2, dropout 2.5, sum 3,
+	// norm 2; backward: norm 4, dropout 2.5, sum 3
+	residual   = group(9.5, 4, 9.5, 4)
+	gelu       = group(2, 1, 3, 1)
+	embeddings = group(14, 7, 16, 8)
+	// GELU and layer norm of the masked LM head, and the loss over its logits
+	masked = group(6, 3, 8, 4)
+	logits = group(8, 4, 5, 2)
 )
+
+func group(forward, forwardKernels, backward, backwardKernels float64) (e elementwise) {
+	e.forward.moved, e.forward.kernels = forward, forwardKernels
+	e.backward.moved, e.backward.kernels = backward, backwardKernels
+	return e
+}
+
+// over prices a group over a tensor of rows · columns elements.
+func (m *model) over(e elementwise, rows, columns int) both {
+	n := float64(rows) * float64(columns)
+	return both{m.passes(n, e.forward.moved, e.forward.kernels), m.passes(n, e.backward.moved, e.backward.kernels)}
+}
+
+// attention is softmax(q·kᵀ)·v in a layer. Of the four products of its backward pass, one has the shape of q·kᵀ and three
+// that of the product with v.
+func (m *model) attention(S int) both {
+	c := &m.program.Model
+	heads, D := m.program.MicroBatch*c.NumAttentionHeads, c.HeadSize()
+	qk, pv := m.multiply(m.stored(), heads, S, D, S), m.multiply(m.stored(), heads, S, S, D)
+	return both{qk.plus(pv), qk.plus(pv.times(3))}.plus(m.over(attentionScores, heads*S, S))
+}
 
 // encoderLayer is one layer on a micro-batch of length S.
 func (m *model) encoderLayer(S int) both {
-	c := &m.program.Model
-	B, H, A, I := m.program.MicroBatch, c.HiddenSize, c.NumAttentionHeads, c.IntermediateSize
-	rows, D := B*S, c.HeadSize()
-	hidden, scores := float64(rows)*float64(H), float64(B*A)*float64(S)*float64(S)
-	var l both
-	for range 3 {
-		l = l.plus(m.layerLinear(rows, H, H))
-	}
-	qk, pv := m.multiply(m.stored(), B*A, S, D, S), m.multiply(m.stored(), B*A, S, S, D)
-	l = l.plus(both{qk.plus(pv), qk.plus(pv.times(3))})
-	l = l.plus(both{m.passes(scores, scoresForward, 4), m.passes(scores, scoresBackward, 3)})
-	l = l.plus(both{m.passes(hidden, headsForward, 4), m.passes(hidden, headsBackward, 1)})
-	l = l.plus(m.layerLinear(rows, H, H)).plus(m.layerLinear(rows, H, I)).plus(m.layerLinear(rows, I, H))
-	l = l.plus(both{m.passes(hidden, residualForward, 4), m.passes(hidden, residualBackward, 4)}.times(2))
-	inner := float64(rows) * float64(I)
-	return l.plus(both{m.passes(inner, geluForward, 1), m.passes(inner, geluBackward, 1)})
+	rows, H, I := m.program.MicroBatch*S, m.program.Model.HiddenSize, m.program.Model.IntermediateSize
+	return together(
+		m.layerLinear(rows, H, H).times(3), // query, key, value
+		m.attention(S),
+		m.over(heads, rows, H),
+		m.layerLinear(rows, H, H),
+		m.over(residual, rows, H),
+		m.layerLinear(rows, H, I),
+		m.over(gelu, rows, I),
+		m.layerLinear(rows, I, H),
+		m.over(residual, rows, H),
+	)
 }
 
 // outside is everything but the layers: embeddings and heads. Pre-training predicts masked positions only.
 func (m *model) outside(S int) both {
-	c := &m.program.Model
-	B, H, V := m.program.MicroBatch, c.HiddenSize, c.VocabSize
-	hidden := float64(B*S) * float64(H)
-	b := both{m.passes(hidden, 14, 7), m.passes(hidden, 16, 8)}
+	B, H, V, labels := m.program.MicroBatch, m.program.Model.HiddenSize, m.program.Model.VocabSize, m.program.Head.Labels
+	input, pooler := m.over(embeddings, B*S, H), m.linear(B, H, H)
 	switch m.program.Head.Task {
 	case bert.QuestionAnswering:
-		return b.plus(m.linear(B*S, H, 2))
+		return together(input, m.linear(B*S, H, 2))
 	case bert.TokenClassification:
-		return b.plus(m.linear(B*S, H, m.program.Head.Labels))
+		return together(input, m.linear(B*S, H, labels))
 	case bert.Pretraining:
+		rows := B * m.predictions(S)
+		return together(
+			input,
+			m.linear(rows, H, H), m.over(masked, rows, H),
+			m.linear(rows, H, V), m.over(logits, rows, V),
+			pooler, m.linear(B, H, 2),
+		)
 	default:
-		return b.plus(m.linear(B, H, H)).plus(m.linear(B, H, max(1, m.program.Head.Labels)))
+		return together(input, pooler, m.linear(B, H, max(1, labels)))
 	}
-	rows := B * m.predictions(S)
-	masked, logits := float64(rows)*float64(H), float64(rows)*float64(V)
-	b = b.plus(m.linear(rows, H, H)).plus(both{m.passes(masked, 6, 3), m.passes(masked, 8, 4)})
-	b = b.plus(m.linear(rows, H, V)).plus(both{m.passes(logits, 8, 4), m.passes(logits, 5, 2)})
-	return b.plus(m.linear(B, H, H)).plus(m.linear(B, H, 2))
 }
 
 // predictions of a sequence of length S: fewer in shorter ones.
